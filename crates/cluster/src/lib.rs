@@ -1,0 +1,6 @@
+//! The mirror: watch events in, core snapshots out.
+//!
+//! Wire objects are parsed here once per change into values of `karpenter-core` (`ingest`); a
+//! single writer keeps them (`mirror`) and readers get immutable snapshots that share what did not
+//! change. A broken object becomes a marked value with a reason, never a panic. Nothing here
+//! talks to an API server.
