@@ -1,0 +1,165 @@
+use super::*;
+use Reason::{Drifted, Empty, Underutilized, Unhealthy};
+
+const NOW: &str = "2000-06-15T12:30:30Z";
+const HOUR: SignedDuration = SignedDuration::from_hours(1);
+
+#[track_caller]
+fn time(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+fn budget(nodes: &str) -> Budget {
+    Budget { nodes: nodes.to_owned(), schedule: None, duration: None, reasons: None }
+}
+
+fn scheduled(nodes: &str, schedule: &str, duration: SignedDuration) -> Budget {
+    Budget { schedule: Some(schedule.to_owned()), duration: Some(duration), ..budget(nodes) }
+}
+
+fn only(reasons: &[Reason], budget: Budget) -> Budget {
+    Budget { reasons: Some(reasons.to_vec()), ..budget }
+}
+
+fn total(total: u32) -> NodeCounts {
+    NodeCounts { total, disrupting: 0 }
+}
+
+#[test]
+fn the_tightest_budget_that_covers_the_reason_wins() {
+    let by_reason = [
+        budget("10"),
+        only(&[Drifted, Underutilized], budget("15")),
+        only(&[Drifted], budget("5")),
+        only(&[Empty], budget("4")),
+    ];
+    let every_minute = |nodes| [scheduled(nodes, "* * * * *", HOUR)];
+    #[rustfmt::skip]
+    let cases: [(&str, &[Budget], Reason, u32, u32); 23] = [
+        // case                 budgets                             reason         nodes allowed
+        ("10/BU-1",             &every_minute("10"),                Empty,         100,  10),
+        ("10/BU-1",             &every_minute("100"),               Empty,         100,  100),
+        ("10/BU-1",             &every_minute("100%"),              Empty,         100,  100),
+        ("10/BU-2",             &[budget("5%")],                    Empty,         10,   1),
+        ("10/BU-2",             &[budget("10%")],                   Empty,         0,    0),
+        ("10/BU-2",             &[budget("0%")],                    Empty,         100,  0),
+        ("10/BU-3",             &[scheduled("0", "@yearly", HOUR)], Empty,         10,   NO_LIMIT),
+        ("10/BU-5",             &by_reason,                         Empty,         100,  4),
+        ("10/BU-5",             &by_reason,                         Drifted,       100,  5),
+        ("10/BU-5",             &by_reason,                         Underutilized, 100,  10),
+        ("10/BU-6",             &[budget("10"), only(&Reason::ALL, budget("0"))], Empty,         100, 0),
+        ("10/BU-6",             &[budget("10"), only(&Reason::ALL, budget("0"))], Drifted,       100, 0),
+        ("10/BU-6",             &[budget("10"), only(&Reason::ALL, budget("0"))], Underutilized, 100, 0),
+        ("10/BU-6",             &[budget("10"), only(&Reason::ALL, budget("0"))], Unhealthy,     100, 0),
+        ("45/AP-2",             &[budget("0")],                     Unhealthy,     10,   0),
+        ("45/AP-3",             &[budget("10"), only(&[Unhealthy], budget("2"))], Unhealthy,     100, 2),
+        ("45/AP-3",             &[budget("10"), only(&[Unhealthy], budget("2"))], Empty,         100, 10),
+        ("45/AP-3",             &[budget("10"), only(&[Unhealthy], budget("2"))], Drifted,       100, 10),
+        ("45/AP-3",             &[budget("10"), only(&[Unhealthy], budget("2"))], Underutilized, 100, 10),
+        ("no budgets",          &[],                                Empty,         10,   NO_LIMIT),
+        ("empty reasons",       &[only(&[], budget("0"))],          Empty,         10,   NO_LIMIT),
+        ("beyond 32 bits",      &[budget("3000000000")],            Empty,         10,   NO_LIMIT),
+        ("below zero",          &[budget("-5")],                    Empty,         10,   0),
+    ];
+    for (case, budgets, reason, nodes, allowed) in cases {
+        let got = allowance(budgets, reason, time(NOW), total(nodes));
+        let expected = Allowance { allowed, left: allowed, problems: vec![] };
+        assert_eq!(got, expected, "{case}: {budgets:?} for {reason} on {nodes} nodes");
+    }
+}
+
+#[test]
+fn a_budget_that_cannot_be_read_allows_nothing_for_any_reason() {
+    #[rustfmt::skip]
+    let cases: [(&str, &[Budget], &str); 9] = [
+        ("10/BU-4",  &[scheduled("10", "@wrongly", HOUR)],
+            "invariant violated, invalid cron, unrecognized descriptor: @wrongly"),
+        ("10/BU-4",  &[budget("1000a%")],
+            r#"invalid value for IntOrString: invalid value "1000a%": strconv.Atoi: parsing "1000a": invalid syntax"#),
+        ("10/BU-7",  &[only(&[Drifted], scheduled("10", "@wrongly", HOUR)), budget("10")],
+            "invariant violated, invalid cron, unrecognized descriptor: @wrongly"),
+        ("10/BU-11", &[scheduled("10", "0 0 * * tue-mon", HOUR)],
+            "invariant violated, invalid cron, beginning of range (2) beyond end of range (1): tue-mon"),
+        ("10/BU-13", &[scheduled("10", "* * * * * *", HOUR)],
+            "invariant violated, invalid cron, expected exactly 5 fields, found 6: [* * * * * *]"),
+        ("10/BU-13", &[scheduled("10", "@annuallyfoo", HOUR)],
+            "invariant violated, invalid cron, unrecognized descriptor: @annuallyfoo"),
+        ("no percent sign", &[budget("ten")],
+            "invalid value for IntOrString: invalid type: string is not a percentage"),
+        ("beyond 64 bits", &[budget("99999999999999999999")],
+            "invalid value for IntOrString: invalid type: string is not a percentage"),
+        ("duration alone", &[Budget { duration: Some(HOUR), ..budget("10") }],
+            "invariant violated, invalid cron, expected exactly 5 fields, found 0: []"),
+    ];
+    for (case, budgets, problem) in cases {
+        for reason in Reason::ALL {
+            let got = allowance(budgets, reason, time(NOW), total(100));
+            assert_eq!((got.allowed, got.left), (0, 0), "{case}: {budgets:?} for {reason}");
+            let problems: Vec<_> = got.problems.iter().map(ToString::to_string).collect();
+            assert_eq!(problems, [problem], "{case}: {budgets:?} for {reason}");
+        }
+    }
+}
+
+#[test]
+fn a_window_lasts_from_its_firing_until_just_before_its_duration_is_over() {
+    let minutes = SignedDuration::from_mins;
+    #[rustfmt::skip]
+    let cases = [
+        // case              schedule          duration      now                          active
+        ("10/BU-8",          "@daily",         minutes(30),  "2024-01-07T00:00:00+01:00", false), // 23:00 UTC
+        ("10/BU-9",          "@yearly",        HOUR * 24,    "1000-01-01T12:00:00Z",      true),
+        ("10/BU-10",         "@daily",         HOUR * 48,    "2024-01-07T00:00:00Z",      true),
+        ("10/BU-10",         "30 6 * * SUN",   HOUR * 6,     "2024-01-07T00:00:00Z",      false),
+        ("10/BU-12",         "0 12 * * *",     minutes(30),  "2000-06-15T12:30:00Z",      false), // duration ago
+        ("10/BU-12",         "0 12 * * *",     minutes(30),  "2000-06-15T12:29:59Z",      true),
+        ("at the firing",    "0 12 * * *",     minutes(30),  "2000-06-15T12:00:00Z",      true),
+        ("before it",        "0 12 * * *",     minutes(30),  "2000-06-15T11:59:59.9Z",    false),
+        ("longer than a day", "0 12 * * *",    HOUR * 25,    NOW,                         true),
+        ("never fires",      "0 0 30 2 *",     minutes(1),   NOW,                         true),
+        ("no duration",      "* * * * *",      minutes(0),   NOW,                         false),
+        ("start of time",    "@yearly",        HOUR * 24,    "-009999-01-02T12:00:00Z",   false),
+    ];
+    for (case, schedule, duration, now, active) in cases {
+        let got = scheduled("0", schedule, duration).is_active(time(now));
+        assert_eq!(got, Ok(active), "{case}: {schedule} for {duration} at {now}");
+    }
+}
+
+#[test]
+fn nodes_on_their_way_out_have_spent_their_share() {
+    const READY: BudgetNode = BudgetNode {
+        managed: true,
+        initialized: true,
+        rebooting: false,
+        instance_terminating: false,
+        ready: true,
+        marked_for_deletion: false,
+    };
+    #[rustfmt::skip]
+    let cases = [
+        // case              node                                               reason     total disrupting
+        ("ready",            READY,                                             Empty,     1, 0),
+        ("unmanaged",        BudgetNode { managed: false, ..READY },            Empty,     0, 0),
+        ("uninitialized",    BudgetNode { initialized: false, ..READY },        Empty,     0, 0),
+        ("terminating",      BudgetNode { instance_terminating: true, ..READY }, Empty,    0, 0),
+        ("marked",           BudgetNode { marked_for_deletion: true, ..READY }, Empty,     1, 1),
+        ("marked",           BudgetNode { marked_for_deletion: true, ..READY }, Unhealthy, 1, 1),
+        ("not ready",        BudgetNode { ready: false, ..READY },              Drifted,   1, 1),
+        ("not ready, repair", BudgetNode { ready: false, ..READY },             Unhealthy, 1, 0),
+        ("rebooting",        BudgetNode { rebooting: true, initialized: false, ready: false, ..READY }, Unhealthy, 1, 1),
+    ];
+    for (case, node, reason, total, disrupting) in cases {
+        let expected = NodeCounts { total, disrupting };
+        assert_eq!(NodeCounts::of([node], reason), expected, "{case}: {node:?} for {reason}");
+    }
+}
+
+#[test]
+fn what_is_left_never_goes_below_zero() {
+    for (disrupting, left) in [(0, 3), (2, 1), (3, 0), (10, 0)] {
+        let nodes = NodeCounts { total: 10, disrupting };
+        let got = allowance(&[budget("30%")], Empty, time(NOW), nodes);
+        assert_eq!((got.allowed, got.left), (3, left), "{disrupting} of 10 disrupting");
+    }
+}

@@ -1,0 +1,3 @@
+//! The next step of one NodeClaim, given facts and a time.
+
+pub mod static_hash;

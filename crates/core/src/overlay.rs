@@ -1,0 +1,164 @@
+//! NodeOverlays: prices and extended resources on top of what the cloud reports (spec 10 §4.4).
+//!
+//! One evaluation goes over all overlays, [heaviest first](crate::weight::heaviest_first), and
+//! [records](Overrides::record) each one for what it [selects](matching_offerings) in every pool.
+//! An overlay that conflicts with an accepted one is applied nowhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::fmt;
+
+use crate::requirement::Requirements;
+use crate::resources::{Quantity, Resources};
+
+mod price;
+#[cfg(test)]
+mod tests;
+
+pub use price::{PriceChange, PriceError};
+
+/// What an overlay puts on top of what it selects.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Overlay {
+    /// `spec.weight`; absent counts as 0.
+    pub weight: Option<i32>,
+    /// `spec.price` or `spec.priceAdjustment`.
+    pub price: Option<PriceChange>,
+    /// `spec.capacity`: extended resources.
+    pub capacity: Resources,
+}
+
+/// An instance type as one pool sees it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TypeKey {
+    /// The NodePool's name.
+    pub pool: String,
+    /// The instance type's name.
+    pub instance_type: String,
+}
+
+/// An instance type that an overlay selects, with the offerings that match it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// The instance type, in a pool.
+    pub instance_type: TypeKey,
+    /// The offerings, each by the text of its requirements; never empty.
+    pub offerings: Vec<String>,
+}
+
+/// Which of the offerings of an instance type an overlay selects, by index. With none of them the
+/// instance type is not selected at all.
+///
+/// `node_side` is everything that a node of this pool and type would say: the pool's name and
+/// template labels and the type's own requirements. It must meet the overlay strictly, while an
+/// offering may leave `well_known` labels open.
+pub fn matching_offerings(
+    overlay: &Requirements,
+    node_side: &Requirements,
+    offerings: &[Requirements],
+    well_known: &BTreeSet<String>,
+) -> Vec<usize> {
+    if node_side.compatible(overlay, &BTreeSet::new()).is_err() {
+        return Vec::new();
+    }
+    let matches = |offering: &Requirements| overlay.compatible(offering, well_known).is_ok();
+    let matching = offerings.iter().enumerate().filter(|(_, offering)| matches(offering));
+    matching.map(|(index, _)| index).collect()
+}
+
+/// What the accepted overlays say, by instance type and offering.
+///
+/// Invariant: overlays are recorded in the order of their weight, so what is recorded first stands.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overrides {
+    by_type: BTreeMap<TypeKey, TypeOverrides>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct TypeOverrides {
+    prices: BTreeMap<String, Recorded<PriceChange>>,
+    capacity: BTreeMap<String, Recorded<Quantity>>,
+}
+
+/// The value of the first overlay that had one, and the weight of the last.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Recorded<T> {
+    value: T,
+    last_weight: i32,
+}
+
+impl Overrides {
+    /// Records an overlay for everything that it selects, or for nothing if it conflicts.
+    pub fn record(&mut self, overlay: &Overlay, selections: &[Selection]) -> Result<(), Conflict> {
+        if selections.iter().any(|selection| self.conflicts(overlay, selection)) {
+            return Err(Conflict);
+        }
+        let weight = overlay.weight.unwrap_or(0);
+        for selection in selections {
+            let overrides = self.by_type.entry(selection.instance_type.clone()).or_default();
+            if let Some(price) = overlay.price {
+                for offering in &selection.offerings {
+                    record_first(&mut overrides.prices, offering, price, weight);
+                }
+            }
+            for (resource, quantity) in overlay.capacity.iter() {
+                record_first(&mut overrides.capacity, resource, quantity, weight);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an accepted overlay of the same weight sets the price of the same offering or the
+    /// same resource of the same instance type. Equal values conflict as well.
+    ///
+    /// Upstream compares resources with the last accepted overlay only, so of three overlays the
+    /// third may repeat the first's resource unnoticed. Here all of the weight count (spec 40 Q11).
+    fn conflicts(&self, overlay: &Overlay, selection: &Selection) -> bool {
+        let Some(overrides) = self.by_type.get(&selection.instance_type) else {
+            return false;
+        };
+        let weight = overlay.weight.unwrap_or(0);
+        let price = overlay.price.is_some()
+            && selection.offerings.iter().any(|name| is_taken(&overrides.prices, name, weight));
+        price
+            || overlay.capacity.iter().any(|(name, _)| is_taken(&overrides.capacity, name, weight))
+    }
+
+    /// The price change of an offering, if an overlay has one.
+    pub fn price(&self, instance_type: &TypeKey, offering: &str) -> Option<PriceChange> {
+        Some(self.by_type.get(instance_type)?.prices.get(offering)?.value)
+    }
+
+    /// The resources that overlays set on an instance type.
+    pub fn capacity(&self, instance_type: &TypeKey) -> Resources {
+        let overrides = self.by_type.get(instance_type).into_iter();
+        let recorded = overrides.flat_map(|overrides| &overrides.capacity);
+        recorded.map(|(name, recorded)| (name.clone(), recorded.value)).collect()
+    }
+}
+
+fn is_taken<T>(recorded: &BTreeMap<String, Recorded<T>>, name: &str, weight: i32) -> bool {
+    recorded.get(name).is_some_and(|recorded| recorded.last_weight == weight)
+}
+
+fn record_first<T>(
+    recorded: &mut BTreeMap<String, Recorded<T>>,
+    name: &str,
+    value: T,
+    weight: i32,
+) {
+    let first = Recorded { value, last_weight: weight };
+    recorded.entry(name.to_owned()).or_insert(first).last_weight = weight;
+}
+
+/// Another overlay of the same weight says something about the same thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conflict;
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("conflict with another overlay")
+    }
+}
+
+impl Error for Conflict {}

@@ -1,0 +1,56 @@
+//! Normalisation of label keys and values (spec 10 §10.1).
+
+use std::collections::BTreeMap;
+
+/// The keys that Kubernetes used to have for what it calls differently now.
+const CORE: [(&str, &str); 5] = [
+    ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+    ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
+    ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
+    ("beta.kubernetes.io/os", "kubernetes.io/os"),
+    ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
+];
+
+/// Other names for label keys and values. Everything that becomes a requirement passes through it,
+/// so the algebra compares stable names only.
+///
+/// The default holds Kubernetes' own five old keys; a provider adds its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Aliases {
+    keys: BTreeMap<String, String>,
+    /// By stable key: written value to stable value.
+    values: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+impl Default for Aliases {
+    fn default() -> Self {
+        let none = Self { keys: BTreeMap::new(), values: BTreeMap::new() };
+        CORE.into_iter().fold(none, |aliases, (alias, key)| aliases.with_key(alias, key))
+    }
+}
+
+impl Aliases {
+    /// Also reads `alias` as `key`.
+    #[must_use]
+    pub fn with_key(mut self, alias: &str, key: &str) -> Self {
+        self.keys.insert(alias.to_owned(), key.to_owned());
+        self
+    }
+
+    /// Also reads the value `alias` of the stable key `key` as `value`.
+    #[must_use]
+    pub fn with_value(mut self, key: &str, alias: &str, value: &str) -> Self {
+        self.values.entry(key.to_owned()).or_default().insert(alias.to_owned(), value.to_owned());
+        self
+    }
+
+    /// The stable key.
+    pub fn key<'a>(&'a self, key: &'a str) -> &'a str {
+        self.keys.get(key).map_or(key, String::as_str)
+    }
+
+    /// The stable value of an already stable key.
+    pub fn value(&self, key: &str, value: &str) -> String {
+        self.values.get(key).and_then(|values| values.get(value)).map_or(value, |v| v).to_owned()
+    }
+}

@@ -1,0 +1,52 @@
+//! Inclusive integer bounds on a label value.
+
+use super::Operator;
+
+/// `gte..=lte`, open where a side is absent.
+///
+/// Invariant: the two sides do not cross; a range without any integer is not a `Bounds`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bounds {
+    pub(super) gte: Option<i64>,
+    pub(super) lte: Option<i64>,
+}
+
+impl Bounds {
+    pub(super) const NONE: Self = Self { gte: None, lte: None };
+
+    /// The bounds that a numeric operator puts up, or none when no 64-bit integer satisfies it.
+    /// Other operators put up no bound.
+    pub(super) fn of(operator: Operator, n: i64) -> Option<Self> {
+        let (gte, lte) = match operator {
+            Operator::Gt => (Some(n.checked_add(1)?), None),
+            Operator::Gte => (Some(n), None),
+            Operator::Lt => (None, Some(n.checked_sub(1)?)),
+            Operator::Lte => (None, Some(n)),
+            Operator::In | Operator::NotIn | Operator::Exists | Operator::DoesNotExist => {
+                (None, None)
+            }
+        };
+        Some(Self { gte, lte })
+    }
+
+    /// Whether a value lies inside. With any bound set, what is no integer lies outside.
+    pub(super) fn contain(self, value: &str) -> bool {
+        if self == Self::NONE {
+            return true;
+        }
+        value.parse().is_ok_and(|n: i64| {
+            self.gte.is_none_or(|gte| gte <= n) && self.lte.is_none_or(|lte| n <= lte)
+        })
+    }
+
+    /// The tighter of both on each side, or none when they cross.
+    pub(super) fn intersection(self, other: Self) -> Option<Self> {
+        let gte = self.gte.max(other.gte);
+        let lte = match (self.lte, other.lte) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        let crossed = gte.zip(lte).is_some_and(|(gte, lte)| gte > lte);
+        (!crossed).then_some(Self { gte, lte })
+    }
+}

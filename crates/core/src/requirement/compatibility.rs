@@ -1,0 +1,120 @@
+//! Whether a node side can give what is asked of it (spec 10 §10.4).
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::fmt;
+
+use super::{Requirement, Requirements};
+
+impl Requirements {
+    /// Whether these, as the node side, can meet what `incoming` asks.
+    ///
+    /// A key that only `incoming` has must be in `allow_undefined` (the well-known labels for
+    /// templates and offerings, nothing for existing nodes) or be satisfied by absence. Keys that
+    /// both have must [intersect](Self::intersects).
+    pub fn compatible(
+        &self,
+        incoming: &Self,
+        allow_undefined: &BTreeSet<String>,
+    ) -> Result<(), Incompatible> {
+        let unknown = incoming.iter().find(|asked| {
+            !allow_undefined.contains(asked.key())
+                && self.get(asked.key()).is_none()
+                && !asked.allows_absence()
+        });
+        match unknown {
+            Some(asked) => Err(Incompatible::UnknownLabel {
+                key: asked.key().to_owned(),
+                typo_of: self.similar_label(asked.key(), allow_undefined),
+            }),
+            None => self.intersects(incoming),
+        }
+    }
+
+    /// Whether every key that both have leaves some value. Keys of one side only are fine.
+    ///
+    /// Two requirements that a node without the label satisfies agree even without a common value.
+    pub fn intersects(&self, incoming: &Self) -> Result<(), Incompatible> {
+        let agree = |existing: &Requirement, asked: &Requirement| {
+            existing.has_intersection(asked)
+                || (existing.allows_absence() && asked.allows_absence())
+        };
+        let conflicts: Vec<_> = incoming
+            .iter()
+            .filter_map(|asked| Some((self.get(asked.key())?, asked)))
+            .filter(|(existing, asked)| !agree(existing, asked))
+            .map(|(existing, asked)| Conflict {
+                incoming: asked.clone(),
+                existing: existing.clone(),
+            })
+            .collect();
+        if conflicts.is_empty() { Ok(()) } else { Err(Incompatible::Conflicts(conflicts)) }
+    }
+
+    /// The label that the unknown `key` may be a misspelling of: one that contains it, or ends with
+    /// its name part. Allowed labels come before own ones, the same name part before others.
+    fn similar_label(&self, key: &str, allow_undefined: &BTreeSet<String>) -> Option<String> {
+        let best = |labels: &mut dyn Iterator<Item = &str>| {
+            labels
+                .filter(|label| label.contains(key) || label.ends_with(name_part(key)))
+                .min_by_key(|label| (name_part(label) != name_part(key), *label))
+                .map(str::to_owned)
+        };
+        best(&mut allow_undefined.iter().map(String::as_str)).or_else(|| best(&mut self.keys()))
+    }
+}
+
+/// What follows the first slash, or the whole key without one.
+fn name_part(key: &str) -> &str {
+    key.split_once('/').map_or(key, |(_, name)| name)
+}
+
+/// Why a node side cannot give what is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Incompatible {
+    /// A label that nobody defines.
+    UnknownLabel {
+        /// The label that is asked for.
+        key: String,
+        /// A label that it may have been meant to be.
+        typo_of: Option<String>,
+    },
+    /// Keys whose values do not meet; at least one, by key.
+    Conflicts(Vec<Conflict>),
+}
+
+/// Two requirements on one key without a common value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// What is asked.
+    pub incoming: Requirement,
+    /// What the node side has.
+    pub existing: Requirement,
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { incoming, existing } = self;
+        write!(f, "key {}, {incoming} not in {existing}", incoming.key())
+    }
+}
+
+impl fmt::Display for Incompatible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownLabel { key, typo_of } => {
+                write!(f, "label {key:?} does not have known values")?;
+                match typo_of {
+                    Some(label) => write!(f, " (typo of {label:?}?)"),
+                    None => Ok(()),
+                }
+            }
+            Self::Conflicts(conflicts) => {
+                let texts: Vec<_> = conflicts.iter().map(ToString::to_string).collect();
+                f.write_str(&texts.join("; "))
+            }
+        }
+    }
+}
+
+impl Error for Incompatible {}

@@ -1,0 +1,116 @@
+//! What a spec says about a label: key, operator, values.
+
+use std::error::Error;
+use std::fmt;
+
+/// How a requirement relates its key to its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Operator {
+    /// One of the values.
+    In,
+    /// None of the values; a node without the label is fine.
+    NotIn,
+    /// Any value.
+    Exists,
+    /// The label is absent.
+    DoesNotExist,
+    /// An integer above the value.
+    Gt,
+    /// An integer below the value.
+    Lt,
+    /// An integer not below the value.
+    Gte,
+    /// An integer not above the value.
+    Lte,
+}
+
+impl Operator {
+    /// All eight, in the order of the CRD's enum.
+    pub const ALL: [Self; 8] = [
+        Self::In,
+        Self::NotIn,
+        Self::Exists,
+        Self::DoesNotExist,
+        Self::Gt,
+        Self::Lt,
+        Self::Gte,
+        Self::Lte,
+    ];
+
+    /// The name as specs spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::In => "In",
+            Self::NotIn => "NotIn",
+            Self::Exists => "Exists",
+            Self::DoesNotExist => "DoesNotExist",
+            Self::Gt => "Gt",
+            Self::Lt => "Lt",
+            Self::Gte => "Gte",
+            Self::Lte => "Lte",
+        }
+    }
+
+    /// The operator of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|operator| operator.name() == name)
+    }
+}
+
+impl fmt::Display for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One item of a `requirements` list or a match expression, as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequirementItem {
+    /// The label key, possibly an alias.
+    pub key: String,
+    /// How key and values relate.
+    pub operator: Operator,
+    /// The values; exactly one integer for the numeric operators, ignored for the existence ones.
+    pub values: Vec<String>,
+    /// How many distinct values the candidate instance types must offer.
+    pub min_values: Option<u32>,
+}
+
+impl RequirementItem {
+    /// An item without minValues.
+    pub fn new(key: &str, operator: Operator, values: &[&str]) -> Self {
+        let values = values.iter().map(|&value| value.to_owned()).collect();
+        Self { key: key.to_owned(), operator, values, min_values: None }
+    }
+
+    /// The single integer among the normalised values of a numeric operator.
+    pub(super) fn bound(
+        &self,
+        mut values: impl Iterator<Item = String>,
+    ) -> Result<i64, BoundError> {
+        match (values.next().map(|value| value.parse()), values.next()) {
+            (Some(Ok(bound)), None) => Ok(bound),
+            _ => Err(BoundError { item: self.clone() }),
+        }
+    }
+}
+
+/// A numeric operator without exactly one value that is a 64-bit integer.
+///
+/// Admission and runtime validation (spec 10 §11.2) stop these on NodePools. NodeClaims and what
+/// other tools write are not validated, so the set says it as well instead of guessing a bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BoundError {
+    /// The item as it was written.
+    pub item: RequirementItem,
+}
+
+impl fmt::Display for BoundError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RequirementItem { key, operator, values, .. } = &self.item;
+        write!(f, "key {key} with operator {operator} must have a single integer value, ")?;
+        write!(f, "got [{}]", values.join(" "))
+    }
+}
+
+impl Error for BoundError {}

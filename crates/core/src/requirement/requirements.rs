@@ -1,0 +1,108 @@
+//! Requirements by key.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::{Aliases, BoundError, Requirement, RequirementItem};
+
+/// Left out of the text form: it names a node that does not exist yet and helps nobody.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// What labels a node may have: one set of values per key. A key that is not here may have any
+/// value or none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Requirements {
+    by_key: BTreeMap<String, Requirement>,
+}
+
+impl Requirements {
+    /// The sets that the items of a spec stand for. Items with one key are intersected.
+    pub fn from_items<'a>(
+        items: impl IntoIterator<Item = &'a RequirementItem>,
+        aliases: &Aliases,
+    ) -> Result<Self, BoundError> {
+        items.into_iter().map(|item| Requirement::from_item(item, aliases)).collect()
+    }
+
+    /// Exactly these labels: of a node, of a template, or a nodeSelector.
+    pub fn from_labels<'a>(
+        labels: impl IntoIterator<Item = (&'a str, &'a str)>,
+        aliases: &Aliases,
+    ) -> Self {
+        labels
+            .into_iter()
+            .map(|(key, value)| {
+                let key = aliases.key(key);
+                Requirement::in_values(key, [aliases.value(key, value)])
+            })
+            .collect()
+    }
+
+    /// Tightens the key by one more requirement.
+    pub fn add(&mut self, requirement: Requirement) {
+        let tightened = match self.by_key.get(requirement.key()) {
+            Some(existing) => requirement.intersection(existing),
+            None => requirement,
+        };
+        self.by_key.insert(tightened.key().to_owned(), tightened);
+    }
+
+    /// The requirement on a key, if there is one.
+    pub fn get(&self, key: &str) -> Option<&Requirement> {
+        self.by_key.get(key)
+    }
+
+    /// All requirements, by key.
+    pub fn iter(&self) -> impl Iterator<Item = &Requirement> {
+        self.by_key.values()
+    }
+
+    /// The keys, sorted.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.by_key.keys().map(String::as_str)
+    }
+
+    /// How many keys are constrained.
+    pub fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// Whether nothing is constrained.
+    pub fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
+    /// Whether some requirement asks for distinct values.
+    pub fn has_min_values(&self) -> bool {
+        self.iter().any(|requirement| requirement.min_values().is_some())
+    }
+
+    /// The items that a NodeClaim carries, by key.
+    pub fn items(&self) -> Vec<RequirementItem> {
+        self.iter().flat_map(Requirement::items).collect()
+    }
+}
+
+impl FromIterator<Requirement> for Requirements {
+    fn from_iter<I: IntoIterator<Item = Requirement>>(requirements: I) -> Self {
+        let mut set = Self::default();
+        set.extend(requirements);
+        set
+    }
+}
+
+impl Extend<Requirement> for Requirements {
+    fn extend<I: IntoIterator<Item = Requirement>>(&mut self, requirements: I) {
+        requirements.into_iter().for_each(|requirement| self.add(requirement));
+    }
+}
+
+/// All texts sorted and joined with a comma, without the hostname (spec 10 §10.3.7).
+impl fmt::Display for Requirements {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = self.iter().filter(|requirement| requirement.key() != HOSTNAME);
+        let mut texts: Vec<_> = shown.map(ToString::to_string).collect();
+        texts.sort();
+        f.write_str(&texts.join(", "))
+    }
+}

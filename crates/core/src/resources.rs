@@ -1,0 +1,208 @@
+//! Exact resource quantities and maps of them by resource name.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The pseudo resource that counts nodes in limits and in the status of a NodePool.
+pub const NODES: &str = "nodes";
+
+/// An amount of a resource in its own unit (cores, bytes, pieces), exact to a billionth.
+///
+/// Kubernetes rounds quantities to nano precision when it reads them, so integers of nano units
+/// hold every amount that exists, and comparing them is exact (spec 10 §15.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Quantity {
+    nanos: i128,
+}
+
+const NANOS_PER_UNIT: i128 = 1_000_000_000;
+const NANOS_PER_MILLI: i128 = 1_000_000;
+
+impl Quantity {
+    /// Nothing.
+    pub const ZERO: Self = Self { nanos: 0 };
+
+    /// So many billionths.
+    pub const fn from_nanos(nanos: i128) -> Self {
+        Self { nanos }
+    }
+
+    /// So many thousandths.
+    pub fn from_millis(millis: i64) -> Self {
+        Self { nanos: i128::from(millis) * NANOS_PER_MILLI }
+    }
+
+    /// So many whole units.
+    pub fn from_units(units: i64) -> Self {
+        Self { nanos: i128::from(units) * NANOS_PER_UNIT }
+    }
+
+    /// The amount in billionths.
+    pub const fn nanos(self) -> i128 {
+        self.nanos
+    }
+
+    /// The amount in thousandths, rounded away from zero, as Kubernetes' `MilliValue` does.
+    pub fn millis(self) -> i128 {
+        div_away_from_zero(self.nanos, NANOS_PER_MILLI)
+    }
+
+    /// The amount in whole units, rounded away from zero, as Kubernetes' `Value` does.
+    pub fn units(self) -> i128 {
+        div_away_from_zero(self.nanos, NANOS_PER_UNIT)
+    }
+
+    /// Whether this is nothing.
+    pub const fn is_zero(self) -> bool {
+        self.nanos == 0
+    }
+
+    /// The sum, at most the largest amount there is.
+    #[must_use]
+    pub const fn saturating_add(self, other: Self) -> Self {
+        Self { nanos: self.nanos.saturating_add(other.nanos) }
+    }
+
+    /// The difference, at least the lowest amount there is. It may be negative.
+    #[must_use]
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self { nanos: self.nanos.saturating_sub(other.nanos) }
+    }
+}
+
+fn div_away_from_zero(nanos: i128, unit: i128) -> i128 {
+    nanos / unit + (nanos % unit).signum()
+}
+
+/// A plain decimal without suffix or trailing zeros: `10`, `10.001`, `-0.5`.
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos_per_unit = NANOS_PER_UNIT.unsigned_abs();
+        let magnitude = self.nanos.unsigned_abs();
+        let sign = if self.nanos < 0 { "-" } else { "" };
+        write!(f, "{sign}{}", magnitude / nanos_per_unit)?;
+        match magnitude % nanos_per_unit {
+            0 => Ok(()),
+            nanos => write!(f, ".{}", format!("{nanos:09}").trim_end_matches('0')),
+        }
+    }
+}
+
+/// Amounts by resource name. What a resource that is not here means is up to the reader: nothing
+/// for requests and capacity, no limit for limits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resources {
+    by_name: BTreeMap<String, Quantity>,
+}
+
+impl Resources {
+    /// The amount of a resource, if it is listed.
+    pub fn get(&self, name: &str) -> Option<Quantity> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The amount of a resource, zero if it is not listed.
+    pub fn amount(&self, name: &str) -> Quantity {
+        self.get(name).unwrap_or_default()
+    }
+
+    /// Sets the amount of one resource.
+    pub fn set(&mut self, name: &str, quantity: Quantity) {
+        self.by_name.insert(name.to_owned(), quantity);
+    }
+
+    /// All listed resources, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Quantity)> {
+        self.by_name.iter().map(|(name, &quantity)| (name.as_str(), quantity))
+    }
+
+    /// Whether no resource is listed.
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    /// What is left of the listed resources. Nothing is listed that was not before, and amounts may
+    /// become negative.
+    #[must_use]
+    pub fn subtract(&self, other: &Self) -> Self {
+        self.iter()
+            .map(|(name, quantity)| (name, quantity.saturating_sub(other.amount(name))))
+            .collect()
+    }
+
+    /// The largest amount of every resource that one of the maps lists.
+    pub fn max<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut max = Self::default();
+        for (name, quantity) in all.into_iter().flat_map(Self::iter) {
+            if max.get(name).is_none_or(|largest| largest < quantity) {
+                max.set(name, quantity);
+            }
+        }
+        max
+    }
+}
+
+impl<N: Into<String>> FromIterator<(N, Quantity)> for Resources {
+    fn from_iter<I: IntoIterator<Item = (N, Quantity)>>(resources: I) -> Self {
+        let resources = resources.into_iter().map(|(name, quantity)| (name.into(), quantity));
+        Self { by_name: resources.collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_print_as_plain_decimals() {
+        #[rustfmt::skip]
+        let cases = [
+            (Quantity::ZERO,                    "0"),
+            (Quantity::from_units(10),          "10"),
+            (Quantity::from_millis(10_001),     "10.001"),
+            (Quantity::from_millis(1_000),      "1"),
+            (Quantity::from_millis(-500),       "-0.5"),
+            (Quantity::from_nanos(1),           "0.000000001"),
+            (Quantity::from_nanos(i128::MIN),   "-170141183460469231731687303715.884105728"),
+        ];
+        for (quantity, text) in cases {
+            assert_eq!(quantity.to_string(), text, "{quantity:?}");
+        }
+    }
+
+    #[test]
+    fn coarser_units_round_away_from_zero() {
+        for (nanos, millis, units) in [
+            (0, 0, 0),
+            (1, 1, 1),
+            (-1, -1, -1),
+            (1_000_000, 1, 1),
+            (2_500_000_000, 2_500, 3),
+            (-2_500_000_000, -2_500, -3),
+            (3_000_000_000, 3_000, 3),
+        ] {
+            let quantity = Quantity::from_nanos(nanos);
+            assert_eq!((quantity.millis(), quantity.units()), (millis, units), "{nanos} nanos");
+        }
+    }
+
+    #[test]
+    fn arithmetic_saturates() {
+        let max = Quantity::from_nanos(i128::MAX);
+        let min = Quantity::from_nanos(i128::MIN);
+        assert_eq!(max.saturating_add(Quantity::from_units(1)), max);
+        assert_eq!(min.saturating_sub(Quantity::from_units(1)), min);
+    }
+
+    #[test]
+    fn subtract_keeps_the_keys_of_the_left_side_and_max_takes_all() {
+        let units = |list: &[(&str, i64)]| -> Resources {
+            list.iter().map(|&(name, n)| (name, Quantity::from_units(n))).collect()
+        };
+        let a = units(&[("cpu", 2), ("memory", 8)]);
+        let b = units(&[("cpu", 3), ("pods", 5)]);
+        assert_eq!(a.subtract(&b), units(&[("cpu", -1), ("memory", 8)]));
+        assert_eq!(Resources::max([&a, &b]), units(&[("cpu", 3), ("memory", 8), ("pods", 5)]));
+        assert_eq!(Resources::max([]), Resources::default());
+    }
+}

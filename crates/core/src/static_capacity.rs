@@ -1,0 +1,129 @@
+//! Static NodePools: `spec.replicas` nodes, pods or not (spec 10 §14.4, spec 30 §11).
+
+use jiff::SignedDuration;
+
+/// Whether pending pods may make this pool grow. A pool with `replicas` never does that, also when
+/// the gate StaticCapacity is off and nobody looks after its replicas either.
+pub fn serves_pending_pods(replicas: Option<i64>) -> bool {
+    replicas.is_none()
+}
+
+/// The NodeClaims of a static pool, each in one of the first three states.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClaimCounts {
+    /// Running, or on the way there.
+    pub active: u32,
+    /// Being deleted.
+    pub deleting: u32,
+    /// About to be replaced by a disruption command.
+    pub pending_disruption: u32,
+    /// Granted already, but not created yet.
+    pub reserved: u32,
+}
+
+/// What a static pool that is Ready needs to reach its replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provision {
+    /// It has enough. Claims about to be replaced count, since their replacements are on the way.
+    Enough,
+    /// It lacks some, but may have no more nodes.
+    LimitReached,
+    /// It gets so many new NodeClaims, which are reserved from now on.
+    Create(u32),
+}
+
+impl Provision {
+    /// When to look again if nothing happens before.
+    pub fn requeue_after(self) -> SignedDuration {
+        match self {
+            Self::Enough | Self::Create(_) => SignedDuration::from_mins(1),
+            Self::LimitReached => SignedDuration::from_secs(30),
+        }
+    }
+}
+
+/// How many NodeClaims a static pool gets. `node_limit` is its `limits.nodes`.
+pub fn provision(replicas: i64, node_limit: Option<i64>, claims: ClaimCounts) -> Provision {
+    let active = i64::from(claims.active);
+    if active + i64::from(claims.pending_disruption) >= replicas {
+        return Provision::Enough;
+    }
+    match grant(node_limit, claims, replicas.saturating_sub(active)) {
+        0 => Provision::LimitReached,
+        granted => Provision::Create(granted),
+    }
+}
+
+/// How many of the `wanted` new nodes the node limit leaves room for. Nodes on their way out still
+/// take room, since their instances still run.
+pub fn grant(node_limit: Option<i64>, claims: ClaimCounts, wanted: i64) -> u32 {
+    let ClaimCounts { active, deleting, pending_disruption, reserved } = claims;
+    let taken = [active, deleting, pending_disruption, reserved].map(i64::from).iter().sum();
+    let room = node_limit.unwrap_or(i64::MAX).saturating_sub(taken);
+    u32::try_from(wanted.min(room).max(0)).unwrap_or(u32::MAX)
+}
+
+/// How many NodeClaims a static pool has too many. Only active ones count: those about to be
+/// replaced are about to go anyway.
+pub fn excess(replicas: i64, active: u32) -> u32 {
+    u32::try_from(i64::from(active).saturating_sub(replicas).max(0)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: ClaimCounts =
+        ClaimCounts { active: 0, deleting: 0, pending_disruption: 0, reserved: 0 };
+
+    #[test]
+    fn a_pool_with_replicas_ignores_pending_pods() {
+        // Neither side of the gate is asked for, so it cannot matter.
+        assert!(!serves_pending_pods(Some(5)), "10/LM-5");
+        assert!(!serves_pending_pods(Some(0)), "10/LM-5");
+        assert!(serves_pending_pods(None), "dynamic pool");
+    }
+
+    #[test]
+    fn replicas_are_created_as_far_as_the_node_limit_goes() {
+        use Provision::{Create, Enough, LimitReached};
+        let active = |active| ClaimCounts { active, ..NONE };
+        #[rustfmt::skip]
+        let cases = [
+            // case               replicas limit     claims                                     step
+            ("10/LM-4",           5,       Some(3),  NONE,                                      Create(3)),
+            ("10/LM-4",           5,       Some(3),  active(3),                                 LimitReached),
+            ("no limit",          5,       None,     active(2),                                 Create(3)),
+            ("enough",            3,       None,     active(3),                                 Enough),
+            ("too many",          3,       None,     active(4),                                 Enough),
+            ("none wanted",       0,       None,     NONE,                                      Enough),
+            ("replacement comes", 3,       None,     ClaimCounts { active: 2, pending_disruption: 1, ..NONE }, Enough),
+            ("40/NP-19",          3,       None,     ClaimCounts { active: 1, pending_disruption: 1, ..NONE }, Create(2)),
+            ("40/NP-19",          3,       Some(3),  ClaimCounts { active: 1, pending_disruption: 1, ..NONE }, Create(1)),
+            ("deleting takes room", 3,     Some(3),  ClaimCounts { active: 1, deleting: 1, ..NONE },           Create(1)),
+            ("reserved takes room", 3,     Some(3),  ClaimCounts { active: 1, reserved: 2, ..NONE },           LimitReached),
+            ("over the limit",    5,       Some(1),  active(2),                                 LimitReached),
+            ("limit 0",           5,       Some(0),  NONE,                                      LimitReached),
+        ];
+        for (case, replicas, limit, claims, step) in cases {
+            let got = provision(replicas, limit, claims);
+            assert_eq!(got, step, "{case}: {replicas} replicas, limit {limit:?}, {claims:?}");
+        }
+    }
+
+    #[test]
+    fn a_pool_at_its_limit_looks_again_sooner() {
+        assert_eq!(Provision::LimitReached.requeue_after(), SignedDuration::from_secs(30));
+        assert_eq!(Provision::Enough.requeue_after(), SignedDuration::from_secs(60));
+        assert_eq!(Provision::Create(1).requeue_after(), SignedDuration::from_secs(60));
+    }
+
+    #[test]
+    fn active_claims_beyond_the_replicas_are_too_many() {
+        for (replicas, active, expected) in
+            [(2, 4, 2), (4, 4, 0), (5, 4, 0), (0, 4, 4), (i64::MIN, u32::MAX, u32::MAX)]
+        {
+            assert_eq!(excess(replicas, active), expected, "{active} active of {replicas}");
+        }
+    }
+}
