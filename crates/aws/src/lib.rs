@@ -3,3 +3,5 @@
 //! Implements the `CloudProvider` port of `karpenter-operator` over narrow ports of its own
 //! (`Ec2`, `Ssm`, `Iam`, `Eks`, `Sqs`, `Pricing`). Only the module behind the feature `sdk` names
 //! a type of the AWS SDK, so everything else builds and tests without it.
+
+pub mod reservations;

@@ -1,0 +1,164 @@
+//! Go's notation for durations: reading and printing it.
+
+use jiff::SignedDuration;
+
+/// Nanoseconds of each unit, which is all that the notation knows.
+const UNITS: [(&str, u64); 8] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("\u{b5}s", 1_000),  // micro sign
+    ("\u{3bc}s", 1_000), // Greek letter mu
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
+
+/// Largest magnitude in nanoseconds; only a negative duration may reach it.
+const LIMIT: u64 = 1 << 63;
+
+/// Why a text is not a duration. The wording is Go's, which users already search for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DurationError {
+    /// Not a list of numbers with units, or too large for 64-bit nanoseconds.
+    #[error("time: invalid duration {0:?}")]
+    Invalid(String),
+    /// A number without a unit.
+    #[error("time: missing unit in duration {0:?}")]
+    MissingUnit(String),
+    /// A unit that does not exist.
+    #[error("time: unknown unit {unit:?} in duration {text:?}")]
+    UnknownUnit {
+        /// The unit as written.
+        unit: String,
+        /// The whole text.
+        text: String,
+    },
+}
+
+/// Reads a duration: an optional sign, then numbers with units that add up; `0` needs no unit.
+pub fn parse_duration(text: &str) -> Result<SignedDuration, DurationError> {
+    let invalid = || DurationError::Invalid(text.to_owned());
+    let (negative, mut rest) = match text.as_bytes().first() {
+        Some(b'-') => (true, &text[1..]),
+        Some(b'+') => (false, &text[1..]),
+        _ => (false, text),
+    };
+    if rest == "0" {
+        return Ok(SignedDuration::ZERO);
+    }
+    if rest.is_empty() {
+        return Err(invalid());
+    }
+    let mut total: u64 = 0;
+    while !rest.is_empty() {
+        let (nanos, tail) = parse_term(rest, text)?;
+        total = total.checked_add(nanos).filter(|&sum| sum <= LIMIT).ok_or_else(invalid)?;
+        rest = tail;
+    }
+    let nanos = match i64::try_from(total) {
+        Ok(nanos) if negative => -nanos,
+        Ok(nanos) => nanos,
+        Err(_) if negative => i64::MIN,
+        Err(_) => return Err(invalid()),
+    };
+    Ok(SignedDuration::from_nanos(nanos))
+}
+
+/// Reads one number with its unit and returns its nanoseconds and what follows it.
+fn parse_term<'a>(rest: &'a str, text: &str) -> Result<(u64, &'a str), DurationError> {
+    let invalid = || DurationError::Invalid(text.to_owned());
+    let (whole, tail) = split_while(rest, |c| c.is_ascii_digit());
+    let (fraction, tail) = match tail.strip_prefix('.') {
+        Some(tail) => split_while(tail, |c| c.is_ascii_digit()),
+        None => ("", tail),
+    };
+    if whole.is_empty() && fraction.is_empty() {
+        return Err(invalid());
+    }
+    let (unit, tail) = split_while(tail, |c| c != '.' && !c.is_ascii_digit());
+    if unit.is_empty() {
+        // Go notices an overflowing number before it looks for the unit.
+        whole_number(whole).ok_or_else(invalid)?;
+        return Err(DurationError::MissingUnit(text.to_owned()));
+    }
+    let whole = whole_number(whole).ok_or_else(invalid)?;
+    let Some((_, scale)) = UNITS.into_iter().find(|(name, _)| *name == unit) else {
+        return Err(DurationError::UnknownUnit { unit: unit.to_owned(), text: text.to_owned() });
+    };
+    let nanos = whole
+        .checked_mul(scale)
+        .and_then(|nanos| nanos.checked_add(fraction_nanos(fraction, scale)))
+        .filter(|&nanos| nanos <= LIMIT)
+        .ok_or_else(invalid)?;
+    Ok((nanos, tail))
+}
+
+fn split_while(text: &str, accept: impl Fn(char) -> bool) -> (&str, &str) {
+    text.split_at(text.find(|c| !accept(c)).unwrap_or(text.len()))
+}
+
+/// The digits as a number, unless it is above [`LIMIT`]. No digits are zero.
+fn whole_number(digits: &str) -> Option<u64> {
+    digits.bytes().try_fold(0u64, |number, digit| {
+        number
+            .checked_mul(10)?
+            .checked_add(u64::from(digit - b'0'))
+            .filter(|&number| number <= LIMIT)
+    })
+}
+
+/// What the digits after the point are worth. Digits below a nanosecond are cut off.
+///
+/// The arithmetic is in floating point on purpose: it is Go's, so that both read one text as the
+/// same number of nanoseconds.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn fraction_nanos(digits: &str, unit: u64) -> u64 {
+    let mut number: u64 = 0;
+    let mut scale = 1.0;
+    for digit in digits.bytes() {
+        let next = number.checked_mul(10).and_then(|n| n.checked_add(u64::from(digit - b'0')));
+        match next {
+            Some(next) if number <= (LIMIT - 1) / 10 && next <= LIMIT => number = next,
+            _ => break, // more digits than count
+        }
+        scale *= 10.0;
+    }
+    (number as f64 * (unit as f64 / scale)) as u64
+}
+
+/// Writes a duration as Go does: hours, minutes and seconds from the largest non-zero unit down
+/// (`1h30m0s`), or one of ms, µs and ns below a second.
+pub fn format_duration(duration: SignedDuration) -> String {
+    let nanos = duration.as_nanos().unsigned_abs();
+    if nanos == 0 {
+        return "0s".to_owned();
+    }
+    let sign = if duration.is_negative() { "-" } else { "" };
+    let text = match nanos {
+        0..1_000 => format!("{nanos}ns"),
+        1_000..1_000_000 => format!("{}\u{b5}s", decimal(nanos, 3)),
+        1_000_000..1_000_000_000 => format!("{}ms", decimal(nanos, 6)),
+        _ => {
+            let (minutes, seconds) = (nanos / 60_000_000_000, nanos % 60_000_000_000);
+            let seconds = decimal(seconds, 9);
+            match (minutes / 60, minutes % 60) {
+                (0, 0) => format!("{seconds}s"),
+                (0, minutes) => format!("{minutes}m{seconds}s"),
+                (hours, minutes) => format!("{hours}h{minutes}m{seconds}s"),
+            }
+        }
+    };
+    format!("{sign}{text}")
+}
+
+/// `number` divided by 10^`places`, without trailing zeros.
+fn decimal(number: u128, places: u32) -> String {
+    let one = 10u128.pow(places);
+    let (whole, fraction) = (number / one, number % one);
+    if fraction == 0 {
+        return whole.to_string();
+    }
+    let fraction = format!("{fraction:0width$}", width = places as usize);
+    format!("{whole}.{}", fraction.trim_end_matches('0'))
+}

@@ -1,0 +1,292 @@
+//! Static drift hashes: one number for the parts of a NodePool or EC2NodeClass that, when changed,
+//! make existing nodes drift (spec 10 §12).
+//!
+//! The numbers are upstream's bit for bit, so that a cluster can be taken over, or handed back,
+//! without a single node drifting. Upstream walks its structs by reflection; here every struct
+//! writes down its Go names and fields, in Go's order. A value that Go would call zero is left
+//! out, an empty map or list that is present is not: so `None` is "left out" in this module.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Taint;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::ec2_nodeclass::{
+    BlockDevice, BlockDeviceMapping, ConnectionTracking, CpuOptions, Ec2NodeClassSpec,
+    MetadataOptions, NetworkInterface, PlacementGroupSelector,
+};
+use crate::grammar::{Duration, NillableDuration, Quantity};
+use crate::node_class_ref::NodeClassRef;
+use crate::nodepool::{NodeClaimTemplate, NodeClaimTemplateSpec, TemplateMeta};
+
+/// Version of the NodePool hash; written beside it.
+pub const NODEPOOL_HASH_VERSION: &str = "v3";
+/// Version of the EC2NodeClass hash; written beside it.
+pub const EC2_NODE_CLASS_HASH_VERSION: &str = "v6";
+
+/// The value of annotation `karpenter.sh/nodepool-hash`.
+pub fn nodepool_hash(template: &NodeClaimTemplate) -> String {
+    Fields::of("NodeClaimTemplate")
+        .with("ObjectMeta", template.metadata.as_ref().and_then(template_meta))
+        .with("Spec", template_spec(&template.spec))
+        .hash
+        .to_string()
+}
+
+/// The value of annotation `karpenter.k8s.aws/ec2nodeclass-hash`. The AMI family counts as the one
+/// that field and alias resolve to, so that writing it out drifts nothing; `ca_bundle` is the
+/// cluster's, empty if there is none.
+pub fn ec2_node_class_hash(spec: &Ec2NodeClassSpec, ca_bundle: &str) -> String {
+    let parts = [
+        node_class_spec(spec),
+        fnv(spec.family().as_bytes()),
+        fnv(ca_bundle.as_bytes()),
+        fnv(kubelet_text(spec).as_bytes()),
+    ];
+    parts.into_iter().fold(0, |all, part| all ^ part).to_string()
+}
+
+fn template_meta(meta: &TemplateMeta) -> Option<u64> {
+    Fields::of("ObjectMeta")
+        .with("Labels", meta.labels.as_ref().map(map))
+        .with("Annotations", meta.annotations.as_ref().map(map))
+        .unless_zero()
+}
+
+fn template_spec(spec: &NodeClaimTemplateSpec) -> Option<u64> {
+    Fields::of("NodeClaimTemplateSpec")
+        .with("Taints", spec.taints.as_deref().map(|taints| set(taints, taint)))
+        .with("StartupTaints", spec.startup_taints.as_deref().map(|taints| set(taints, taint)))
+        .with("NodeClassRef", Some(node_class_ref(&spec.node_class_ref)))
+        .with("TerminationGracePeriod", spec.termination_grace_period.as_ref().map(duration))
+        .with("ExpireAfter", spec.expire_after.as_ref().and_then(nillable_duration))
+        .unless_zero()
+}
+
+fn taint(taint: &Taint) -> u64 {
+    Fields::of("Taint")
+        .with("Key", text(&taint.key))
+        .with("Value", taint.value.as_deref().and_then(text))
+        .with("Effect", text(&taint.effect))
+        .with("TimeAdded", taint.time_added.as_ref().map(time))
+        .hash
+}
+
+/// A pointer in Go, so never left out.
+fn node_class_ref(reference: &NodeClassRef) -> u64 {
+    Fields::of("NodeClassReference")
+        .with("Kind", text(&reference.kind))
+        .with("Name", text(&reference.name))
+        .with("Group", text(&reference.group))
+        .hash
+}
+
+/// A pointer to a struct in Go: a zero duration leaves out the field, not the struct.
+fn duration(duration: &Duration) -> u64 {
+    let nanos = duration.value().map_or(0, |value| nanos(&value));
+    Fields::of("Duration").with("Duration", (nanos != 0).then(|| integer(nanos))).hash
+}
+
+/// A struct with a pointer in Go: zero is hashed, `Never` is not there.
+fn nillable_duration(duration: &NillableDuration) -> Option<u64> {
+    let value = duration.value().ok().flatten()?;
+    Some(Fields::of("NillableDuration").with("Duration", Some(integer(nanos(&value)))).hash)
+}
+
+/// Go keeps nanoseconds in 64 bits, and so does the grammar: what is longer does not parse.
+fn nanos(duration: &jiff::SignedDuration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Go's binary form of a time that was read from JSON: version 1, big-endian seconds since the
+/// year 1, nanoseconds, and the offset from UTC in minutes.
+fn time(time: &Time) -> u64 {
+    const UNIX_EPOCH_SINCE_YEAR_1: i64 = 62_135_596_800;
+    let mut bytes = vec![1];
+    bytes.extend((time.0.as_second() + UNIX_EPOCH_SINCE_YEAR_1).to_be_bytes());
+    bytes.extend(time.0.subsec_nanosecond().to_be_bytes());
+    bytes.extend(0_i16.to_be_bytes());
+    Fields::of("Time").with("Time", Some(fnv(&bytes))).hash
+}
+
+fn node_class_spec(spec: &Ec2NodeClassSpec) -> u64 {
+    Fields::of("EC2NodeClassSpec")
+        .with(
+            "PlacementGroupSelector",
+            spec.placement_group_selector.as_ref().map(placement_group_selector),
+        )
+        .with("AssociatePublicIPAddress", spec.associate_public_ip_address.map(boolean))
+        .with("UserData", spec.user_data.as_deref().map(string))
+        .with("Role", spec.role.as_deref().and_then(text))
+        .with("InstanceProfile", spec.instance_profile.as_deref().map(string))
+        .with("Tags", spec.tags.as_ref().map(map))
+        .with(
+            "BlockDeviceMappings",
+            spec.block_device_mappings.as_deref().map(|list| set(list, block_device_mapping)),
+        )
+        .with("InstanceStorePolicy", spec.instance_store_policy.as_deref().map(string))
+        .with(
+            "NetworkInterfaces",
+            spec.network_interfaces.as_deref().map(|list| set(list, network_interface)),
+        )
+        .with("DetailedMonitoring", spec.detailed_monitoring.map(boolean))
+        .with("MetadataOptions", spec.metadata_options.as_ref().map(metadata_options))
+        .with("ConnectionTracking", spec.connection_tracking.as_ref().map(connection_tracking))
+        .with("Context", spec.context.as_deref().map(string))
+        .with("CPUOptions", spec.cpu_options.as_ref().map(cpu_options))
+        .hash
+}
+
+fn placement_group_selector(selector: &PlacementGroupSelector) -> u64 {
+    Fields::of("PlacementGroupSelector")
+        .with("Name", selector.name.as_deref().map(string))
+        .with("ID", selector.id.as_deref().map(string))
+        .hash
+}
+
+fn block_device_mapping(mapping: &BlockDeviceMapping) -> u64 {
+    Fields::of("BlockDeviceMapping")
+        .with("DeviceName", mapping.device_name.as_deref().map(string))
+        .with("EBS", mapping.ebs.as_ref().map(block_device))
+        .with("RootVolume", mapping.root_volume.filter(|root| *root).map(boolean))
+        .hash
+}
+
+fn block_device(device: &BlockDevice) -> u64 {
+    Fields::of("BlockDevice")
+        .with("DeleteOnTermination", device.delete_on_termination.map(boolean))
+        .with("Encrypted", device.encrypted.map(boolean))
+        .with("IOPS", device.iops.map(integer))
+        .with("KMSKeyID", device.kms_key_id.as_deref().map(string))
+        .with("SnapshotID", device.snapshot_id.as_deref().map(string))
+        .with("Throughput", device.throughput.map(integer))
+        .with("VolumeInitializationRate", device.volume_initialization_rate.map(integer32))
+        .with("VolumeSize", device.volume_size.as_ref().map(quantity))
+        .with("VolumeType", device.volume_type.as_deref().map(string))
+        .hash
+}
+
+fn network_interface(interface: &NetworkInterface) -> u64 {
+    let index = |index: i32| (index != 0).then(|| integer32(index));
+    Fields::of("NetworkInterface")
+        .with("NetworkCardIndex", index(interface.network_card_index))
+        .with("DeviceIndex", index(interface.device_index))
+        .with("InterfaceType", text(&interface.interface_type))
+        .hash
+}
+
+fn metadata_options(options: &MetadataOptions) -> u64 {
+    Fields::of("MetadataOptions")
+        .with("HTTPEndpoint", options.http_endpoint.as_deref().map(string))
+        .with("HTTPProtocolIPv6", options.http_protocol_ipv6.as_deref().map(string))
+        .with("HTTPPutResponseHopLimit", options.http_put_response_hop_limit.map(integer))
+        .with("HTTPTokens", options.http_tokens.as_deref().map(string))
+        .hash
+}
+
+fn connection_tracking(tracking: &ConnectionTracking) -> u64 {
+    Fields::of("ConnectionTracking")
+        .with("TCPEstablishedTimeout", tracking.tcp_established_timeout.map(integer32))
+        .with("UDPStreamTimeout", tracking.udp_stream_timeout.map(integer32))
+        .with("UDPTimeout", tracking.udp_timeout.map(integer32))
+        .hash
+}
+
+fn cpu_options(options: &CpuOptions) -> u64 {
+    Fields::of("CPUOptions")
+        .with("NestedVirtualization", options.nested_virtualization.as_deref().map(string))
+        .hash
+}
+
+/// `spec.kubelet` as one line of JSON: keys of the first level sorted, the rest as it is stored,
+/// and the five characters that Go's encoder escapes.
+fn kubelet_text(spec: &Ec2NodeClassSpec) -> String {
+    let Some(kubelet) = spec.kubelet.as_ref().filter(|kubelet| !kubelet.is_empty()) else {
+        return "null".to_owned();
+    };
+    let sorted: BTreeMap<_, _> = kubelet.iter().collect();
+    let text = serde_json::to_string(&sorted).expect("a JSON value can be written");
+    text.replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+        .replace('&', "\\u0026")
+        .replace('\u{2028}', "\\u2028")
+        .replace('\u{2029}', "\\u2029")
+}
+
+/// A struct on its way to a hash: its Go name, then its fields in Go's order.
+struct Fields {
+    hash: u64,
+    is_zero: bool,
+}
+
+impl Fields {
+    fn of(go_type: &str) -> Self {
+        Self { hash: string(go_type), is_zero: true }
+    }
+
+    fn with(mut self, go_field: &str, value: Option<u64>) -> Self {
+        if let Some(value) = value {
+            self.hash = finish(self.hash ^ pair(string(go_field), value));
+            self.is_zero = false;
+        }
+        self
+    }
+
+    /// For a struct that is a plain field in Go, which is left out when all of it is zero.
+    fn unless_zero(self) -> Option<u64> {
+        (!self.is_zero).then_some(self.hash)
+    }
+}
+
+/// A plain string field in Go, where empty is zero.
+fn text(text: &str) -> Option<u64> {
+    (!text.is_empty()).then(|| string(text))
+}
+
+/// A string behind a pointer in Go, where empty is a value.
+fn string(text: &str) -> u64 {
+    fnv(text.as_bytes())
+}
+
+fn integer(number: i64) -> u64 {
+    fnv(&number.to_le_bytes())
+}
+
+fn integer32(number: i32) -> u64 {
+    fnv(&number.to_le_bytes())
+}
+
+fn boolean(value: bool) -> u64 {
+    fnv(&[u8::from(value)])
+}
+
+fn quantity(quantity: &Quantity) -> u64 {
+    string(&quantity.canonical())
+}
+
+/// Order does not matter, and two equal elements cancel out: that is upstream's arithmetic.
+fn set<T>(items: &[T], hash: impl Fn(&T) -> u64) -> u64 {
+    items.iter().fold(0, |all, item| all ^ hash(item))
+}
+
+fn map(map: &BTreeMap<String, String>) -> u64 {
+    finish(map.iter().fold(0, |all, (key, value)| all ^ pair(string(key), string(value))))
+}
+
+fn pair(a: u64, b: u64) -> u64 {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&a.to_le_bytes());
+    bytes[8..].copy_from_slice(&b.to_le_bytes());
+    fnv(&bytes)
+}
+
+fn finish(hash: u64) -> u64 {
+    fnv(&hash.to_le_bytes())
+}
+
+/// 64-bit FNV-1: multiply first, then xor (FNV-1a does it the other way round).
+fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        hash.wrapping_mul(0x100_0000_01b3) ^ u64::from(*byte)
+    })
+}

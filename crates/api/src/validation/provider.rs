@@ -1,0 +1,156 @@
+//! What the running provider knows about labels and resources (spec 10 §10.1, §10.2).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{labels, resources};
+
+/// The keys, values and domains that validation and scheduling treat specially. Two builds differ
+/// in this value and in nothing else.
+#[derive(Clone, Debug)]
+pub struct Provider {
+    well_known_labels: BTreeSet<&'static str>,
+    well_known_values: BTreeMap<&'static str, &'static [&'static str]>,
+    well_known_resources: BTreeSet<&'static str>,
+    restricted_domains: BTreeSet<&'static str>,
+    aliases: BTreeMap<&'static str, &'static str>,
+}
+
+impl Provider {
+    /// The AWS provider.
+    pub fn aws() -> Self {
+        let mut provider = Self::core();
+        provider.well_known_labels.extend(labels::aws::WELL_KNOWN);
+        provider.well_known_values.insert(labels::aws::INSTANCE_TENANCY, &labels::aws::TENANCIES);
+        provider.well_known_resources.extend(resources::AWS_WELL_KNOWN);
+        provider.restricted_domains.insert(labels::aws::GROUP);
+        provider.aliases.extend(labels::aws::ALIASES);
+        provider
+    }
+
+    /// The KWOK provider.
+    pub fn kwok() -> Self {
+        let mut provider = Self::core();
+        provider.well_known_labels.extend(labels::kwok::WELL_KNOWN);
+        provider.restricted_domains.insert(labels::kwok::GROUP);
+        provider
+    }
+
+    fn core() -> Self {
+        Self {
+            well_known_labels: labels::WELL_KNOWN.into(),
+            well_known_values: [(labels::CAPACITY_TYPE, &labels::CAPACITY_TYPES[..])].into(),
+            well_known_resources: resources::WELL_KNOWN.into(),
+            restricted_domains: [labels::GROUP].into(),
+            aliases: labels::ALIASES.into(),
+        }
+    }
+
+    /// Keys that the provider's instance types and offerings have values for, sorted.
+    pub fn well_known_labels(&self) -> impl Iterator<Item = &'static str> {
+        self.well_known_labels.iter().copied()
+    }
+
+    /// Whether the provider has values for the label.
+    pub fn is_well_known_label(&self, key: &str) -> bool {
+        self.well_known_labels.contains(key)
+    }
+
+    /// The only values that the label can have, sorted, if they are fixed.
+    pub fn well_known_values(&self, key: &str) -> Option<&'static [&'static str]> {
+        self.well_known_values.get(key).copied()
+    }
+
+    /// Whether the provider reports the resource for its instance types by itself.
+    pub fn is_well_known_resource(&self, name: &str) -> bool {
+        self.well_known_resources.contains(name)
+    }
+
+    /// The key that an old spelling stands for, or the key itself.
+    pub fn normalize<'a>(&self, key: &'a str) -> &'a str {
+        self.aliases.get(key).copied().unwrap_or(key)
+    }
+
+    /// Why users may not use the label, if they may not.
+    ///
+    /// Unlike the CEL rule of the schema (spec 10 §1.6) this wants a dot before a restricted
+    /// domain and looks at keys with a slash only.
+    pub fn restricted_label(&self, key: &str) -> Option<String> {
+        if self.is_well_known_label(key) {
+            return None;
+        }
+        let domain = labels::domain(key);
+        let in_domain = |restricted: &&str| {
+            domain
+                .strip_suffix(restricted)
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        if !self.restricted_domains.iter().any(in_domain) && !labels::RESTRICTED.contains(&key) {
+            return None;
+        }
+        let well_known = join(self.well_known_labels());
+        let domains = join(self.restricted_domains.iter().copied());
+        Some(format!(
+            "using label {key} is not allowed as it might interfere with the internal provisioning \
+             logic; specify a well known label: [{well_known}], or a custom label that does not use \
+             a restricted domain: [{domains}]"
+        ))
+    }
+}
+
+fn join<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn restricted_domains_need_a_dot_boundary() {
+        let aws = Provider::aws();
+        #[rustfmt::skip]
+        let cases = [
+            // key                           restricted
+            ("karpenter.sh/unknown",          true),
+            ("sub.karpenter.sh/unknown",      true),
+            ("notkarpenter.sh/x",             false), // only the schema refuses it
+            ("karpenter.sh",                  false), // no slash, no domain
+            ("karpenter.sh/nodepool",         false), // well known
+            ("karpenter.k8s.aws/foo",         true),
+            (labels::aws::EC2_NODE_CLASS,     true),
+            (labels::aws::INSTANCE_CPU,       false),
+            ("karpenter.kwok.sh/foo",         false), // another provider's domain
+            (labels::HOSTNAME,                true),
+            ("kubernetes.io/test",            false),
+            ("example.com/a",                 false),
+        ];
+        for (key, restricted) in cases {
+            assert_eq!(aws.restricted_label(key).is_some(), restricted, "{key}");
+        }
+        assert!(Provider::kwok().restricted_label("karpenter.kwok.sh/foo").is_some());
+        assert!(Provider::kwok().restricted_label("karpenter.k8s.aws/foo").is_none());
+    }
+
+    #[test]
+    fn the_refusal_lists_what_may_be_used() {
+        assert_eq!(
+            Provider::kwok().restricted_label("kubernetes.io/hostname").unwrap(),
+            "using label kubernetes.io/hostname is not allowed as it might interfere with the \
+             internal provisioning logic; specify a well known label: \
+             [karpenter.kwok.sh/instance-cpu karpenter.kwok.sh/instance-family \
+             karpenter.kwok.sh/instance-memory karpenter.kwok.sh/instance-size \
+             karpenter.sh/capacity-type karpenter.sh/nodepool kubernetes.io/arch kubernetes.io/os \
+             node.kubernetes.io/instance-type node.kubernetes.io/windows-build \
+             topology.kubernetes.io/region topology.kubernetes.io/zone], or a custom label that \
+             does not use a restricted domain: [karpenter.kwok.sh karpenter.sh]"
+        );
+    }
+
+    #[test]
+    fn aliases_stand_for_stable_keys() {
+        let ebs_zone = "topology.ebs.csi.aws.com/zone";
+        assert_eq!(Provider::aws().normalize(ebs_zone), labels::ZONE);
+        assert_eq!(Provider::kwok().normalize(ebs_zone), ebs_zone);
+        assert_eq!(Provider::kwok().normalize("beta.kubernetes.io/os"), labels::OS);
+    }
+}
