@@ -1,1 +1,15 @@
-#![doc = "placeholder"]
+//! Developer commands of karpenter-rs (`cargo xtask …`), and the test tools that they build.
+//!
+//! Owns: the order of the checks (`test`), the generated files (`codegen`), and the real programs
+//! that the end-to-end tests start, in [`tools`] (the one part that other crates use).
+//! Deliberately does not know how a control plane is started; that is `tests/e2e`.
+//!
+//! It is compiled before anything else can be checked, so its dependencies stay few.
+//! Start reading in [`cli`], which lists the commands.
+
+pub mod cli;
+mod codegen;
+pub mod host;
+mod process;
+mod test;
+pub mod tools;

@@ -1,1 +1,33 @@
-#![doc = "placeholder"]
+//! A real Kubernetes control plane for tests: etcd and kube-apiserver, and on request
+//! kube-controller-manager and kube-scheduler, on loopback, gone when the test process is gone.
+//!
+//! ```text
+//! test process ── ControlPlane ──┬── etcd ◄── kube-apiserver ◄── kube-controller-manager
+//!      │   stdin pipe each       │                  ▲        ◄── kube-scheduler
+//!      └─────────────────────────┘                  └── Client, kubectl, Objects
+//! ```
+//!
+//! Most tests share one control plane per test binary ([`Shared`]) and use object names of their
+//! own. The programs are built by `xtask::tools` the first time.
+//!
+//! Only [`product`] knows Karpenter, by its binary: the rest starts the API, and the tests bring CRDs
+//! and objects.
+//!
+//! Invariant: everything listens on 127.0.0.1, and nothing outlives the test process, however
+//! that ends (see [`component`]).
+//!
+//! Start reading in [`control_plane`].
+
+pub mod component;
+pub mod control_plane;
+mod credentials;
+mod flags;
+pub mod kubectl;
+pub mod objects;
+pub mod product;
+mod shared;
+pub mod wait;
+
+pub use control_plane::{ControlPlane, Parts};
+pub use objects::{ApiError, Objects, manifest};
+pub use shared::Shared;

@@ -1,0 +1,173 @@
+//! One program that runs as long as somebody here wants it, and never longer.
+//!
+//! A test process may end in ways that run no destructor: `kill -9`, a timeout in CI, a `static`.
+//! So each program is started by a shell that first leaves a watcher behind and then becomes the
+//! program. The watcher reads a pipe whose other end only this process holds:
+//!
+//! ```text
+//! test process ──pipe──► watcher (sh)      end of file? kill the program
+//!        └──────────────► program          same pid as the shell that started it
+//! ```
+//!
+//! The system closes the pipe whenever this process ends, so there is nothing to forget.
+//! (`PR_SET_PDEATHSIG` would do the same on Linux alone, and needs `unsafe`.)
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use xtask::host::Stopwatch;
+
+/// `$$` is the shell that becomes the program, also inside the parentheses.
+const WATCHED: &str = r#"
+exec 3<&0 </dev/null
+( while read -r _ <&3; do :; done; kill -KILL $$ 2>/dev/null ) &
+exec "$@" 3<&-
+"#;
+
+/// Tries again for a while: whatever still writes there is being killed at the same time.
+const SWEEP: &str = r#"
+while read -r _; do :; done
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+    rm -rf -- "$1"
+    [ -e "$1" ] || exit 0
+    sleep 1
+done
+"#;
+
+/// A running program. Dropping it kills it and waits until it is gone.
+#[derive(Debug)]
+pub struct Component {
+    name: &'static str,
+    log: PathBuf,
+    child: Child,
+    /// Closing it is what stops the program.
+    lifeline: Option<ChildStdin>,
+}
+
+impl Component {
+    /// Starts `program`, with its output in `<dir>/<name>.log`.
+    pub fn spawn(name: &'static str, program: &Path, args: &[String], dir: &Path) -> Result<Self> {
+        let log = dir.join(format!("{name}.log"));
+        let output =
+            File::create(&log).with_context(|| format!("cannot make {}", log.display()))?;
+        let mut command = Command::new("sh");
+        command.args(["-c", WATCHED, name]).arg(program).args(args).current_dir(dir);
+        command.stdout(output.try_clone()?).stderr(output);
+        Self::start(name, log, command)
+    }
+
+    /// Starts something that removes `dir` when it is dropped, or this process ends.
+    pub(crate) fn sweeper(dir: &Path) -> Result<Self> {
+        let mut command = Command::new("sh");
+        command.args(["-c", SWEEP, "sweeper"]).arg(dir);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        Self::start("sweeper", PathBuf::new(), command)
+    }
+
+    fn start(name: &'static str, log: PathBuf, mut command: Command) -> Result<Self> {
+        // In a group of its own, so that Ctrl-C reaches the one that cleans up, and not this.
+        command.stdin(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().with_context(|| format!("cannot start {name}"))?;
+        let lifeline = child.stdin.take();
+        Ok(Self { name, log, child, lifeline })
+    }
+
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it has ended by itself, and how.
+    pub fn exited(&mut self) -> Option<ExitStatus> {
+        let status = self.child.try_wait().ok().flatten()?;
+        self.lifeline = None; // its watcher has nothing left to do
+        Some(status)
+    }
+
+    /// All it has printed so far.
+    pub fn log(&self) -> String {
+        fs::read(&self.log)
+            .map(|log| String::from_utf8_lossy(&log).into_owned())
+            .unwrap_or_default()
+    }
+
+    /// The end of what it has printed, for an error message.
+    pub fn log_tail(&self) -> String {
+        const LINES: usize = 15;
+        let log = self.log();
+        let lines: Vec<_> = log.lines().collect();
+        let tail = &lines[lines.len().saturating_sub(LINES)..];
+        format!("last lines of {}:\n{}", self.name, tail.join("\n"))
+    }
+
+    /// Asks it to stop, without waiting for that.
+    pub(crate) fn let_go(&mut self) {
+        self.lifeline = None;
+    }
+}
+
+impl Drop for Component {
+    fn drop(&mut self) {
+        self.let_go();
+        // The watcher kills, and only then do we wait: until then nobody else can get its pid.
+        let watch = Stopwatch::start();
+        while let Ok(None) = self.child.try_wait() {
+            if watch.elapsed() > Duration::from_secs(5) {
+                let _ = self.child.kill(); // the watcher itself was killed
+                let _ = self.child.wait();
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, dir: &Path) -> Component {
+        let args = ["-c".to_owned(), script.to_owned()];
+        Component::spawn("shell", Path::new("sh"), &args, dir).unwrap()
+    }
+
+    #[test]
+    fn a_program_that_ends_by_itself_leaves_its_status_and_its_last_words() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut shell = shell("seq 1 100; echo no such flag >&2; exit 3", dir.path());
+        let status = loop {
+            match shell.exited() {
+                Some(status) => break status,
+                None => std::thread::yield_now(),
+            }
+        };
+        assert_eq!(status.code(), Some(3));
+        let tail = shell.log_tail();
+        assert!(tail.starts_with("last lines of shell:\n87\n"), "{tail}");
+        assert!(tail.ends_with("\n100\nno such flag"), "{tail}");
+    }
+
+    #[test]
+    fn a_dropped_program_ends_even_if_it_does_not_want_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let shell = shell("trap '' TERM INT HUP; while :; do sleep 0.1; done", dir.path());
+        let watch = Stopwatch::start();
+        drop(shell); // waits until it is gone
+        assert!(watch.elapsed() < Duration::from_secs(5), "the watcher did not kill it");
+    }
+
+    #[test]
+    fn the_sweeper_removes_the_directory() {
+        let dir = tempfile::tempdir().unwrap().keep();
+        fs::write(dir.join("file"), "").unwrap();
+        drop(Component::sweeper(&dir).unwrap());
+        assert!(!dir.exists());
+    }
+}

@@ -1,0 +1,298 @@
+//! Starts the control plane, waits until it can be used, and hands out ways to talk to it.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use kube::{Client, Config};
+use xtask::tools::{Tool, Toolbox};
+
+use crate::component::Component;
+use crate::credentials::Credentials;
+use crate::flags::{self, Ports};
+use crate::kubectl::{self, Output};
+use crate::objects::Objects;
+use crate::wait;
+
+/// What one slow machine under load may need; a failing program is noticed at once.
+const START_LIMIT: Duration = Duration::from_secs(90);
+
+/// How long one question to a program that starts may take, before we ask again.
+const PROBE_LIMIT: Duration = Duration::from_secs(2);
+
+/// How often a start is tried again because somebody else took a port that was free before.
+const PORT_ATTEMPTS: u32 = 5;
+
+/// What runs beside etcd and kube-apiserver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parts {
+    /// Makes service accounts, collects garbage, takes the not-ready taint off nodes, and so on.
+    pub controller_manager: bool,
+    /// Binds pods to nodes.
+    pub scheduler: bool,
+}
+
+impl Parts {
+    /// The API alone: objects are stored and checked, and nothing happens to them.
+    pub const API: Self = Self { controller_manager: false, scheduler: false };
+    /// Everything but kubelets.
+    pub const ALL: Self = Self { controller_manager: true, scheduler: true };
+}
+
+/// A running control plane. Dropping it stops what it started and removes its files.
+#[derive(Debug)]
+pub struct ControlPlane {
+    components: Vec<Component>,
+    credentials: Credentials,
+    url: String,
+    kubeconfig: PathBuf,
+    kubectl: PathBuf,
+    dir: PathBuf,
+    /// Last, so that it is dropped last.
+    _sweeper: Component,
+}
+
+impl ControlPlane {
+    /// Starts etcd and kube-apiserver.
+    pub async fn start() -> Result<Self> {
+        Self::start_with(Parts::API).await
+    }
+
+    /// Starts etcd, kube-apiserver and `parts`. The first time, this builds them, too.
+    pub async fn start_with(parts: Parts) -> Result<Self> {
+        let programs = tokio::task::spawn_blocking(Programs::find).await??;
+        let mut attempt = 1;
+        loop {
+            match Self::try_start(&programs, parts, free_ports()?).await {
+                Err(error) if error.is::<PortTaken>() && attempt < PORT_ATTEMPTS => attempt += 1,
+                result => return result,
+            }
+        }
+    }
+
+    async fn try_start(programs: &Programs, parts: Parts, free: Ports) -> Result<Self> {
+        let dir = tempfile::Builder::new().prefix("karpenter-e2e-").tempdir()?.keep();
+        let sweeper = Component::sweeper(&dir)?;
+        let credentials = Credentials::create(&dir)?;
+        let url = format!("https://127.0.0.1:{}", free.api);
+        let mut plane = Self {
+            components: Vec::new(),
+            kubeconfig: credentials.write_kubeconfig(&credentials.admin, &url)?,
+            kubectl: programs.kubectl.clone(),
+            credentials,
+            url,
+            dir,
+            _sweeper: sweeper,
+        };
+        plane.spawn("etcd", &programs.etcd, &flags::etcd(&plane.dir, free))?;
+        let args = flags::apiserver(&plane.dir, &plane.credentials, free, parts.controller_manager);
+        plane.spawn("kube-apiserver", &programs.apiserver, &args)?;
+        plane.wait_for_api().await?;
+
+        if parts.controller_manager {
+            let credentials = &plane.credentials;
+            let config =
+                credentials.write_kubeconfig(&credentials.controller_manager, &plane.url)?;
+            let args = flags::controller_manager(&config, credentials, free);
+            plane.spawn("kube-controller-manager", &programs.controller_manager, &args)?;
+        }
+        if parts.scheduler {
+            let credentials = &plane.credentials;
+            let config = credentials.write_kubeconfig(&credentials.scheduler, &plane.url)?;
+            let args = flags::scheduler(&config, credentials, free);
+            plane.spawn("kube-scheduler", &programs.scheduler, &args)?;
+        }
+        if parts.controller_manager {
+            plane.wait_for_health("kube-controller-manager", free.controller_manager).await?;
+        }
+        if parts.scheduler {
+            plane.wait_for_health("kube-scheduler", free.scheduler).await?;
+        }
+        Ok(plane)
+    }
+
+    /// A client of an administrator.
+    ///
+    /// Make one in each test: its connections belong to the runtime of the test that made it.
+    pub fn client(&self) -> Result<Client> {
+        self.client_with_token(&self.credentials.admin.token)
+    }
+
+    /// A client of somebody who is known, and may do nothing that is not granted to all.
+    pub fn client_of_nobody(&self) -> Result<Client> {
+        self.client_with_token(&self.credentials.nobody.token)
+    }
+
+    /// A client with a token of your own, such as a service account's.
+    pub fn client_with_token(&self, token: &str) -> Result<Client> {
+        self.client_of(&self.url, token)
+    }
+
+    /// Creates and changes objects from plain manifests, as an administrator.
+    pub fn objects(&self) -> Result<Objects> {
+        Ok(Objects::new(self.client()?))
+    }
+
+    /// Runs the kubectl of the same version as an administrator; `stdin` is for `-f -`.
+    pub async fn kubectl(&self, args: &[&str], stdin: Option<&str>) -> Result<Output> {
+        kubectl::run(&self.kubectl, &self.kubeconfig, &self.dir, args, stdin).await
+    }
+
+    /// Applies CRDs (one or more YAML documents) and waits until the API server serves them.
+    /// Returns their names as `kind/name`.
+    pub async fn apply_crds(&self, yaml: &str) -> Result<Vec<String>> {
+        let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-", "-o", "name"];
+        let applied = self.kubectl(&apply, Some(yaml)).await?.ok()?;
+        let names: Vec<_> = applied.lines().map(str::to_owned).collect();
+        let mut wait = vec!["wait", "--for=condition=Established", "--timeout=30s"];
+        wait.extend(names.iter().map(String::as_str));
+        self.kubectl(&wait, None).await?.ok()?;
+        Ok(names)
+    }
+
+    /// A kubeconfig file of an administrator.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Where its files and logs are.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The programs that it runs, in the order in which they were started.
+    pub fn components(&self) -> &[Component] {
+        &self.components
+    }
+
+    fn spawn(&mut self, name: &'static str, program: &Path, args: &[String]) -> Result<()> {
+        self.components.push(Component::spawn(name, program, args, &self.dir)?);
+        Ok(())
+    }
+
+    fn client_of(&self, url: &str, token: &str) -> Result<Client> {
+        let mut config = Config::new(url.parse()?);
+        config.root_cert = Some(vec![self.credentials.ca_der.clone()]);
+        config.auth_info.token = Some(token.to_owned().into());
+        Ok(Client::try_from(config)?)
+    }
+
+    /// Waits until the API server is ready and has made the namespace that everybody uses.
+    async fn wait_for_api(&mut self) -> Result<()> {
+        let client = self.client()?;
+        self.wait_for("kube-apiserver", &client, "/readyz").await?;
+        self.wait_for("kube-apiserver", &client, "/api/v1/namespaces/default").await
+    }
+
+    async fn wait_for_health(&mut self, name: &'static str, port: u16) -> Result<()> {
+        let url = format!("https://127.0.0.1:{port}");
+        let client = self.client_of(&url, &self.credentials.admin.token)?;
+        self.wait_for(name, &client, "/healthz").await
+    }
+
+    /// Waits until `path` answers. Ends early when a program does.
+    async fn wait_for(&mut self, name: &str, client: &Client, path: &str) -> Result<()> {
+        let what = format!("{name} answers to {path}");
+        let waited = wait::until(&what, START_LIMIT, async || {
+            self.components.iter_mut().try_for_each(still_runs)?;
+            let request = http::Request::get(path).body(Vec::new())?;
+            // Whoever else may listen there takes the connection and then says nothing.
+            let answer = tokio::time::timeout(PROBE_LIMIT, client.request_text(request)).await;
+            Ok(answer.ok().and_then(Result::ok))
+        });
+        let Err(error) = waited.await else { return Ok(()) };
+        let component = self.components.iter_mut().find(|component| component.name() == name);
+        if let Some(component) = component
+            && component.exited().is_none()
+        {
+            return Err(error.context(component.log_tail()));
+        }
+        Err(error) // says already what that program has printed
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        // All at once, and only then wait for each.
+        self.components.iter_mut().for_each(Component::let_go);
+        self.components.clear();
+        // The sweeper would remove it as well, but whoever dropped us may look at once.
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Somebody else listens on a port that was free when we looked.
+#[derive(Debug)]
+struct PortTaken(String);
+
+impl std::error::Error for PortTaken {}
+
+impl std::fmt::Display for PortTaken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a port that was free is taken; {}", self.0)
+    }
+}
+
+fn still_runs(component: &mut Component) -> Result<()> {
+    let Some(status) = component.exited() else { return Ok(()) };
+    if component.log().contains("address already in use") {
+        return Err(PortTaken(component.log_tail()).into());
+    }
+    bail!("{} ended by itself ({status}); {}", component.name(), component.log_tail())
+}
+
+/// Asks the system for all ports before it gives one back, so that they differ.
+fn free_ports() -> Result<Ports> {
+    let listen = || TcpListener::bind("127.0.0.1:0");
+    let listeners = [listen()?, listen()?, listen()?, listen()?, listen()?];
+    let port = |n: usize| listeners[n].local_addr().map(|address| address.port());
+    Ok(Ports {
+        etcd: port(0)?,
+        etcd_peers: port(1)?,
+        api: port(2)?,
+        controller_manager: port(3)?,
+        scheduler: port(4)?,
+    })
+}
+
+/// Where the programs are.
+#[derive(Debug)]
+struct Programs {
+    etcd: PathBuf,
+    apiserver: PathBuf,
+    controller_manager: PathBuf,
+    scheduler: PathBuf,
+    kubectl: PathBuf,
+}
+
+impl Programs {
+    /// Finds them in the cache, or builds them, which takes minutes.
+    fn find() -> Result<Self> {
+        let tools = Toolbox::from_env()?;
+        Ok(Self {
+            etcd: tools.ensure(Tool::Etcd)?,
+            apiserver: tools.ensure(Tool::KubeApiserver)?,
+            controller_manager: tools.ensure(Tool::KubeControllerManager)?,
+            scheduler: tools.ensure(Tool::KubeScheduler)?,
+            kubectl: tools.ensure(Tool::Kubectl)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_that_somebody_else_has_taken_is_told_from_other_failures() {
+        let programs = tokio::task::spawn_blocking(Programs::find).await.unwrap().unwrap();
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let free = free_ports().unwrap();
+        for ports in [Ports { etcd: port, ..free }, Ports { api: port, ..free }] {
+            let error = ControlPlane::try_start(&programs, Parts::API, ports).await.unwrap_err();
+            assert!(error.is::<PortTaken>(), "{ports:?}: {error:#}");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! One control plane for all tests of a test binary.
+
+use anyhow::{Result, anyhow};
+use tokio::sync::OnceCell;
+
+use crate::control_plane::{ControlPlane, Parts};
+
+/// Starts when the first test asks for it and stops with the process.
+///
+/// ```ignore
+/// static CONTROL_PLANE: Shared = Shared::new(Parts::API);
+///
+/// let client = CONTROL_PLANE.get().await?.client()?;
+/// ```
+///
+/// A `static` is never dropped. That is all right here: the programs end when their pipe to this
+/// process closes, and their directory goes with them.
+#[derive(Debug)]
+pub struct Shared {
+    parts: Parts,
+    started: OnceCell<Result<ControlPlane, String>>,
+}
+
+impl Shared {
+    pub const fn new(parts: Parts) -> Self {
+        Self { parts, started: OnceCell::const_new() }
+    }
+
+    /// The control plane. If it did not start, every test gets the same error and none waits for
+    /// another attempt.
+    pub async fn get(&self) -> Result<&ControlPlane> {
+        let start = || async {
+            let started = ControlPlane::start_with(self.parts).await;
+            started.map_err(|error| format!("{error:#}"))
+        };
+        // Boxed: this future would be part of every test's.
+        let started = Box::pin(self.started.get_or_init(start)).await;
+        started.as_ref().map_err(|error| anyhow!("{error}"))
+    }
+}

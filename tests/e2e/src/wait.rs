@@ -1,0 +1,32 @@
+//! Waiting for something outside this process: the only place that sleeps.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use xtask::host::Stopwatch;
+
+/// Asks `probe` until it has an answer.
+///
+/// An `Err` is not "not yet": it ends the waiting at once. A probe that is never content fails
+/// with `what` it was that did not come true.
+pub async fn until<T>(
+    what: &str,
+    limit: Duration,
+    mut probe: impl AsyncFnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    let watch = Stopwatch::start();
+    loop {
+        if let Some(answer) = probe().await? {
+            return Ok(answer);
+        }
+        if watch.elapsed() > limit {
+            bail!("{what}: not within {} s", limit.as_secs());
+        }
+        pause().await;
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the module that wraps sleeping")]
+async fn pause() {
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}

@@ -1,0 +1,146 @@
+//! What the product prints is what a real cluster takes: CRDs, their columns, converted manifests.
+
+use anyhow::{Context as _, Result};
+use karpenter_e2e::product::{karpenter, workspace};
+use karpenter_e2e::{ControlPlane, Parts, Shared};
+
+static CONTROL_PLANE: Shared = Shared::new(Parts::API);
+
+/// The control plane with the AWS CRDs, applied as the README says.
+async fn with_crds() -> Result<&'static ControlPlane> {
+    let control_plane = CONTROL_PLANE.get().await?;
+    control_plane.apply_crds(&karpenter(&["crds"])?).await?;
+    Ok(control_plane)
+}
+
+const OBJECTS: &str = r"
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: columns}
+spec:
+  weight: 7
+  template:
+    spec:
+      requirements: []
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: columns}
+---
+apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata:
+  name: columns
+  labels: {node.kubernetes.io/instance-type: m5.large, karpenter.sh/capacity-type: spot, topology.kubernetes.io/zone: a, karpenter.sh/nodepool: columns}
+spec:
+  requirements: []
+  nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: columns}
+---
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: columns}
+spec:
+  role: node-role
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: demo}}]
+  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: demo}}]
+";
+
+#[tokio::test]
+async fn kubectl_shows_upstreams_columns() -> Result<()> {
+    let control_plane = with_crds().await?;
+    control_plane.kubectl(&["apply", "-f", "-"], Some(OBJECTS)).await?.ok()?;
+    let mut tables = Vec::new();
+    for kind in ["nodepools", "nodeclaims", "ec2nc"] {
+        let wide = ["get", kind, "columns", "-o", "wide"];
+        tables.push(control_plane.kubectl(&wide, None).await?.ok()?);
+    }
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let headers: Vec<_> =
+        tables.iter().filter_map(|table| table.lines().next().map(words)).collect();
+    assert_eq!(
+        headers,
+        [
+            "NAME NODECLASS NODES READY AGE WEIGHT CPU MEMORY",
+            "NAME TYPE CAPACITY ZONE NODE READY AGE IMAGEID ID NODEPOOL NODECLASS DRIFTED",
+            "NAME READY AGE ROLE",
+        ]
+    );
+    let claim = tables[1].lines().nth(1).map(words).context("a claim")?;
+    assert!(claim.starts_with("columns m5.large spot a "), "{claim}");
+
+    let plain =
+        control_plane.kubectl(&["get", "nodepools,nodeclaims,ec2nodeclasses"], None).await?;
+    let plain = plain.ok()?;
+    assert!(plain.contains("nodepool.karpenter.sh/columns"), "{plain}");
+    let category = control_plane.kubectl(&["get", "karpenter", "-o", "name"], None).await?.ok()?;
+    assert_eq!(category.lines().filter(|name| name.ends_with("/columns")).count(), 3, "{category}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn static_pools_can_be_scaled_and_dynamic_ones_cannot() -> Result<()> {
+    let control_plane = with_crds().await?;
+    let pool = |name: &str, spec: &str| {
+        format!(
+            "{{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {{name: {name}}}, spec: {{{spec} \
+             template: {{spec: {{requirements: [], nodeClassRef: {{group: example.com, kind: Class, name: default}}}}}}}}}}"
+        )
+    };
+    let pools = [pool("scale-static", "replicas: 3,"), pool("scale-dynamic", "")].join("\n---\n");
+    control_plane.kubectl(&["apply", "-f", "-"], Some(&pools)).await?.ok()?;
+
+    let scale = ["scale", "nodepool/scale-static", "--replicas=5"];
+    control_plane.kubectl(&scale, None).await?.ok()?;
+    let replicas = ["get", "nodepool", "scale-static", "-o", "jsonpath={.spec.replicas}"];
+    assert_eq!(control_plane.kubectl(&replicas, None).await?.ok()?, "5", "10/NP-S4");
+
+    let scale = ["scale", "nodepool/scale-dynamic", "--replicas=5"];
+    let refused = control_plane.kubectl(&scale, None).await?;
+    let rule = "Cannot transition NodePool between static";
+    assert!(
+        !refused.status.success() && refused.stderr.contains(rule),
+        "10/NP-S5: {}",
+        refused.stderr
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn explain_describes_every_field_of_a_nodepool() -> Result<()> {
+    let control_plane = with_crds().await?;
+    let explain = ["explain", "nodepool.spec.disruption.budgets", "--recursive=false"];
+    let text = control_plane.kubectl(&explain, None).await?.ok()?;
+    for field in ["duration", "nodes", "reasons", "schedule"] {
+        assert!(text.contains(field), "{text}");
+    }
+    assert!(!text.contains("<no description>"), "{text}");
+    Ok(())
+}
+
+/// The first half of 10/LG-19; that the output also passes runtime validation is shown by the
+/// converter's own tests.
+#[tokio::test]
+async fn converted_manifests_are_accepted() -> Result<()> {
+    let control_plane = with_crds().await?;
+    let folder = workspace().join("scenarios/legacy");
+    let mut files = 0;
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let is_manifest = path.extension().is_some_and(|end| end == "yaml" || end == "json");
+        if !is_manifest {
+            continue;
+        }
+        files += 1;
+        let path = path.to_str().context("a path that is text")?;
+        for output in ["yaml", "json"] {
+            let converted = karpenter(&["convert", "-f", path, "-o", output])?;
+            let apply = ["apply", "--server-side", "--dry-run=server", "-f", "-", "-o", "name"];
+            let names = control_plane.kubectl(&apply, Some(&converted)).await?.ok()?;
+            let applied = |kind: &str| names.contains(kind);
+            assert!(
+                applied("nodepool.karpenter.sh/") && applied("ec2nodeclass.karpenter.k8s.aws/"),
+                "10/LG-19: {path}: {names}"
+            );
+        }
+    }
+    assert!(files >= 4, "10/LG-19: v1alpha5 and v1beta1 files of each kind");
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! Every schema and CEL case of the API, answered by a real API server.
+//!
+//! The same tables run on the embedded API in `crates/karpenter/tests/admission.rs`.
+
+use anyhow::Result;
+use karpenter_api::crds::{CrdSet, crds};
+use karpenter_apiserver::testing::admission_table::{Row, Then, parse, patched};
+use karpenter_e2e::{ApiError, ControlPlane, Objects};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+/// Requests under way at once; the API server is one process on this machine.
+const CONCURRENCY: usize = 8;
+
+#[tokio::test]
+async fn aws_tables() -> Result<()> {
+    run(
+        CrdSet::Aws,
+        &[
+            ("nodepool", include_str!("../../../scenarios/admission/nodepool.yaml")),
+            ("nodeclaim", include_str!("../../../scenarios/admission/nodeclaim.yaml")),
+            ("nodeoverlay", include_str!("../../../scenarios/admission/nodeoverlay.yaml")),
+            ("capacitybuffer", include_str!("../../../scenarios/admission/capacitybuffer.yaml")),
+            ("ec2nodeclass", include_str!("../../../scenarios/admission/ec2nodeclass.yaml")),
+        ],
+    )
+    .await
+}
+
+#[tokio::test]
+async fn kwok_tables() -> Result<()> {
+    run(CrdSet::Kwok, &[("kwok", include_str!("../../../scenarios/admission/kwok.yaml"))]).await
+}
+
+async fn run(set: CrdSet, tables: &[(&str, &str)]) -> Result<()> {
+    let control_plane = ControlPlane::start().await?;
+    control_plane.apply_crds(&list(&crds(set))).await?;
+    let objects = control_plane.objects()?;
+    let rows = tables.iter().flat_map(|(name, yaml)| {
+        let rows = parse(yaml).rows.into_iter().enumerate();
+        rows.map(move |(index, row)| (format!("{name}-{index}"), row))
+    });
+
+    let rows: Vec<_> = rows.collect();
+    let count = rows.len();
+    let mut batches = JoinSet::new();
+    for batch in rows.chunks(count.div_ceil(CONCURRENCY)) {
+        batches.spawn(judge(objects.clone(), batch.to_vec()));
+    }
+    let problems = batches.join_all().await.concat();
+    assert!(count > 50, "the tables were read");
+    assert!(problems.is_empty(), "{} of {count} rows:\n{}", problems.len(), problems.join("\n"));
+    Ok(())
+}
+
+/// What is wrong with the answers to these rows, one after the other.
+async fn judge(objects: Objects, rows: Vec<(String, Row)>) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (name, row) in rows {
+        let answer = send(&objects, &name, &row).await;
+        let answer = answer.as_ref().map_err(|error| error.message.as_str());
+        if let Some(problem) = row.judge(answer) {
+            problems.push(format!("{} {}: {}: {problem}", row.id, row.says, row.object));
+        }
+    }
+    problems
+}
+
+/// Creates the row's object under a name of its own and takes the row's further step.
+async fn send(objects: &Objects, name: &str, row: &Row) -> Result<Value, ApiError> {
+    let object = patched(&row.object, &json!({"metadata": {"name": name}}));
+    let created = objects.create(&object).await;
+    match &row.then {
+        Then::Nothing => created,
+        Then::Update(patch) => objects.update(&patched(&accepted(row, created), patch)).await,
+        Then::UpdateStatus(patch) => {
+            objects.update_status(&patched(&accepted(row, created), patch)).await
+        }
+    }
+}
+
+#[track_caller]
+fn accepted(row: &Row, created: Result<Value, ApiError>) -> Value {
+    created.unwrap_or_else(|error| panic!("{} {}: create refused: {error}", row.id, row.says))
+}
+
+fn list(items: &[Value]) -> String {
+    json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
+}

@@ -1,0 +1,101 @@
+//! The commands and their help texts.
+
+use std::os::unix::process::CommandExt as _;
+
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand};
+
+use crate::test::Step;
+use crate::tools::Toolbox;
+use crate::{codegen, host, process, test};
+
+/// Developer commands of karpenter-rs.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs every check that CI runs, in CI's order, and stops at the first that fails.
+    ///
+    /// Ends with a table of what each step took and the test binaries over one second. What
+    /// cannot run here (end-to-end tests without Go) is skipped with one line; with CI set in
+    /// the environment, that is a failure.
+    #[command(after_help = "\
+Examples:
+  cargo xtask test                 everything; the first time builds a control plane (minutes)
+  cargo xtask test --skip e2e      the inner loop
+  cargo xtask test --only clippy   one step again")]
+    Test(TestArgs),
+
+    /// Writes the files that are generated from the code, such as the CRDs of the chart.
+    Codegen {
+        /// Changes nothing; fails if a file is not what would be written.
+        #[arg(long)]
+        check: bool,
+    },
+
+    /// Builds the programs that the end-to-end tests start, and prints their paths.
+    ///
+    /// They are built from pinned Go modules (tests/e2e/tools) once per version, and kept in
+    /// $KARPENTER_RS_CACHE, or else karpenter-rs in the user's cache directory.
+    Tools,
+
+    /// Runs a Kubernetes control plane on loopback until Ctrl-C, and prints its KUBECONFIG.
+    ///
+    /// The same that the end-to-end tests use: etcd, kube-apiserver, kube-controller-manager and
+    /// kube-scheduler in a temporary directory, gone without a trace afterwards.
+    ControlPlane {
+        /// Only etcd and kube-apiserver: nothing schedules pods or runs controllers.
+        #[arg(long)]
+        api_only: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+struct TestArgs {
+    /// Runs only this step (repeat for more).
+    #[arg(long, value_name = "STEP", conflicts_with = "skip")]
+    only: Vec<Step>,
+
+    /// Leaves this step out (repeat for more). Without `e2e`, `tools` is left out, too.
+    #[arg(long, value_name = "STEP")]
+    skip: Vec<Step>,
+}
+
+/// Parses the command line and does what it says.
+pub fn run() -> Result<()> {
+    match Cli::parse().command {
+        Command::Test(args) => test::run(&args.only, &args.skip),
+        Command::Codegen { check: true } => codegen::check(),
+        Command::Codegen { check: false } => codegen::write(),
+        Command::Tools => {
+            for (tool, path) in Toolbox::from_env()?.ensure_all()? {
+                host::print(&format!("{:<24} {}", tool.name(), path.display()));
+            }
+            Ok(())
+        }
+        Command::ControlPlane { api_only } => {
+            let mut command =
+                process::cargo(&["run", "-q", "-p", "karpenter-e2e", "--bin", "control-plane"]);
+            if api_only {
+                command.args(["--", "--api-only"]);
+            }
+            // Replaces this process, so that Ctrl-C reaches only the one that cleans up.
+            Err(command.exec().into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,128 @@
+//! Files in the repository that are written by the product's own binary.
+//!
+//! Everything generated is one row of [`ROWS`]. The binary prints, this module puts it in place
+//! or compares, so a generator can also be run by hand.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::{host, process};
+
+/// The output of `karpenter <args>` is the content of `file`.
+struct Row {
+    args: &'static [&'static str],
+    file: &'static str,
+}
+
+const ROWS: &[Row] = &[
+    Row { args: &["crds", "--provider", "aws"], file: "charts/karpenter-crd/generated/aws.yaml" },
+    Row { args: &["crds", "--provider", "kwok"], file: "charts/karpenter-crd/generated/kwok.yaml" },
+];
+
+/// Writes every generated file; leaves the ones that are right untouched.
+pub(crate) fn write() -> Result<()> {
+    for row in ROWS {
+        let (path, wanted) = (row.path(), row.generate()?);
+        if found(&path)?.as_ref() == Some(&wanted) {
+            host::note(&format!("unchanged {}", row.file));
+            continue;
+        }
+        if let Some(dir) = path.parent() {
+            fs::create_dir_all(dir)?;
+        }
+        fs::write(&path, &wanted).with_context(|| format!("cannot write {}", row.file))?;
+        host::note(&format!("wrote     {}", row.file));
+    }
+    Ok(())
+}
+
+/// Fails, with the first difference of each, if a generated file is stale.
+pub(crate) fn check() -> Result<()> {
+    let mut stale = Vec::new();
+    for row in ROWS {
+        let wanted = row.generate()?;
+        match found(&row.path())? {
+            Some(found) if found == wanted => {}
+            Some(found) => {
+                host::note(&format!("{} is stale:\n{}", row.file, difference(&found, &wanted)));
+                stale.push(row.file);
+            }
+            None => {
+                host::note(&format!("{} is missing", row.file));
+                stale.push(row.file);
+            }
+        }
+    }
+    if !stale.is_empty() {
+        bail!("run `cargo xtask codegen` and commit {}", stale.join(", "));
+    }
+    Ok(())
+}
+
+impl Row {
+    fn path(&self) -> PathBuf {
+        host::repo().join(self.file)
+    }
+
+    fn generate(&self) -> Result<String> {
+        let cargo = ["run", "-q", "-p", "karpenter", "--no-default-features", "--"];
+        let text = process::output(process::cargo(&[&cargo[..], self.args].concat()))?;
+        // An empty file would pass for a generated one for ever after.
+        ensure!(!text.is_empty(), "`karpenter {}` printed nothing", self.args.join(" "));
+        String::from_utf8(text).with_context(|| format!("`karpenter {}`", self.args.join(" ")))
+    }
+}
+
+/// The text of a file, if it is there.
+fn found(path: &Path) -> Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+/// The lines between the first and the last difference, at most a dozen of each side: enough to
+/// tell which change was forgotten.
+fn difference(found: &str, wanted: &str) -> String {
+    const MOST: usize = 12;
+    let (found, wanted): (Vec<_>, Vec<_>) = (found.lines().collect(), wanted.lines().collect());
+    let start = found.iter().zip(&wanted).take_while(|(a, b)| a == b).count();
+    let (found, wanted) = (&found[start..], &wanted[start..]);
+    let end = found.iter().rev().zip(wanted.iter().rev()).take_while(|(a, b)| a == b).count();
+
+    let mut lines = vec![format!("@@ line {}", start + 1)];
+    for (sign, side) in [('-', &found[..found.len() - end]), ('+', &wanted[..wanted.len() - end])] {
+        lines.extend(side.iter().take(MOST).map(|line| format!("{sign}{line}")));
+        if side.len() > MOST {
+            lines.push(format!("{sign}… {} more lines", side.len() - MOST));
+        }
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::difference;
+
+    #[test]
+    fn a_difference_shows_only_the_lines_that_differ() {
+        let cases = [
+            ("a\nb\nc", "a\nx\nc", "@@ line 2\n-b\n+x"),
+            ("a\nc", "a\nb\nc", "@@ line 2\n+b"),
+            ("a\na\na", "a\na", "@@ line 3\n-a"), // the ends do not overlap
+            ("", "a", "@@ line 1\n+a"),
+        ];
+        for (found, wanted, expected) in cases {
+            assert_eq!(difference(found, wanted), expected, "{found:?} → {wanted:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_difference_is_cut() {
+        let wanted = "x\n".repeat(20);
+        assert!(difference("", &wanted).ends_with("+x\n+… 8 more lines"));
+    }
+}

@@ -1,0 +1,232 @@
+//! `cargo xtask test`: every check, in one order, each timed.
+//!
+//! The steps are the table in [`Step::what`]; this module runs them, skips what cannot run here,
+//! and says at the end what took how long.
+
+mod slow;
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+
+use crate::host::{self, Stopwatch};
+use crate::tools::Toolbox;
+use crate::{codegen, process};
+
+use self::slow::SlowTests;
+
+/// A check that can be run alone. The order here is the order in which they run: the quick ones
+/// that fail most often first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Step {
+    /// Formatting
+    Fmt,
+    /// Lints
+    Clippy,
+    /// Generated files are up to date
+    Codegen,
+    /// Tests of the workspace, but for the end-to-end ones
+    Test,
+    /// Documentation builds, and its links lead somewhere
+    Doc,
+    /// Licences, sources and duplicates of dependencies (needs cargo-deny)
+    Deny,
+    /// Builds the programs that the end-to-end tests start (needs Go the first time)
+    Tools,
+    /// End-to-end tests on a real control plane (need Go the first time)
+    E2e,
+}
+
+/// What a step does.
+enum What {
+    /// A cargo command.
+    Cargo(&'static [&'static str]),
+    /// A cargo command that runs tests.
+    Tests(&'static [&'static str]),
+    /// A function of ours.
+    Ours(fn() -> Result<()>),
+}
+
+/// Why a step cannot run here.
+struct Absent {
+    why: String,
+    /// Nobody has to have it, not even CI.
+    optional: bool,
+}
+
+enum Outcome {
+    Passed(Duration),
+    Failed(Duration),
+    Skipped,
+}
+
+impl Step {
+    #[rustfmt::skip]
+    fn what(self) -> What {
+        match self {
+            // Only the names of the files: the cure is always the same.
+            Self::Fmt => What::Cargo(&["fmt", "--all", "--check", "--", "-l"]),
+            Self::Clippy => What::Cargo(&[
+                "clippy", "--workspace", "--all-targets", "--no-default-features", "--", "-D", "warnings",
+            ]),
+            Self::Codegen => What::Ours(codegen::check),
+            Self::Test => What::Tests(&[
+                "test", "--workspace", "--no-default-features", "--exclude", "karpenter-e2e",
+            ]),
+            Self::Doc => What::Cargo(&["doc", "--workspace", "--no-deps", "--no-default-features"]),
+            // Not its advisories: a new one must not fail an unrelated change.
+            Self::Deny => What::Cargo(&["deny", "check", "bans", "licenses", "sources"]),
+            Self::Tools => What::Ours(build_tools),
+            Self::E2e => What::Tests(&["test", "-p", "karpenter-e2e"]),
+        }
+    }
+
+    fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    fn absent(self) -> Option<Absent> {
+        match self {
+            Self::Fmt => absent_cargo("fmt", "install it with `rustup component add rustfmt`"),
+            Self::Clippy => absent_cargo("clippy", "install it with `rustup component add clippy`"),
+            Self::Deny => {
+                let absent = absent_cargo("deny", "install it with `cargo install cargo-deny`")?;
+                Some(Absent { optional: true, ..absent })
+            }
+            Self::Tools | Self::E2e => {
+                let error = Toolbox::from_env().and_then(|tools| tools.check()).err()?;
+                Some(Absent { why: format!("{error:#}"), optional: false })
+            }
+            Self::Codegen | Self::Test | Self::Doc => None,
+        }
+    }
+
+    fn run(self, slow: &mut SlowTests) -> Result<()> {
+        match self.what() {
+            What::Ours(step) => step(),
+            What::Cargo(args) => {
+                let mut command = process::cargo(args);
+                if self == Self::Doc {
+                    command.env("RUSTDOCFLAGS", "-D warnings");
+                }
+                process::run(command)
+            }
+            What::Tests(args) => process::relay(process::cargo(args), |line| slow.see(line)),
+        }
+    }
+}
+
+/// Runs the steps in `only` (all, if empty) but those in `skip`.
+pub(crate) fn run(only: &[Step], skip: &[Step]) -> Result<()> {
+    let total = Stopwatch::start();
+    let mut outcomes = Vec::new();
+    let mut slow = SlowTests::default();
+    let mut result = Ok(());
+    for step in chosen(only, skip) {
+        result = run_step(step, only.contains(&step), &mut slow, &mut outcomes);
+        if result.is_err() {
+            break;
+        }
+    }
+    for line in slow.report() {
+        host::note(&line);
+    }
+    if only.len() != 1 {
+        host::note(&table(&outcomes, total.elapsed()));
+    }
+    result
+}
+
+fn chosen(only: &[Step], skip: &[Step]) -> Vec<Step> {
+    let skipped = |step| skip.contains(&step) || (step == Step::Tools && skip.contains(&Step::E2e));
+    let asked = |step| only.is_empty() || only.contains(&step);
+    Step::value_variants().iter().copied().filter(|step| asked(*step) && !skipped(*step)).collect()
+}
+
+fn run_step(
+    step: Step,
+    asked: bool,
+    slow: &mut SlowTests,
+    outcomes: &mut Vec<(Step, Outcome)>,
+) -> Result<()> {
+    let name = step.name();
+    if let Some(Absent { why, optional }) = step.absent() {
+        if asked || (host::is_ci() && !optional) {
+            outcomes.push((step, Outcome::Failed(Duration::ZERO)));
+            bail!("step `{name}` cannot run: {why}");
+        }
+        host::note(&format!("== {name}: skipped: {why}"));
+        outcomes.push((step, Outcome::Skipped));
+        return Ok(());
+    }
+    host::note(&format!("== {name}"));
+    let watch = Stopwatch::start();
+    let result = step.run(slow);
+    let took = watch.elapsed();
+    outcomes.push((step, if result.is_ok() { Outcome::Passed } else { Outcome::Failed }(took)));
+    let cure = if step == Step::Fmt { "cure: `cargo fmt --all`; " } else { "" };
+    result.map_err(|error| {
+        let again = format!("{cure}again: `cargo xtask test --only {name}`");
+        error.context(format!("step `{name}` failed ({again})"))
+    })
+}
+
+fn build_tools() -> Result<()> {
+    Toolbox::from_env()?.ensure_all().map(drop)
+}
+
+fn absent_cargo(subcommand: &str, fix: &str) -> Option<Absent> {
+    if process::works(process::cargo(&[subcommand, "--version"])) {
+        return None;
+    }
+    Some(Absent { why: format!("there is no `cargo {subcommand}`; {fix}"), optional: false })
+}
+
+/// One line per step, and the total.
+fn table(outcomes: &[(Step, Outcome)], total: Duration) -> String {
+    let row = |name: &str, took: Duration, remark: &str| {
+        format!("{name:<8} {:>7.1} s{remark}", took.as_secs_f64())
+    };
+    let mut lines = vec![String::new()];
+    for (step, outcome) in outcomes {
+        lines.push(match outcome {
+            Outcome::Passed(took) => row(&step.name(), *took, ""),
+            Outcome::Failed(took) => row(&step.name(), *took, "  FAILED"),
+            Outcome::Skipped => row(&step.name(), Duration::ZERO, "  skipped"),
+        });
+    }
+    lines.push(row("total", total, ""));
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Duration, Outcome, Step, chosen, table};
+
+    #[test]
+    fn steps_run_in_their_own_order_and_tools_only_for_the_tests_that_need_them() {
+        use Step::{Clippy, Codegen, Deny, Doc, E2e, Fmt, Test, Tools};
+        assert_eq!(chosen(&[], &[]), [Fmt, Clippy, Codegen, Test, Doc, Deny, Tools, E2e]);
+        assert_eq!(chosen(&[Test, Fmt], &[]), [Fmt, Test]);
+        assert_eq!(chosen(&[], &[E2e, Doc, Deny]), [Fmt, Clippy, Codegen, Test]);
+        assert_eq!(chosen(&[Tools], &[]), [Tools]);
+    }
+
+    #[test]
+    fn the_table_lines_up_and_marks_what_did_not_pass() {
+        let outcomes = [
+            (Step::Fmt, Outcome::Passed(Duration::from_millis(740))),
+            (Step::Deny, Outcome::Skipped),
+            (Step::E2e, Outcome::Failed(Duration::from_secs(1203))),
+        ];
+        assert_eq!(
+            table(&outcomes, Duration::from_secs(1204)),
+            "
+fmt          0.7 s
+deny         0.0 s  skipped
+e2e       1203.0 s  FAILED
+total     1204.0 s"
+        );
+    }
+}

@@ -1,0 +1,258 @@
+//! The real programs that the end-to-end tests start: built from source once, then cached.
+//!
+//! ```text
+//! tests/e2e/tools/<module>/go.mod, go.sum     pins, committed
+//!           │  go build, readonly
+//!           ▼
+//! <cache>/tools/<program>-<version>-<key>/<program>
+//! ```
+//!
+//! The key is a hash of everything that decides what comes out (pins, flags, platform), so a
+//! changed pin builds anew beside the old one, and a cached program never has to be checked.
+//!
+//! Invariant: a program is in the cache completely or not at all (it is renamed into place), and
+//! only one process builds at a time (a lock file), so parallel test binaries may all ask.
+//!
+//! To move to another version: change the pins in the module's `go.mod`, run `go mod tidy` there,
+//! and change the recipe here.
+//!
+//! To add a program: a pinned module under `tests/e2e/tools` if it has none yet, a variant of
+//! [`Tool`] and its recipe. A kind of source other than Go becomes a sibling of `go` that
+//! [`Toolbox::ensure`] chooses by recipe.
+
+mod go;
+#[cfg(test)]
+mod tests;
+
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+use crate::host;
+use crate::host::Stopwatch;
+
+/// A program that tests may start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    Etcd,
+    KubeApiserver,
+    KubeControllerManager,
+    KubeScheduler,
+    Kubectl,
+}
+
+/// How a program is made.
+struct Recipe {
+    name: &'static str,
+    version: &'static str,
+    /// Folder of the pinned Go module under `tests/e2e/tools`.
+    module: &'static str,
+    package: &'static str,
+    ldflags: &'static str,
+    /// For people who wait: how long this takes on two cores.
+    takes: &'static str,
+}
+
+const KUBERNETES: Recipe = Recipe {
+    name: "",
+    version: "v1.36.3",
+    module: "kubernetes",
+    package: "",
+    // Without a version kubectl cannot parse what the server, or it itself, calls itself.
+    ldflags: "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3",
+    takes: "20 seconds",
+};
+
+impl Tool {
+    /// In the order in which they are best built: what the next one shares comes first.
+    pub const ALL: [Self; 5] = [
+        Self::Etcd,
+        Self::KubeApiserver,
+        Self::KubeControllerManager,
+        Self::KubeScheduler,
+        Self::Kubectl,
+    ];
+
+    /// The name of the program, which is also its file name.
+    pub fn name(self) -> &'static str {
+        self.recipe().name
+    }
+
+    /// The version that is pinned.
+    pub fn version(self) -> &'static str {
+        self.recipe().version
+    }
+
+    #[rustfmt::skip]
+    fn recipe(self) -> Recipe {
+        match self {
+            Self::Etcd => Recipe {
+                name: "etcd", version: "v3.6.7", module: "etcd",
+                package: "go.etcd.io/etcd/server/v3", ldflags: "-s -w", takes: "1 minute",
+            },
+            Self::KubeApiserver => Recipe {
+                name: "kube-apiserver", package: "k8s.io/kubernetes/cmd/kube-apiserver",
+                takes: "4 minutes", ..KUBERNETES
+            },
+            Self::KubeControllerManager => Recipe {
+                name: "kube-controller-manager", package: "k8s.io/kubernetes/cmd/kube-controller-manager",
+                takes: "1 minute", ..KUBERNETES
+            },
+            Self::KubeScheduler => Recipe {
+                name: "kube-scheduler", package: "k8s.io/kubernetes/cmd/kube-scheduler", ..KUBERNETES
+            },
+            Self::Kubectl => Recipe {
+                name: "kubectl", package: "k8s.io/kubernetes/cmd/kubectl",
+                takes: "1 minute", ..KUBERNETES
+            },
+        }
+    }
+}
+
+/// Where programs are built from and kept.
+#[derive(Debug, Clone)]
+pub struct Toolbox {
+    /// Holds one folder per program and version.
+    cache: PathBuf,
+    /// Holds one pinned Go module per folder.
+    modules: PathBuf,
+    /// The Go command.
+    go: PathBuf,
+    /// Takes lines of progress.
+    say: fn(&str),
+}
+
+impl Toolbox {
+    /// The pins of this checkout and the user's cache.
+    pub fn from_env() -> Result<Self> {
+        Ok(Self {
+            cache: host::cache_dir()?.join("tools"),
+            modules: host::repo().join("tests/e2e/tools"),
+            go: "go".into(),
+            say: host::note,
+        })
+    }
+
+    /// The path of `tool`, which is built if it is not in the cache. May take minutes.
+    pub fn ensure(&self, tool: Tool) -> Result<PathBuf> {
+        let recipe = tool.recipe();
+        let path = self.path(&recipe)?;
+        if path.exists() {
+            return Ok(path);
+        }
+        let _lock = self.lock()?;
+        if path.exists() {
+            return Ok(path); // whoever held the lock has built it
+        }
+        self.build(&recipe, &path)?;
+        Ok(path)
+    }
+
+    /// Every tool and its path.
+    pub fn ensure_all(&self) -> Result<Vec<(Tool, PathBuf)>> {
+        Tool::ALL.into_iter().map(|tool| Ok((tool, self.ensure(tool)?))).collect()
+    }
+
+    /// Why [`Self::ensure_all`] cannot work here, if so. A complete cache needs no Go.
+    pub fn check(&self) -> Result<()> {
+        for tool in Tool::ALL {
+            let recipe = tool.recipe();
+            if !self.path(&recipe)?.exists() {
+                go::check(&self.go, &self.module(&recipe), &label(&recipe))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn module(&self, recipe: &Recipe) -> PathBuf {
+        self.modules.join(recipe.module)
+    }
+
+    fn path(&self, recipe: &Recipe) -> Result<PathBuf> {
+        let key = self.key(recipe)?;
+        Ok(self
+            .cache
+            .join(format!("{}-{}-{key:016x}", recipe.name, recipe.version))
+            .join(recipe.name))
+    }
+
+    /// A hash of all that decides what is built, but of Go's own version: rebuilding everything
+    /// for each patch release of Go would cost more than it tells.
+    fn key(&self, recipe: &Recipe) -> Result<u64> {
+        let mut hash = Fnv::new();
+        for part in [recipe.name, recipe.version, recipe.package, recipe.ldflags] {
+            hash.add(part.as_bytes());
+        }
+        for flag in go::FLAGS {
+            hash.add(flag.as_bytes());
+        }
+        for (name, value) in go::ENV {
+            hash.add(name.as_bytes());
+            hash.add(value.as_bytes());
+        }
+        hash.add(std::env::consts::OS.as_bytes());
+        hash.add(std::env::consts::ARCH.as_bytes());
+        for file in ["go.mod", "go.sum"] {
+            let path = self.module(recipe).join(file);
+            hash.add(&fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?);
+        }
+        Ok(hash.0)
+    }
+
+    /// Held by whoever builds, across processes. The system drops it if that process dies.
+    fn lock(&self) -> Result<File> {
+        let path = self.cache.join("lock");
+        fs::create_dir_all(&self.cache)
+            .with_context(|| format!("cannot make {}", self.cache.display()))?;
+        let lock =
+            File::create(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            Err(TryLockError::WouldBlock) => {
+                (self.say)("waiting for another process that builds test tools…");
+            }
+            Err(TryLockError::Error(error)) => return Err(error).context("cannot lock the cache"),
+        }
+        lock.lock().context("cannot lock the cache")?;
+        Ok(lock)
+    }
+
+    fn build(&self, recipe: &Recipe, path: &Path) -> Result<()> {
+        let (label, module) = (label(recipe), self.module(recipe));
+        go::check(&self.go, &module, &label)?;
+        (self.say)(&format!("building {label} (first time only, about {})…", recipe.takes));
+        let watch = Stopwatch::start();
+        if let Some(dir) = path.parent() {
+            fs::create_dir_all(dir)?;
+        }
+        // We hold the lock, so an unfinished file of that name is a dead process's leftover.
+        let unfinished = path.with_extension("unfinished");
+        go::build(&self.go, &module, recipe.ldflags, recipe.package, &unfinished)
+            .with_context(|| format!("cannot build {label}"))?;
+        fs::rename(&unfinished, path)?;
+        (self.say)(&format!("built {label} in {:.0} s", watch.elapsed().as_secs_f64()));
+        Ok(())
+    }
+}
+
+fn label(recipe: &Recipe) -> String {
+    format!("{} {}", recipe.name, recipe.version)
+}
+
+/// FNV-1a, which stays the same over Rust releases (std's hasher does not promise that) and is
+/// all that telling a few versions apart takes.
+struct Fnv(u64);
+
+impl Fnv {
+    fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    /// Adds `bytes` and a separator, so that "ab" + "c" is not "a" + "bc".
+    fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes.iter().chain(&[0xff]) {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Builds programs of pinned Go modules.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::process;
+
+/// No paths of this machine in the result, and nothing about the checkout around the module.
+pub(super) const FLAGS: &[&str] = &["-trimpath", "-buildvcs=false"];
+
+/// What the user's own Go settings must not change.
+pub(super) const ENV: &[(&str, &str)] = &[
+    ("GOFLAGS", "-mod=readonly"), // the pins are honoured, not updated
+    ("GOTOOLCHAIN", "local"),     // a Go that is too old is an error, not a download
+    ("GOWORK", "off"),
+    ("CGO_ENABLED", "0"), // no C compiler needed
+];
+
+/// Fails, saying what to install, if `go` is missing or too old for the module.
+pub(super) fn check(go: &Path, module: &Path, label: &str) -> Result<()> {
+    let needed = needed(module)?;
+    let wanted = shown(needed);
+    let Ok(output) = command(go, module).args(["env", "GOVERSION"]).output() else {
+        bail!(
+            "no `go` on PATH, which is needed to build {label}: \
+             install Go {wanted} or newer (https://go.dev/doc/install)"
+        );
+    };
+    let found = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    // A development version that we cannot read is newer than any release that we know.
+    match version(&found) {
+        Some(found) if found < needed => bail!(
+            "Go {} is too old to build {label}: install Go {wanted} or newer \
+             (https://go.dev/doc/install)",
+            shown(found)
+        ),
+        _ if !output.status.success() => bail!(
+            "`go env GOVERSION` failed ({}): {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim_end()
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Builds `package` of the module into the file `to`.
+pub(super) fn build(
+    go: &Path,
+    module: &Path,
+    ldflags: &str,
+    package: &str,
+    to: &Path,
+) -> Result<()> {
+    let mut command = command(go, module);
+    command.arg("build").args(FLAGS).args(["-ldflags", ldflags, "-o"]).arg(to).arg(package);
+    // Its only output are hundreds of "downloading" lines, unless something goes wrong.
+    process::output(command).map(drop)
+}
+
+fn command(go: &Path, module: &Path) -> Command {
+    let mut command = Command::new(go);
+    command.current_dir(module).envs(ENV.iter().copied());
+    command
+}
+
+/// The version in the module's `go` line.
+fn needed(module: &Path) -> Result<[u32; 3]> {
+    let path = module.join("go.mod");
+    let text =
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    text.lines()
+        .find_map(|line| version(&line.strip_prefix("go ")?.replace(' ', "")))
+        .with_context(|| format!("no `go` line in {}", path.display()))
+}
+
+/// `1.26.8`, `go1.26.8` or `devel go1.27-abc Mon …` as numbers.
+fn version(text: &str) -> Option<[u32; 3]> {
+    let start = text.find("go1.").map_or(0, |at| at + 2);
+    let numbers = text[start..].split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
+    let mut parts = numbers.split('.').map(|part| part.parse().ok());
+    Some([parts.next()??, parts.next()??, parts.next().flatten().unwrap_or(0)])
+}
+
+fn shown([major, minor, patch]: [u32; 3]) -> String {
+    format!("{major}.{minor}.{patch}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version;
+
+    #[test]
+    fn versions_are_read_as_go_writes_them() {
+        let cases = [
+            ("go1.26.8", Some([1, 26, 8])),
+            ("1.26.0", Some([1, 26, 0])),
+            ("go1.27", Some([1, 27, 0])),
+            ("go1.26rc1", Some([1, 26, 0])),
+            ("go1.26.8 X:nodwarf5", Some([1, 26, 8])),
+            ("devel go1.27-b1234 Mon Nov 2 12:00:00 2026", Some([1, 27, 0])),
+            ("devel +b1234", None),
+            ("", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(version(text), expected, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The cache, with shell scripts in place of Go.
+
+use std::fs;
+use std::path::Path;
+
+use super::{Tool, Toolbox};
+
+/// A toolbox whose Go prints `version`, and builds by running `build` with the output file in
+/// `$out`. Its builds are counted in `log`.
+///
+/// Its `go` is the shell itself, which is started inside a module: there, `sh build …` runs the
+/// file `build`. An executable of our own could not be started while another test's child still
+/// inherits it as open for writing.
+fn toolbox(dir: &Path, version: &str, build: &str) -> Toolbox {
+    let log = dir.join("log");
+    for module in ["etcd", "kubernetes"] {
+        let module = dir.join("modules").join(module);
+        fs::create_dir_all(&module).unwrap();
+        fs::write(module.join("go.mod"), "module m\n\ngo 1.26.0\n").unwrap();
+        fs::write(module.join("go.sum"), "").unwrap();
+        fs::write(module.join("env"), format!("echo {version}")).unwrap();
+        let count = format!("echo \"$@\" >>{}", log.display());
+        let script = format!("{count}\nwhile [ \"$1\" != -o ]; do shift; done\nout=$2\n{build}");
+        fs::write(module.join("build"), script).unwrap();
+    }
+    let (cache, modules) = (dir.join("cache"), dir.join("modules"));
+    Toolbox { cache, modules, go: "sh".into(), say: |_| {} }
+}
+
+fn builds(dir: &Path) -> usize {
+    fs::read_to_string(dir.join("log")).map_or(0, |log| log.lines().count())
+}
+
+#[test]
+fn many_that_ask_at_once_build_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let tools = toolbox(dir.path(), "go1.26.8", "sleep 0.2; echo built >$out");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let path = tools.ensure(Tool::Etcd).unwrap();
+                assert_eq!(fs::read_to_string(path).unwrap(), "built\n");
+            });
+        }
+    });
+    assert_eq!(builds(dir.path()), 1);
+}
+
+#[test]
+fn a_changed_pin_builds_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let tools = toolbox(dir.path(), "go1.26.8", "echo built >$out");
+    let before = tools.ensure(Tool::Etcd).unwrap();
+    fs::write(dir.path().join("modules/etcd/go.sum"), "changed").unwrap();
+    let after = tools.ensure(Tool::Etcd).unwrap();
+    assert_ne!(before, after);
+    assert_eq!(builds(dir.path()), 2);
+}
+
+#[test]
+fn a_failed_build_says_why_and_leaves_nothing_that_looks_built() {
+    let dir = tempfile::tempdir().unwrap();
+    let tools = toolbox(dir.path(), "go1.26.8", "echo half >$out; echo no space >&2; exit 1");
+    for _ in 0..2 {
+        let error = format!("{:#}", tools.ensure(Tool::Kubectl).unwrap_err());
+        assert!(error.contains("cannot build kubectl v1.36.3"), "{error}");
+        assert!(error.contains("no space"), "{error}");
+    }
+    assert_eq!(builds(dir.path()), 2);
+}
+
+#[test]
+fn a_missing_or_old_go_is_named_with_what_to_install() {
+    let dir = tempfile::tempdir().unwrap();
+    let old = toolbox(dir.path(), "go1.25.4", "");
+    let error = old.ensure(Tool::Kubectl).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "Go 1.25.4 is too old to build kubectl v1.36.3: \
+         install Go 1.26.0 or newer (https://go.dev/doc/install)"
+    );
+    let none = Toolbox { go: dir.path().join("absent"), ..old };
+    let error = none.check().unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "no `go` on PATH, which is needed to build etcd v3.6.7: \
+         install Go 1.26.0 or newer (https://go.dev/doc/install)"
+    );
+}
+
+#[test]
+fn a_complete_cache_needs_no_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let tools = toolbox(dir.path(), "go1.26.8", "echo built >$out");
+    tools.ensure_all().unwrap();
+    Toolbox { go: dir.path().join("absent"), ..tools }.check().unwrap();
+}
+
+/// The pins say the version in three places; a new pin must change all of them.
+#[test]
+fn recipes_name_the_versions_that_are_pinned() {
+    let modules = Toolbox::from_env().unwrap().modules;
+    for tool in Tool::ALL {
+        let recipe = tool.recipe();
+        let pins = fs::read_to_string(modules.join(recipe.module).join("go.mod")).unwrap();
+        let module = match recipe.module {
+            "kubernetes" => "k8s.io/kubernetes",
+            _ => recipe.package,
+        };
+        let pin = format!("require {module} {}", recipe.version);
+        assert!(pins.contains(&pin), "{}: no `{pin}` in its go.mod", recipe.name);
+        if recipe.module == "kubernetes" {
+            assert!(recipe.ldflags.ends_with(recipe.version), "{}", recipe.name);
+            let part = recipe.version.replace("v1.", "v0.");
+            let mut replaced = pins.lines().filter(|line| line.contains(" => "));
+            assert!(replaced.all(|line| line.ends_with(&part)), "every part is {part}");
+        }
+    }
+}

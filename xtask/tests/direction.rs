@@ -1,0 +1,236 @@
+//! The direction of dependencies: a crate uses only crates of a lower layer.
+//!
+//! ```text
+//! layer 0   api            core            apiserver
+//! layer 1   cluster        operator
+//! layer 2   controllers    aws
+//! layer 3   sim
+//! layer 4   karpenter
+//! ```
+//!
+//! A new arrow is a decision: it is discussed first, and then gets its place in [`RULES`].
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use cargo_metadata::{DependencyKind, MetadataCommand};
+
+/// What one crate of the workspace may use.
+struct Rule {
+    name: &'static str,
+    /// Crates of the workspace that it may use, also in its build script.
+    may_use: &'static [&'static str],
+    /// Crates of the workspace that only its tests may use, too.
+    tests_may_use: &'static [&'static str],
+    /// Outside crates that must not be anywhere below it. The AWS SDK has a test of its own.
+    free_of: &'static [&'static str],
+}
+
+#[rustfmt::skip]
+const RULES: &[Rule] = &[
+    Rule {
+        name: "karpenter-api",
+        may_use: &[],
+        tests_may_use: &[],
+        free_of: &["tokio", "hyper", "kube-client", "kube-runtime"],
+    },
+    Rule {
+        name: "karpenter-core",
+        may_use: &[],
+        tests_may_use: &[],
+        free_of: &["tokio", "futures", "kube", "kube-core", "k8s-openapi", "serde", "serde_core", "serde_json", "tracing", "log", "rand"],
+    },
+    Rule {
+        name: "karpenter-apiserver", // everything Karpenter is foreign to it
+        may_use: &[],
+        tests_may_use: &[],
+        free_of: &[],
+    },
+    Rule {
+        name: "karpenter-cluster",
+        may_use: &["karpenter-api", "karpenter-core"],
+        tests_may_use: &[],
+        free_of: &["tokio", "hyper", "kube-client", "kube-runtime"],
+    },
+    Rule {
+        name: "karpenter-operator",
+        may_use: &["karpenter-api", "karpenter-core"],
+        tests_may_use: &["karpenter-apiserver"],
+        free_of: &[],
+    },
+    Rule {
+        name: "karpenter-controllers",
+        may_use: &["karpenter-api", "karpenter-core", "karpenter-cluster", "karpenter-operator"],
+        tests_may_use: &["karpenter-apiserver"],
+        free_of: &[],
+    },
+    Rule {
+        name: "karpenter-aws",
+        may_use: &["karpenter-api", "karpenter-core", "karpenter-operator"],
+        tests_may_use: &["karpenter-apiserver"],
+        free_of: &[],
+    },
+    Rule {
+        name: "karpenter-sim",
+        may_use: &[
+            "karpenter-api", "karpenter-core", "karpenter-cluster", "karpenter-operator",
+            "karpenter-controllers", "karpenter-aws", "karpenter-apiserver",
+        ],
+        tests_may_use: &[],
+        free_of: &[],
+    },
+    Rule {
+        name: "karpenter",
+        may_use: &[
+            "karpenter-api", "karpenter-core", "karpenter-cluster", "karpenter-operator",
+            "karpenter-controllers", "karpenter-aws", "karpenter-apiserver", "karpenter-sim",
+        ],
+        tests_may_use: &[],
+        free_of: &[],
+    },
+    // For developers. None of them is used by a shipped crate.
+    Rule {
+        name: "karpenter-bench",
+        may_use: &[
+            "karpenter-api", "karpenter-core", "karpenter-cluster", "karpenter-operator",
+            "karpenter-controllers", "karpenter-aws", "karpenter-apiserver", "karpenter-sim",
+        ],
+        tests_may_use: &[],
+        free_of: &[],
+    },
+    Rule {
+        name: "karpenter-e2e",
+        may_use: &["karpenter-api", "xtask"],
+        tests_may_use: &["karpenter-apiserver"],
+        free_of: &[],
+    },
+    Rule {
+        name: "xtask", // built before everything else, so it stays quick to build
+        may_use: &[],
+        tests_may_use: &[],
+        free_of: &["tokio", "serde", "regex", "kube"],
+    },
+];
+
+/// A dependency as a manifest declares it, optional or not.
+struct Arrow {
+    from: String,
+    to: String,
+    kind: DependencyKind,
+}
+
+#[test]
+fn a_crate_uses_only_crates_of_a_lower_layer() {
+    let (members, arrows) = workspace();
+    let wrong = wrong_arrows(&members, &arrows);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_wrong_arrow_is_found() {
+    let arrow = |from: &str, to: &str, kind| Arrow { from: from.into(), to: to.into(), kind };
+    let members = RULES.iter().map(|rule| rule.name.to_owned()).collect();
+    let arrows = [
+        arrow("karpenter-core", "karpenter-api", DependencyKind::Normal),
+        arrow("karpenter-cluster", "karpenter-core", DependencyKind::Normal),
+        arrow("karpenter-aws", "karpenter-controllers", DependencyKind::Build),
+        arrow("karpenter-controllers", "karpenter-apiserver", DependencyKind::Development),
+        arrow("karpenter-controllers", "karpenter-apiserver", DependencyKind::Normal),
+        arrow("karpenter-apiserver", "karpenter-api", DependencyKind::Development),
+        arrow("new", "karpenter-api", DependencyKind::Normal),
+    ];
+    assert_eq!(
+        wrong_arrows(&members, &arrows),
+        [
+            "karpenter-core must not use karpenter-api (normal)",
+            "karpenter-aws must not use karpenter-controllers (build)",
+            "karpenter-controllers must not use karpenter-apiserver (normal)",
+            "karpenter-apiserver must not use karpenter-api (dev)",
+            "new has no rule in xtask/tests/direction.rs",
+        ]
+    );
+}
+
+#[test]
+fn layers_stay_free_of_what_belongs_higher_up() {
+    let mut found = Vec::new();
+    for rule in RULES.iter().filter(|rule| !rule.free_of.is_empty()) {
+        let below = crates_below(&["--package", rule.name, "--edges", "normal,build"]);
+        found.extend(
+            rule.free_of
+                .iter()
+                .filter(|name| below.contains(**name))
+                .map(|name| format!("{} must stay free of {name}", rule.name)),
+        );
+    }
+    assert!(
+        found.is_empty(),
+        "{}\n`cargo tree --no-default-features -p CRATE -e normal,build -i FOREIGN` shows how it came in",
+        found.join("\n")
+    );
+}
+
+/// The SDK is by far the slowest thing to build, so neither the demo nor the tests wait for it.
+#[test]
+fn the_aws_sdk_stays_behind_its_feature() {
+    let all = crates_below(&["--workspace", "--edges", "normal,build,dev"]);
+    let parts = ["aws-sdk-", "aws-config", "aws-smithy-"];
+    let is_sdk = |name: &&String| parts.iter().any(|part| name.starts_with(part));
+    let sdk: Vec<_> = all.iter().filter(is_sdk).collect();
+    assert!(sdk.is_empty(), "built without the feature `aws-sdk`: {sdk:?}");
+}
+
+fn wrong_arrows(members: &BTreeSet<String>, arrows: &[Arrow]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for Arrow { from, to, kind } in arrows {
+        let Some(rule) = RULES.iter().find(|rule| rule.name == *from) else {
+            wrong.push(format!("{from} has no rule in xtask/tests/direction.rs"));
+            continue;
+        };
+        let in_tests = *kind == DependencyKind::Development;
+        let allowed = rule.may_use.contains(&to.as_str())
+            || (in_tests && rule.tests_may_use.contains(&to.as_str()))
+            || (in_tests && from == to); // a crate's own test helpers, behind a feature
+        if members.contains(to) && !allowed {
+            wrong.push(format!("{from} must not use {to} ({kind})"));
+        }
+    }
+    wrong
+}
+
+/// Every member, and every dependency that a member declares.
+fn workspace() -> (BTreeSet<String>, Vec<Arrow>) {
+    let metadata = MetadataCommand::new().no_deps().exec().expect("cargo metadata works here");
+    let members: BTreeSet<_> =
+        metadata.packages.iter().map(|package| package.name.to_string()).collect();
+    let arrows = metadata
+        .packages
+        .iter()
+        .flat_map(|package| {
+            package.dependencies.iter().map(|dependency| Arrow {
+                from: package.name.to_string(),
+                to: dependency.name.clone(),
+                kind: dependency.kind,
+            })
+        })
+        .collect();
+    (members, arrows)
+}
+
+/// The names of all crates below what `selection` names, without default features.
+///
+/// From `cargo tree`, not `cargo metadata`: the latter adds up the features of the whole
+/// workspace, so that one crate's `serde` shows up below another's `jiff`.
+fn crates_below(selection: &[&str]) -> BTreeSet<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--locked", "--no-default-features", "--prefix", "none", "--format", "{p}"])
+        .args(selection)
+        .output()
+        .expect("cargo starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .map(str::to_owned)
+        .collect()
+}
