@@ -5,3 +5,5 @@
 //! validation), with the messages that the real one gives.
 
 pub mod admission;
+#[cfg(feature = "testing")]
+pub mod testing;

@@ -1,2 +1,17 @@
 //! The one binary: parses the command line, runs a subcommand, turns its outcome into an exit code.
-fn main() {}
+//!
+//! Start reading at [`commands`], which lists the subcommands; each has a file of its own.
+
+mod admission;
+mod commands;
+mod convert;
+mod diagnostic;
+mod manifest;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    commands::run(commands::Cli::parse())
+}

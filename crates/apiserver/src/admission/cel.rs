@@ -1,0 +1,109 @@
+//! The expressions of `x-kubernetes-validations`.
+//!
+//! The function library of Kubernetes (quantities, addresses, URLs, sets, formats and so on) comes
+//! from kube-cel. Parsing and evaluation are our own, because those of kube-cel (the `cel` crate)
+//! differ from the API server where it decides whether an object is accepted, or whether the
+//! process lives:
+//!
+//! - its parser overflows the stack on a few dozen nested brackets, loses one sign of `!!x`, and
+//!   keeps the backslash of `"it\'s"`;
+//! - it stops at the first error inside `exists` and `all`, where a later element may still
+//!   decide (`[{}, {"a": 1}].exists(x, x.a == 1)` is true);
+//! - it reads a field of something that has no fields as `false`, and `a.?b` of a missing `b` as
+//!   an error;
+//! - it counts the bytes of a string for `size`, compares lists of type `set` and `map` in
+//!   order, has no `type()`, and matches regular expressions in another dialect;
+//! - it has no bound on the work of an expression, and converts the whole object for each rule.
+//!
+//! Absent on purpose: most of the type checker, and the cost estimate, that the API server runs
+//! over a CRD. A rule that names an unknown function, variable or field does not compile here
+//! either ([`check`]); a rule that compares a string with a number compiles, and rejects objects
+//! when it runs.
+
+mod check;
+mod compile;
+mod functions;
+mod lexer;
+mod library;
+mod lists;
+mod operators;
+mod parser;
+mod run;
+mod strings;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+pub(crate) use self::compile::Program;
+pub(crate) use self::value::Val;
+
+/// Why an expression has no value, in the words of the API server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Error {
+    Evaluation(String),
+    /// The expression used up what one evaluation may cost.
+    OutOfFuel,
+}
+
+impl Error {
+    fn new(text: impl Into<String>) -> Self {
+        Self::Evaluation(text.into())
+    }
+
+    fn no_such_overload() -> Self {
+        Self::new("no such overload")
+    }
+
+    fn no_such_key(key: &str) -> Self {
+        Self::new(format!("no such key: {key}"))
+    }
+
+    fn conversion(from: &str, to: &str) -> Self {
+        Self::new(format!("type conversion error from '{from}' to '{to}'"))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Evaluation(text) => f.write_str(text),
+            Self::OutOfFuel => f.write_str("operation cancelled: actual cost limit exceeded"),
+        }
+    }
+}
+
+/// What evaluation may still cost: one unit for each step, and more for what looks at long texts.
+///
+/// The numbers are those of the API server, whose units are of about the same size; where exactly
+/// an expensive rule is cut off differs.
+#[derive(Debug)]
+pub(crate) struct Fuel {
+    left: u64,
+}
+
+impl Fuel {
+    pub(crate) const PER_RULE: u64 = 1_000_000;
+    pub(crate) const PER_OBJECT: u64 = 10_000_000;
+
+    pub(crate) fn new(units: u64) -> Self {
+        Self { left: units }
+    }
+
+    pub(crate) fn left(&self) -> u64 {
+        self.left
+    }
+
+    fn burn(&mut self, units: u64) -> Result<(), Error> {
+        let left = self.left.checked_sub(units);
+        self.left = left.unwrap_or(0);
+        left.map(|_| ()).ok_or(Error::OutOfFuel)
+    }
+
+    /// Looking at a text costs a tenth of a unit for each byte.
+    fn burn_text(&mut self, text: &str) -> Result<(), Error> {
+        self.burn(1 + text.len() as u64 / 10)
+    }
+}

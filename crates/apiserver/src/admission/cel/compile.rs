@@ -1,0 +1,346 @@
+//! From the syntax tree to what is evaluated.
+//!
+//! Names are resolved once: variables to slots, functions to what they do, macros to folds, and
+//! literal regular expressions to compiled ones.
+
+use super::functions::{self, Function};
+use super::operators::BinaryOperator;
+use super::parser::{self, Expr, ExprKind};
+use super::{Val, check};
+use crate::admission::schema::Schema;
+
+/// A compiled expression.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(super) root: Node,
+    /// Such an expression compares with the past, and runs only when there is one.
+    pub(crate) uses_old_self: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Node {
+    Literal(Val<'static>),
+    Variable(usize),
+    /// Elements, each with whether it is an optional to be unwrapped or left out.
+    List(Vec<(Node, bool)>),
+    Map(Vec<MapEntry>),
+    Select {
+        operand: Box<Node>,
+        field: Field,
+        optional: bool,
+    },
+    Has {
+        operand: Box<Node>,
+        field: Field,
+    },
+    Index {
+        operand: Box<Node>,
+        index: Box<Node>,
+        optional: bool,
+    },
+    Not(Box<Node>),
+    Negate(Box<Node>),
+    And(Vec<Node>),
+    Or(Vec<Node>),
+    If {
+        condition: Box<Node>,
+        then: Box<Node>,
+        otherwise: Box<Node>,
+    },
+    Binary(BinaryOperator, Box<Node>, Box<Node>),
+    Fold {
+        over: Box<Node>,
+        fold: Fold,
+    },
+    Call {
+        function: Function,
+        target: Option<Box<Node>>,
+        args: Vec<Node>,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct MapEntry {
+    pub(super) key: Node,
+    pub(super) value: Node,
+    pub(super) optional: bool,
+}
+
+/// A field name in an expression: as written, and with the escapes of Kubernetes undone.
+#[derive(Debug)]
+pub(super) struct Field {
+    pub(super) written: String,
+    pub(super) name: Option<String>,
+}
+
+/// What to do with each element of a list or key of a map, bound to the next free slot.
+#[derive(Debug)]
+pub(super) enum Fold {
+    All(Box<Node>),
+    Exists(Box<Node>),
+    ExistsOne(Box<Node>),
+    /// `map` and `filter`: the elements that pass the filter, transformed.
+    Collect {
+        filter: Option<Box<Node>>,
+        transform: Box<Node>,
+    },
+}
+
+impl Program {
+    /// Compiles an expression about values of `schema`, which may be the root of a resource.
+    pub(crate) fn compile(source: &str, schema: &Schema, is_root: bool) -> Result<Self, String> {
+        let tree = parser::parse(source)?;
+        let mut scope =
+            Scope { names: vec!["self".into(), "oldSelf".into()], uses_old_self: false };
+        let root = scope.node(&tree)?;
+        check::check(&root, schema, is_root)?;
+        Ok(Self { root, uses_old_self: scope.uses_old_self })
+    }
+}
+
+/// The variables in reach; their slots are their positions.
+struct Scope {
+    names: Vec<String>,
+    uses_old_self: bool,
+}
+
+const OLD_SELF: usize = 1;
+
+impl Scope {
+    fn node(&mut self, expr: &Expr) -> Result<Node, String> {
+        Ok(match &expr.kind {
+            ExprKind::Literal(value) => Node::Literal(value.clone()),
+            ExprKind::Name(name) => self.variable(name)?,
+            ExprKind::Select { operand, field, optional } => Node::Select {
+                operand: self.boxed(operand)?,
+                field: Field::new(field),
+                optional: *optional,
+            },
+            ExprKind::Index { operand, index, optional } => Node::Index {
+                operand: self.boxed(operand)?,
+                index: self.boxed(index)?,
+                optional: *optional,
+            },
+            ExprKind::Call { target, name, args } => self.call(target.as_deref(), name, args)?,
+            ExprKind::List(elements) => {
+                let elements = elements.iter();
+                let nodes =
+                    elements.map(|(element, optional)| Ok((self.node(element)?, *optional)));
+                Node::List(nodes.collect::<Result<_, String>>()?)
+            }
+            ExprKind::Map(entries) => {
+                let entries = entries.iter().map(|(key, value, optional)| {
+                    let (key, value) = (self.node(key)?, self.node(value)?);
+                    Ok(MapEntry { key, value, optional: *optional })
+                });
+                Node::Map(entries.collect::<Result<_, String>>()?)
+            }
+            ExprKind::Not(operand) => Node::Not(self.boxed(operand)?),
+            ExprKind::Negate(operand) => Node::Negate(self.boxed(operand)?),
+            ExprKind::And(operands) => Node::And(self.nodes(operands)?),
+            ExprKind::Or(operands) => Node::Or(self.nodes(operands)?),
+            ExprKind::If(parts) => {
+                let [condition, then, otherwise] = &**parts;
+                Node::If {
+                    condition: self.boxed(condition)?,
+                    then: self.boxed(then)?,
+                    otherwise: self.boxed(otherwise)?,
+                }
+            }
+            ExprKind::Binary(operator, a, b) => {
+                Node::Binary(*operator, self.boxed(a)?, self.boxed(b)?)
+            }
+        })
+    }
+
+    fn boxed(&mut self, expr: &Expr) -> Result<Box<Node>, String> {
+        self.node(expr).map(Box::new)
+    }
+
+    fn nodes(&mut self, exprs: &[Expr]) -> Result<Vec<Node>, String> {
+        exprs.iter().map(|expr| self.node(expr)).collect()
+    }
+
+    fn variable(&mut self, name: &str) -> Result<Node, String> {
+        if let Some(slot) = self.names.iter().rposition(|known| known == name) {
+            self.uses_old_self |= slot == OLD_SELF;
+            return Ok(Node::Variable(slot));
+        }
+        match TYPES.iter().find(|known| **known == name) {
+            Some(known) => Ok(Node::Literal(Val::Type(known))),
+            None => Err(format!("undeclared reference to '{name}'")),
+        }
+    }
+
+    fn call(&mut self, target: Option<&Expr>, name: &str, args: &[Expr]) -> Result<Node, String> {
+        if let Some(node) = self.macro_call(target, name, args)? {
+            return Ok(node);
+        }
+        // `sets.contains(a, b)` looks like a method of a variable `sets`.
+        let namespace = target.and_then(|target| match &target.kind {
+            ExprKind::Name(prefix) if !self.names.contains(prefix) => {
+                Some(format!("{prefix}.{name}"))
+            }
+            _ => None,
+        });
+        let (name, target) = match &namespace {
+            Some(qualified) => (qualified.as_str(), None),
+            None => (name, target),
+        };
+        let target = target.map(|target| self.boxed(target)).transpose()?;
+        let args = self.nodes(args)?;
+        let function = functions::resolve(name, target.as_deref(), &args)?;
+        Ok(Node::Call { function, target, args })
+    }
+
+    /// A macro looks like a call, but takes names and expressions instead of values.
+    fn macro_call(
+        &mut self,
+        target: Option<&Expr>,
+        name: &str,
+        args: &[Expr],
+    ) -> Result<Option<Node>, String> {
+        let (over, variable, body) = match (name, target, args) {
+            ("has", None, [Expr { kind: ExprKind::Select { operand, field, .. }, .. }]) => {
+                let (operand, field) = (self.boxed(operand)?, Field::new(field));
+                return Ok(Some(Node::Has { operand, field }));
+            }
+            ("has", None, _) => return Err("invalid argument to has() macro".to_owned()),
+            (
+                "all" | "exists" | "exists_one" | "filter" | "map",
+                Some(over),
+                [variable, body @ ..],
+            ) if body.len() == 1 || (name == "map" && body.len() == 2) => (over, variable, body),
+            (name, Some(_), args) if UNSUPPORTED_MACROS.contains(&name) => {
+                let count = args.len();
+                return Err(format!("the macro '{name}' is not supported with {count} arguments"));
+            }
+            _ => return Ok(None),
+        };
+        let ExprKind::Name(variable) = &variable.kind else {
+            return Err("argument must be a simple name".to_owned());
+        };
+        let over = self.boxed(over)?;
+        let slot = self.names.len();
+        self.names.push(variable.clone());
+        let body = self.nodes(body);
+        self.names.pop();
+        let mut body = body?.into_iter().map(Box::new);
+        let fold = match (name, body.next(), body.next()) {
+            ("all", Some(predicate), _) => Fold::All(predicate),
+            ("exists", Some(predicate), _) => Fold::Exists(predicate),
+            ("exists_one", Some(predicate), _) => Fold::ExistsOne(predicate),
+            ("filter", filter, _) => {
+                Fold::Collect { filter, transform: Box::new(Node::Variable(slot)) }
+            }
+            (_, filter, Some(transform)) => Fold::Collect { filter, transform },
+            (_, Some(transform), None) => Fold::Collect { filter: None, transform },
+            (_, None, None) => return Ok(None),
+        };
+        Ok(Some(Node::Fold { over, fold }))
+    }
+}
+
+/// Names of types, as `type()` gives them.
+const TYPES: [&str; 10] =
+    ["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"];
+
+/// Macros of the API server that have no meaning here yet.
+const UNSUPPORTED_MACROS: [&str; 9] = [
+    "all",
+    "exists",
+    "existsOne",
+    "optFlatMap",
+    "optMap",
+    "sortBy",
+    "transformList",
+    "transformMap",
+    "transformMapEntry",
+];
+
+impl Field {
+    fn new(written: &str) -> Self {
+        Self { written: written.to_owned(), name: unescape(written) }
+    }
+}
+
+/// Words that cannot be names of variables in CEL; a field of that name may be written
+/// `__namespace__`.
+pub(super) const RESERVED: [&str; 21] = [
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "false",
+    "for",
+    "function",
+    "if",
+    "import",
+    "in",
+    "let",
+    "loop",
+    "namespace",
+    "null",
+    "package",
+    "return",
+    "true",
+    "var",
+    "void",
+    "while",
+];
+
+/// The field of an object that an identifier stands for: `__dot__` and its like stand for
+/// characters that an identifier cannot have. `None` for an escape that does not exist.
+fn unescape(identifier: &str) -> Option<String> {
+    let mut out = String::new();
+    let mut rest = identifier;
+    while let Some(start) = rest.find("__") {
+        // An escape is two underscores, letters without underscores, and two underscores.
+        let body = &rest[start + 2..];
+        let length =
+            body.find('_').filter(|length| *length > 0 && body[*length..].starts_with("__"));
+        let Some(length) = length else {
+            out.push_str(&rest[..=start]);
+            rest = &rest[start + 1..];
+            continue;
+        };
+        out.push_str(&rest[..start]);
+        out.push_str(match &body[..length] {
+            "underscores" => "__",
+            "dot" => ".",
+            "dash" => "-",
+            "slash" => "/",
+            word if RESERVED.contains(&word) && identifier.len() == word.len() + 4 => word,
+            _ => return None,
+        });
+        rest = &body[length + 2..];
+    }
+    out.push_str(rest);
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn field_names_are_unescaped() {
+        #[rustfmt::skip]
+        let cases = [
+            ("plain",                   Some("plain")),
+            ("with_underscore_",        Some("with_underscore_")),
+            ("a__dot__b__dash__c",      Some("a.b-c")),
+            ("a__slash__b",             Some("a/b")),
+            ("a__underscores__b",       Some("a__b")),
+            ("__namespace__",           Some("namespace")),
+            ("a__namespace__",          None), // a reserved word is escaped as a whole
+            ("a__nothing__",            None),
+            ("namespace",               Some("namespace")), // the escape is not needed any more
+            ("___a",                    Some("___a")),
+        ];
+        for (identifier, field) in cases {
+            assert_eq!(unescape(identifier).as_deref(), field, "{identifier}");
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! Functions that are evaluated here: the standard ones, and those with regular expressions.
+//!
+//! All others go to the library.
+
+use regex::Regex;
+
+use kube_cel::cel::Value as LibraryValue;
+
+use super::compile::Node;
+use super::operators::BinaryOperator;
+use super::{Error, Fuel, Val, library, lists, strings};
+use crate::admission::{format, go_text, re2};
+
+#[derive(Debug)]
+pub(super) enum Function {
+    Size,
+    Contains,
+    StartsWith,
+    EndsWith,
+    /// With a literal expression, compiled in advance.
+    Matches(Option<Regex>),
+    Find(Option<Regex>),
+    FindAll(Option<Regex>),
+    Convert(Conversion),
+    Duration,
+    Timestamp,
+    Type,
+    OptionalNone,
+    OptionalOf,
+    OptionalOfNonZeroValue,
+    HasValue,
+    Value,
+    Or,
+    OrValue,
+    Library(&'static str),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Conversion {
+    Bool,
+    Bytes,
+    Double,
+    Dyn,
+    Int,
+    String,
+    UInt,
+}
+
+/// What a call means, from its name and shape.
+pub(super) fn resolve(
+    name: &str,
+    target: Option<&Node>,
+    args: &[Node],
+) -> Result<Function, String> {
+    let conversion = |conversion| Function::Convert(conversion);
+    Ok(match (name, target.is_some(), args.len()) {
+        ("size", true, 0) | ("size", false, 1) => Function::Size,
+        ("contains", true, 1) => Function::Contains,
+        ("startsWith", true, 1) => Function::StartsWith,
+        ("endsWith", true, 1) => Function::EndsWith,
+        ("matches", true, 1) | ("matches", false, 2) => Function::Matches(literal_regex(args)?),
+        ("find", true, 1) => Function::Find(literal_regex(args)?),
+        ("findAll", true, 1) => Function::FindAll(literal_regex(args)?),
+        ("findAll", true, 2) => Function::FindAll(literal_regex(&args[..1])?),
+        ("bool", false, 1) => conversion(Conversion::Bool),
+        ("bytes", false, 1) => conversion(Conversion::Bytes),
+        ("double", false, 1) => conversion(Conversion::Double),
+        ("dyn", false, 1) => conversion(Conversion::Dyn),
+        ("int", false, 1) => conversion(Conversion::Int),
+        ("string", false, 1) => conversion(Conversion::String),
+        ("uint", false, 1) => conversion(Conversion::UInt),
+        ("duration", false, 1) => Function::Duration,
+        ("timestamp", false, 1) => Function::Timestamp,
+        ("type", false, 1) => Function::Type,
+        ("optional.none", false, 0) => Function::OptionalNone,
+        ("optional.of", false, 1) => Function::OptionalOf,
+        ("optional.ofNonZeroValue", false, 1) => Function::OptionalOfNonZeroValue,
+        ("hasValue", true, 0) => Function::HasValue,
+        ("value", true, 0) => Function::Value,
+        ("or", true, 1) => Function::Or,
+        ("orValue", true, 1) => Function::OrValue,
+        (name, has_target, count) => match library::find(name, has_target, count) {
+            Some(name) => Function::Library(name),
+            None => return Err(format!("undeclared reference to '{name}'")),
+        },
+    })
+}
+
+/// The last argument as a compiled pattern. One that is computed is compiled when it is known.
+fn literal_regex(args: &[Node]) -> Result<Option<Regex>, String> {
+    match args.last() {
+        Some(Node::Literal(Val::String(pattern))) => re2::compile(pattern)
+            .map(Some)
+            .map_err(|error| format!("the pattern '{pattern}' does not compile: {error}")),
+        _ => Ok(None),
+    }
+}
+
+impl Function {
+    /// Applies the function to its operands: the target first, if there is one, then the others.
+    pub(super) fn apply<'a>(
+        &self,
+        target: Option<Val<'a>>,
+        mut args: Vec<Val<'a>>,
+        fuel: &mut Fuel,
+    ) -> Result<Val<'a>, Error> {
+        if let Function::Library(name) = self {
+            let own = match &target {
+                Some(Val::String(text)) => strings::call(name, text, &args, fuel),
+                Some(Val::List(list)) => lists::call(name, list, &args, fuel),
+                _ => None,
+            };
+            return match own {
+                Some(result) => result,
+                None => from_library(name, target, args, fuel),
+            };
+        }
+        if let Some(target) = target {
+            args.insert(0, target);
+        }
+        let mut operands = args.into_iter();
+        let (first, second, third) = (operands.next(), operands.next(), operands.next());
+        match (self, first, second) {
+            (Self::OptionalNone, ..) => Ok(Val::Optional(None)),
+            (Self::Size, Some(value), _) => size(&value, fuel),
+            (Self::Type, Some(value), _) => Ok(Val::Type(value.type_name())),
+            (Self::Convert(conversion), Some(value), _) => conversion.apply(value),
+            (Self::Duration, Some(value), _) => duration(value),
+            (Self::Timestamp, Some(value), _) => timestamp(value),
+            (Self::Contains, Some(Val::String(text)), Some(Val::String(part))) => {
+                fuel.burn_text(&text)?;
+                Ok(Val::Bool(text.contains(&*part)))
+            }
+            (Self::StartsWith, Some(Val::String(text)), Some(Val::String(part))) => {
+                fuel.burn_text(&part)?;
+                Ok(Val::Bool(text.starts_with(&*part)))
+            }
+            (Self::EndsWith, Some(Val::String(text)), Some(Val::String(part))) => {
+                fuel.burn_text(&part)?;
+                Ok(Val::Bool(text.ends_with(&*part)))
+            }
+            (Self::Matches(regex), Some(Val::String(text)), Some(Val::String(pattern))) => {
+                let found = with_regex(regex.as_ref(), &pattern, &text, fuel, |regex| {
+                    regex.is_match(&text)
+                })?;
+                Ok(Val::Bool(found))
+            }
+            (Self::Find(regex), Some(Val::String(text)), Some(Val::String(pattern))) => {
+                let found = with_regex(regex.as_ref(), &pattern, &text, fuel, |regex| {
+                    regex.find(&text).map(|found| found.as_str().to_owned())
+                })?;
+                Ok(Val::text(found.unwrap_or_default()))
+            }
+            (Self::FindAll(regex), Some(Val::String(text)), Some(Val::String(pattern))) => {
+                let limit = match third {
+                    None => usize::MAX,
+                    // A negative limit is none.
+                    Some(Val::Int(limit)) => usize::try_from(limit).unwrap_or(usize::MAX),
+                    Some(_) => return Err(Error::no_such_overload()),
+                };
+                let found = with_regex(regex.as_ref(), &pattern, &text, fuel, |regex| {
+                    let all = regex.find_iter(&text).take(limit);
+                    all.map(|found| Val::text(found.as_str())).collect::<Vec<_>>()
+                })?;
+                Ok(Val::list(found))
+            }
+            (Self::OptionalOfNonZeroValue, Some(value), _) if is_zero(&value) => {
+                Ok(Val::Optional(None))
+            }
+            (Self::OptionalOf | Self::OptionalOfNonZeroValue, Some(value), _) => {
+                Ok(Val::some(value))
+            }
+            (Self::HasValue, Some(Val::Optional(value)), _) => Ok(Val::Bool(value.is_some())),
+            (Self::Value, Some(Val::Optional(value)), _) => match value {
+                Some(value) => Ok(Val::clone(&value)),
+                None => Err(Error::new("optional.none() dereference")),
+            },
+            (Self::Or, Some(this @ Val::Optional(Some(_))), _) => Ok(this),
+            (Self::OrValue, Some(Val::Optional(Some(value))), _) => Ok(Val::clone(&value)),
+            (Self::Or, Some(Val::Optional(None)), Some(other @ Val::Optional(_)))
+            | (Self::OrValue, Some(Val::Optional(None)), Some(other)) => Ok(other),
+            _ => Err(Error::no_such_overload()),
+        }
+    }
+}
+
+/// Calls the library, after paying for the size of what it is to look at.
+fn from_library<'a>(
+    name: &str,
+    target: Option<Val<'a>>,
+    args: Vec<Val<'a>>,
+    fuel: &mut Fuel,
+) -> Result<Val<'a>, Error> {
+    for operand in target.iter().chain(&args) {
+        burn_operand(operand, fuel)?;
+    }
+    let lengths = target.iter().chain(&args).map(|operand| match operand {
+        Val::List(list) => list.len() as u64,
+        Val::Int(count) if name == "lists.range" => u64::try_from(*count).unwrap_or(0),
+        _ => 1,
+    });
+    let lengths: Vec<u64> = lengths.collect();
+    match (name, lengths.as_slice()) {
+        ("lists.range", [count]) => fuel.burn(*count)?,
+        ("distinct", [length]) => fuel.burn(length.saturating_mul(*length))?,
+        ("sets.contains" | "sets.equivalent" | "sets.intersects", [a, b]) => {
+            fuel.burn(a.saturating_mul(*b))?;
+        }
+        _ => {}
+    }
+    // The parts of a time are those it has in UTC.
+    let target = target.map(|target| match target {
+        Val::Library(LibraryValue::Timestamp(time)) => {
+            Val::Library(LibraryValue::Timestamp(time.to_utc().fixed_offset()))
+        }
+        other => other,
+    });
+    library::call(name, target, args).map_err(|error| match name {
+        "quantity" => Error::new(
+            "quantities must match the regular expression \
+             '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+        ),
+        _ => error,
+    })
+}
+
+fn burn_operand(value: &Val<'_>, fuel: &mut Fuel) -> Result<(), Error> {
+    match value {
+        Val::String(text) => fuel.burn_text(text),
+        Val::List(list) => fuel.burn(list.len() as u64),
+        Val::Map(map) => fuel.burn(map.len() as u64),
+        _ => Ok(()),
+    }
+}
+
+/// Linear in the text times the pattern, as matching is.
+fn with_regex<T>(
+    compiled: Option<&Regex>,
+    pattern: &str,
+    text: &str,
+    fuel: &mut Fuel,
+    search: impl FnOnce(&Regex) -> T,
+) -> Result<T, Error> {
+    let (text, pattern_size) = (1 + text.len() as u64 / 10, 1 + pattern.len() as u64 / 4);
+    fuel.burn(text.saturating_mul(pattern_size))?;
+    match compiled {
+        Some(regex) => Ok(search(regex)),
+        None => match re2::compile(pattern) {
+            Ok(regex) => Ok(search(&regex)),
+            Err(error) => Err(Error::new(format!("error parsing regexp: {error}"))),
+        },
+    }
+}
+
+/// The size of a text is in characters.
+fn size<'a>(value: &Val<'a>, fuel: &mut Fuel) -> Result<Val<'a>, Error> {
+    let size = match value {
+        Val::String(text) => {
+            fuel.burn_text(text)?;
+            text.chars().count()
+        }
+        Val::Bytes(bytes) => bytes.len(),
+        Val::List(list) => list.len(),
+        Val::Map(map) => map.len(),
+        _ => return Err(Error::no_such_overload()),
+    };
+    Ok(Val::Int(i64::try_from(size).unwrap_or(i64::MAX)))
+}
+
+/// The library would ignore what follows a duration.
+fn duration(value: Val<'_>) -> Result<Val<'_>, Error> {
+    match value {
+        Val::String(text) if format::is_go_duration(&text) => {
+            library::call("duration", None, vec![Val::String(text)])
+        }
+        Val::Library(_) => Ok(value),
+        other => Err(Error::conversion(other.type_name(), "google.protobuf.Duration")),
+    }
+}
+
+/// From its text, or from seconds since 1970.
+fn timestamp(value: Val<'_>) -> Result<Val<'_>, Error> {
+    let parse = |text| library::call("timestamp", None, vec![Val::String(text)]);
+    match value {
+        Val::String(text) => {
+            parse(text).map_err(|_| Error::conversion("string", "google.protobuf.Timestamp"))
+        }
+        Val::Int(seconds) => {
+            let epoch = parse("1970-01-01T00:00:00Z".into())?;
+            let since = duration(Val::text(format!("{seconds}s")))?;
+            BinaryOperator::Add
+                .apply(epoch, since, &mut Fuel::new(1))
+                .map_err(|_| Error::new("timestamp overflow"))
+        }
+        Val::Library(_) => Ok(value),
+        other => Err(Error::conversion(other.type_name(), "google.protobuf.Timestamp")),
+    }
+}
+
+fn is_zero(value: &Val<'_>) -> bool {
+    match value {
+        Val::Null | Val::Bool(false) | Val::Int(0) | Val::UInt(0) => true,
+        Val::Double(value) => *value == 0.0,
+        Val::String(text) => text.is_empty(),
+        Val::Bytes(bytes) => bytes.is_empty(),
+        Val::List(list) => list.len() == 0,
+        Val::Map(map) => map.len() == 0,
+        _ => false,
+    }
+}
+
+impl Conversion {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::Bytes => "bytes",
+            Self::Double => "double",
+            Self::Dyn => "dyn",
+            Self::Int => "int",
+            Self::String => "string",
+            Self::UInt => "uint",
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "that is what the conversion is")]
+    fn apply(self, value: Val<'_>) -> Result<Val<'_>, Error> {
+        let from = value.type_name();
+        let converted = match (self, &value) {
+            (Self::Dyn, _)
+            | (Self::Bool, Val::Bool(_))
+            | (Self::Bytes, Val::Bytes(_))
+            | (Self::Double, Val::Double(_))
+            | (Self::Int, Val::Int(_))
+            | (Self::String, Val::String(_))
+            | (Self::UInt, Val::UInt(_)) => return Ok(value),
+            (Self::Bool, Val::String(text)) => match &**text {
+                "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(Val::Bool(true)),
+                "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(Val::Bool(false)),
+                _ => None,
+            },
+            (Self::Bytes, Val::String(text)) => Some(Val::Bytes(text.as_bytes().into())),
+            (Self::Double, Val::Int(value)) => Some(Val::Double(*value as f64)),
+            (Self::Double, Val::UInt(value)) => Some(Val::Double(*value as f64)),
+            (Self::Double, Val::String(text)) => text.parse().ok().map(Val::Double),
+            (Self::Int, Val::UInt(value)) => return whole(i128::from(*value)),
+            (Self::Int, Val::Double(value)) => return whole(truncated(*value)?),
+            (Self::Int, Val::String(text)) => text.parse().ok().map(Val::Int),
+            (Self::UInt, Val::Int(value)) => return unsigned(i128::from(*value)),
+            (Self::UInt, Val::Double(value)) => return unsigned(truncated(*value)?),
+            (Self::UInt, Val::String(text)) => text.parse().ok().map(Val::UInt),
+            (Self::String, Val::Bool(value)) => Some(Val::text(value.to_string())),
+            (Self::String, Val::Int(value)) => Some(Val::text(value.to_string())),
+            (Self::String, Val::UInt(value)) => Some(Val::text(value.to_string())),
+            (Self::String, Val::Double(value)) => Some(Val::text(go_text::float(*value))),
+            (Self::String, Val::Bytes(bytes)) => match std::str::from_utf8(bytes) {
+                Ok(text) => Some(Val::text(text)),
+                Err(_) => {
+                    return Err(Error::new("invalid UTF-8 in bytes, cannot convert to string"));
+                }
+            },
+            (Self::Int, Val::Library(LibraryValue::Timestamp(time))) => {
+                return Ok(Val::Int(time.timestamp()));
+            }
+            (Self::String, Val::Library(LibraryValue::Duration(duration))) => {
+                let seconds = duration.num_nanoseconds().map(|nanos| nanos as f64 / 1e9);
+                seconds.map(|seconds| Val::text(format!("{seconds}s")))
+            }
+            (Self::String, Val::Library(LibraryValue::Timestamp(time))) => {
+                Some(Val::text(timestamp_text(&time.to_rfc3339())))
+            }
+            (Self::String, Val::Library(_)) => return library::call("string", None, vec![value]),
+            _ => None,
+        };
+        converted.ok_or_else(|| Error::conversion(from, self.name()))
+    }
+}
+
+/// RFC 3339 as Go writes it: UTC as a letter, and no zeros at the end of a fraction.
+fn timestamp_text(text: &str) -> String {
+    let (time, zone) = text.split_at(text.len().saturating_sub("+00:00".len()));
+    let zone = if zone == "+00:00" { "Z" } else { zone };
+    let time = if time.contains('.') { time.trim_end_matches('0') } else { time };
+    format!("{time}{zone}")
+}
+
+fn whole<'a>(value: i128) -> Result<Val<'a>, Error> {
+    i64::try_from(value).map(Val::Int).map_err(|_| Error::new("integer overflow"))
+}
+
+fn unsigned<'a>(value: i128) -> Result<Val<'a>, Error> {
+    u64::try_from(value).map(Val::UInt).map_err(|_| Error::new("unsigned integer overflow"))
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
+fn truncated(value: f64) -> Result<i128, Error> {
+    if value.abs() < 1e30 { Ok(value as i128) } else { Err(Error::new("integer overflow")) }
+}

@@ -1,0 +1,286 @@
+//! Expressions, one line each.
+//!
+//! Apart from the bounds at the end, all of these were put to a kube-apiserver 1.36 as rules, and
+//! it agrees.
+
+use serde_json::{Value, json};
+
+use super::{Error, Fuel, Program, Val};
+use crate::admission::schema::Schema;
+
+fn schema() -> Schema {
+    let keyed = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+        "items": {"type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer"}}}});
+    let set =
+        json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}});
+    let schema = json!({"type": "object", "properties": {
+        "s": {"type": "string"}, "opt": {"type": "string"}, "uni": {"type": "string"},
+        "n": {"type": "integer"}, "m": {"type": "integer"}, "d": {"type": "number"}, "b": {"type": "boolean"},
+        "any": {"x-kubernetes-int-or-string": true}, "pct": {"x-kubernetes-int-or-string": true},
+        "l": {"type": "array", "items": {"type": "string"}},
+        "li": {"type": "array", "items": {"type": "integer"}},
+        "set": set, "set2": set, "keyed": keyed,
+        "lo": {"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer"}}}},
+        "map": {"type": "object", "additionalProperties": {"type": "string"}},
+        "o": {"type": "object", "properties": {"a-b": {"type": "string"}, "namespace": {"type": "string"},
+            "p": {"type": "object", "properties": {"q": {"type": "string"}}}}},
+        "nul": {"type": "string", "nullable": true},
+        "at": {"type": "string", "format": "date-time"}, "for": {"type": "string", "format": "duration"},
+    }});
+    Schema::compile(&schema, "schema").unwrap()
+}
+
+fn data() -> Value {
+    json!({
+        "s": "abc", "uni": "Ünï 日本", "n": 3, "m": 0, "d": 1.5, "b": true, "any": 5, "pct": "50%",
+        "l": ["a", "b", "c"], "li": [3, 1, 2], "set": ["a", "b"], "set2": ["b", "a"],
+        "keyed": [{"k": "x", "v": 1}, {"k": "y"}], "lo": [{"k": "x"}, {"k": "y", "v": 2}],
+        "map": {"a": "1", "b.c/d": "2"}, "o": {"a-b": "2", "namespace": "6", "p": {"q": "8"}},
+        "nul": null, "at": "2024-01-02T05:04:05+02:00", "for": "1h30m",
+    })
+}
+
+/// `true`, `false`, or the error.
+fn eval(expression: &str) -> String {
+    let (schema, data) = (schema(), data());
+    let program = match Program::compile(expression, &schema, false) {
+        Ok(program) => program,
+        Err(problem) => return format!("does not compile: {problem}"),
+    };
+    let this = Val::of_scope(&data, &schema, false).unwrap();
+    let result = program.run(this.clone(), Some(this), &mut Fuel::new(Fuel::PER_RULE));
+    match result.and_then(|value| value.as_bool()) {
+        Ok(value) => value.to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[track_caller]
+fn check(cases: &[(&str, &str)]) {
+    for (expression, expected) in cases {
+        assert_eq!(eval(expression), *expected, "{expression}");
+    }
+}
+
+#[track_caller]
+fn hold(expressions: &[&str]) {
+    for expression in expressions {
+        assert_eq!(eval(expression), "true", "{expression}");
+    }
+}
+
+#[test]
+fn fields_and_presence() {
+    #[rustfmt::skip]
+    check(&[
+        ("self.s == 'abc'",                         "true"),
+        ("has(self.opt)",                           "false"),
+        ("self.opt == ''",                          "no such key: opt"),
+        ("has(self.nul)",                           "false"), // null is absent
+        ("self.o.p.q == '8' && has(self.o.p.q)",    "true"),
+        ("self.o.a__dash__b == '2'",                "true"),
+        ("self.o.__namespace__ == '6' && self.o.namespace == '6'", "true"),
+        ("'b.c/d' in self.map && self.map['a'] == '1' && self.map.a == '1'", "true"),
+        ("self.map['zz'] == ''",                    "no such key: zz"),
+        ("self.l[0] == 'a'",                        "true"),
+        ("self.l[3] == 'a'",                        "index out of bounds: 3"),
+        ("self.?opt.orValue('none') == 'none'",     "true"),
+        ("self.?o.p.?q.orValue('none') == '8'",     "true"),
+        ("self.map[?'zz'].hasValue() || self.l[?9].hasValue()", "false"),
+        ("self.?opt.value() == ''",                 "optional.none() dereference"),
+        ("[?self.?opt, 'b'] == ['b']",              "true"),
+    ]);
+}
+
+#[test]
+fn a_deciding_operand_wins_over_an_error() {
+    #[rustfmt::skip]
+    check(&[
+        ("self.opt == '' || true",                  "true"),
+        ("true || self.opt == ''",                  "true"),
+        ("self.opt == '' && false",                 "false"),
+        ("self.opt == '' || false",                 "no such key: opt"),
+        ("self.n == 3 ? true : self.opt == ''",     "true"),
+        ("self.lo.exists(x, x.v == 2)",             "true"), // the first has no v
+        ("self.lo.all(x, x.v == 1)",                "false"),
+        ("self.lo.exists(x, x.v == 9)",             "no such key: v"),
+        ("self.lo.all(x, x.v == 2)",                "no such key: v"),
+        ("self.lo.filter(x, x.v == 2).size() == 1", "no such key: v"),
+        ("self.lo.exists_one(x, has(x.v))",         "true"),
+    ]);
+}
+
+#[test]
+fn macros_over_lists_and_maps() {
+    hold(&[
+        "self.l.all(x, x != '') && !self.l.exists(x, x == 'z')",
+        "self.l.filter(x, x != 'a') == ['b', 'c']",
+        "self.l.map(x, x + '!') == ['a!', 'b!', 'c!']",
+        "self.l.map(x, x != 'a', x + '!') == ['b!', 'c!']",
+        "self.map.all(k, self.map[k] != '')",
+        "self.map.exists(k, k.startsWith('b'))",
+        "self.l.all(x, self.l.exists(y, x == y))",
+        "self.keyed.all(x, self.keyed.filter(y, x.k == y.k).size() == 1)",
+        "[1, 2].exists(x, [3, 4].exists(y, x + y == 5))",
+    ]);
+}
+
+#[test]
+fn equality_and_order() {
+    hold(&[
+        "self.l == ['a', 'b', 'c'] && self.l != ['c', 'b', 'a']",
+        "self.set == self.set2", // in any order
+        "self.map == {'a': '1', 'b.c/d': '2'}",
+        "self.o == self.o && self == oldSelf",
+        "self.n == 3 && self.n < 3.5 && self.d > 1",
+        "dyn(self.n) == dyn(3.0) && dyn(1) != dyn('1')",
+        "'a' < 'b' && self.s >= 'abc' && !(self.s in ['x']) && self.n in [1, 2, 3]",
+        "type(self.any) == int && type(self.pct) == string",
+        "{'a': 1, 'a': 2}['a'] == 2",
+    ]);
+    check(&[("self.any > 3", "true"), ("self.pct > 3", "no such overload")]);
+}
+
+#[test]
+fn arithmetic_does_not_wrap() {
+    #[rustfmt::skip]
+    check(&[
+        ("self.n + 1 == 4 && self.n * 2 - 1 == 5 && 7 / 2 == 3 && 7 % 4 == 3 && -self.n == -3", "true"),
+        ("9223372036854775807 + 1 == 0",            "integer overflow"),
+        ("self.n / self.m == 0",                    "division by zero"),
+        ("self.n % self.m == 0",                    "modulus by zero"),
+        ("self.d * 2.0 == 3.0 && 1.0 / 0.0 > 1.0",  "true"),
+        ("1 - -1 == 2 && !!self.b && !(!self.b) && - -1 == 1", "true"),
+        ("-9223372036854775808 < 0 && 1 + 2 * 3 == 7 && (1 + 2) * 3 == 9 && 7 - 2 - 1 == 4", "true"),
+    ]);
+}
+
+#[test]
+fn texts() {
+    hold(&[
+        "self.uni.size() == 6 && size(self.s) == 3", // characters
+        "self.s.startsWith('a') && self.s.endsWith('c') && self.s.contains('b')",
+        "self.s.matches('b') && !self.uni.matches(r'^\\w+$')",
+        "self.s.find('[a-b]+') == 'ab' && self.s.find('z') == ''",
+        "self.s.findAll('[a-z]') == ['a', 'b', 'c'] && self.s.findAll('[a-z]', 2).size() == 2",
+        "'a.b.c'.split('.') == ['a', 'b', 'c'] && 'a.b.c'.split('.', 2) == ['a', 'b.c']",
+        "'abc'.split('') == ['a', 'b', 'c'] && ''.split('.') == [''] && 'a'.split('.', 0) == []",
+        "self.s.substring(1) == 'bc' && self.s.substring(1, 2) == 'b' && self.uni.substring(0, 1) == 'Ü'",
+        "'aaa'.replace('a', 'x', 2) == 'xxa' && 'aaa'.replace('a', 'x', -1) == 'xxx'",
+        "self.s.indexOf('b') == 1 && self.s.lastIndexOf('c') == 2 && self.s.indexOf('z') == -1",
+        "self.s.charAt(0) == 'a' && self.s.charAt(3) == '' && ' a '.trim() == 'a'",
+        "self.s.upperAscii() == 'ABC' && self.l.join(',') == 'a,b,c'",
+        "'%s-%d'.format([self.s, self.n]) == 'abc-3'",
+        r#""it\'s" == 'it\'s' && '''it's''' == 'it\'s' && b'a' < b'b'"#,
+    ]);
+    check(&[
+        ("self.s.substring(5) == ''", "index out of range: 5"),
+        ("self.s.substring(2, 1) == ''", "invalid substring range. start: 2, end: 1"),
+        ("self.s.split('@')[1] == ''", "index out of bounds: 1"),
+    ]);
+}
+
+#[test]
+fn conversions() {
+    #[rustfmt::skip]
+    check(&[
+        ("int('5') == 5 && int(1.9) == 1 && double('1.5') == 1.5 && uint(5) == 5u", "true"),
+        ("string(1) == '1' && string(true) == 'true' && string(1.5) == '1.5' && bool('true')", "true"),
+        ("int(self.s) == 5",                "type conversion error from 'string' to 'int'"),
+        ("uint(-self.n) == 5u",             "unsigned integer overflow"),
+        ("duration(self.s) > duration('1s')", "type conversion error from 'string' to 'google.protobuf.Duration'"),
+    ]);
+}
+
+#[test]
+fn lists_sets_and_the_library_of_kubernetes() {
+    hold(&[
+        "self.li.sum() == 6 && self.li.min() == 1 && self.li.max() == 3 && !self.li.isSorted()",
+        "self.li.sort() == [1, 2, 3] && self.li.indexOf(2) == 2 && self.li.slice(0, 2) == [3, 1]",
+        "self.set + self.set2 == ['a', 'b']",
+        "sets.contains(self.l, ['a']) && sets.equivalent(self.l, ['c', 'b', 'a'])",
+        "self.l.first().value() == 'a' && [[1], [2]].flatten() == [1, 2] && lists.range(2) == [0, 1]",
+        "quantity('1Gi').isGreaterThan(quantity('1G')) && isQuantity('100m') && !isQuantity(self.s)",
+        "cidr('10.0.0.0/8').containsIP('10.1.2.3') && isIP('::1')",
+        "url('https://example.com:80/a').getHostname() == 'example.com' && !isURL(self.s)",
+        "semver('1.2.3').isLessThan(semver('1.10.0'))",
+        "!format.dns1123Label().validate(self.s).hasValue()",
+    ]);
+    check(&[
+        ("[].map(x, 1).max() == 1", "max called on empty list"),
+        ("self.li.slice(0, 9) == []", "cannot slice(0, 9), list is length 3"),
+    ]);
+}
+
+#[test]
+fn times() {
+    hold(&[
+        "self.at == timestamp('2024-01-02T03:04:05Z') && self.at.getHours() == 3", // in UTC
+        "string(self.at) == '2024-01-02T05:04:05+02:00' && int(self.at) == 1704164645",
+        "string(timestamp('2024-01-02T03:04:05.120Z')) == '2024-01-02T03:04:05.12Z'",
+        "self.at == timestamp(1704164645)",
+        "self.__for__ == duration('90m') && string(self.__for__) == '5400s'",
+        "self.at + self.__for__ > self.at && self.at - self.at == duration('0s')",
+    ]);
+}
+
+#[test]
+fn what_cannot_be_parsed_says_where() {
+    #[rustfmt::skip]
+    check(&[
+        ("self.s ==",            "does not compile: 1:10: the expression ends"),
+        ("self.s == 'a",         "does not compile: 1:11: a string that is not closed"),
+        ("self.s\n  == )",       "does not compile: 2:6: ')' is unexpected"),
+        ("[1, 2",                "does not compile: 1:6: expected ',', but the expression ends"),
+        ("self.s self.s",        "does not compile: 1:8: 'self' is unexpected"),
+        ("if == 1",              "does not compile: 1:1: reserved identifier: if"),
+        ("has(self)",            "does not compile: invalid argument to has() macro"),
+        ("self.l.all(1, true)",  "does not compile: argument must be a simple name"),
+        ("9223372036854775808 > 0", "does not compile: 1:1: a number that is too big"),
+        ("self.l.existsOne(x, true)", "does not compile: the macro 'existsOne' is not supported with 2 arguments"),
+    ]);
+}
+
+#[test]
+fn depth_is_bounded_and_what_is_allowed_fits_on_a_small_stack() {
+    let nested = |n: usize, open: &str, inner: &str, close: &str| {
+        format!("{}{inner}{}", open.repeat(n), close.repeat(n))
+    };
+    let too_deep = |expression: &str| {
+        assert!(eval(expression).ends_with("the expression is nested too deeply"), "{expression}");
+    };
+    // Nothing here may end the process, however long.
+    for n in [150, 5000] {
+        too_deep(&nested(n, "(", "true", ")"));
+        too_deep(&nested(n, "!(", "true", ")"));
+        too_deep(&nested(n, "[", "", "]"));
+        too_deep(&nested(n, "true ? true : ", "true", ""));
+        too_deep(&nested(n, "", "1", " + 1"));
+        too_deep(&nested(n, "", "'a'", ".trim()"));
+        too_deep(&nested(n, "", "self", ".?o"));
+    }
+    // Chains of logic are flat.
+    hold(&[&nested(5000, "", "true", " && true"), &nested(5000, "", "false || true", " || false")]);
+    // The deepest of each kind.
+    let macros = (0..90).fold("true".to_owned(), |inner, i| format!("[1].all(x{i}, {inner})"));
+    hold(&[
+        &nested(90, "(", "true", ")"),
+        &nested(90, "!(", "true", ")"),
+        &nested(90, "true ? true : ", "true", ""),
+        &(nested(90, "", "1", " + 1") + " == 91"),
+        &macros,
+    ]);
+}
+
+#[test]
+fn work_is_bounded() {
+    let many = "[1,2,3,4,5,6,7,8,9,0]";
+    let nested = (0..8).fold("true".to_owned(), |inner, i| format!("{many}.all(x{i}, {inner})"));
+    #[rustfmt::skip]
+    check(&[
+        (&nested,                                     "operation cancelled: actual cost limit exceeded"),
+        (&format!("{nested} || true"),                "operation cancelled: actual cost limit exceeded"), // not forgiven
+        ("lists.range(1000000000000).size() > 0",     "operation cancelled: actual cost limit exceeded"),
+    ]);
+    assert_eq!(Error::OutOfFuel.to_string(), "operation cancelled: actual cost limit exceeded");
+}

@@ -1,0 +1,306 @@
+//! Values of expressions: a view into an object through its schema, or something computed.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use kube_cel::cel::Value as LibraryValue;
+use serde_json::{Map as JsonMap, Value};
+
+use super::{Error, library};
+use crate::admission::format::{Format, StringFormat};
+use crate::admission::go_text;
+use crate::admission::schema::{Additional, Kind, Schema};
+
+#[derive(Debug, Clone)]
+pub(crate) enum Val<'a> {
+    Null,
+    Bool(bool),
+    Int(i64),
+    UInt(u64),
+    Double(f64),
+    String(Cow<'a, str>),
+    Bytes(Arc<[u8]>),
+    List(List<'a>),
+    Map(Map<'a>),
+    Type(&'static str),
+    Optional(Option<Arc<Val<'a>>>),
+    /// What only the library knows: durations, timestamps, quantities, addresses, ...
+    Library(LibraryValue),
+    /// Data without a schema. It can be compared and nothing else.
+    Raw(&'a Value),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum List<'a> {
+    Data { items: &'a [Value], schema: &'a Schema },
+    Built(Arc<[Val<'a>]>),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Map<'a> {
+    Data {
+        fields: &'a JsonMap<String, Value>,
+        schema: &'a Schema,
+        root: bool,
+    },
+    /// Few entries, each key once.
+    Built(Arc<[(Val<'a>, Val<'a>)]>),
+}
+
+impl<'a> Val<'a> {
+    /// `self` or `oldSelf`. The root of a resource has its type and name besides its schema.
+    pub(crate) fn of_scope(
+        value: &'a Value,
+        schema: &'a Schema,
+        root: bool,
+    ) -> Result<Self, Error> {
+        match (value, root) {
+            (Value::Object(fields), true) => Ok(Self::Map(Map::Data { fields, schema, root })),
+            _ => Self::of(value, schema),
+        }
+    }
+
+    pub(super) fn of(value: &'a Value, schema: &'a Schema) -> Result<Self, Error> {
+        if value.is_null() {
+            let refused = || Error::new("invalid data, got null for schema with nullable=false");
+            return schema.nullable.then_some(Self::Null).ok_or_else(refused);
+        }
+        if schema.int_or_string {
+            return match value {
+                Value::String(text) => Ok(Self::String(Cow::Borrowed(text))),
+                Value::Number(number) if number.is_i64() => {
+                    Ok(Self::Int(number.as_i64().unwrap_or_default()))
+                }
+                _ => Err(Error::new(
+                    "invalid data, expected XIntOrString value to be either a string or integer",
+                )),
+            };
+        }
+        let mismatch = |expected: &str| {
+            Err(Error::new(format!(
+                "invalid data, expected {expected}, got {}",
+                go_text::type_name(value)
+            )))
+        };
+        match (schema.kind, value) {
+            (Some(Kind::Object), Value::Object(fields)) => {
+                Ok(Self::Map(Map::Data { fields, schema, root: schema.embedded }))
+            }
+            (Some(Kind::Object), _) => Err(Error::new(
+                "invalid data, expected a map for the provided schema with type=object",
+            )),
+            (Some(Kind::Array), Value::Array(items)) => {
+                Ok(Self::List(List::Data { items, schema }))
+            }
+            (Some(Kind::Array), _) => Err(Error::new(
+                "invalid data, expected an array for the provided schema with type=array",
+            )),
+            (Some(Kind::String), Value::String(text)) => Self::of_text(text, schema),
+            (Some(Kind::String), _) => mismatch("string"),
+            (Some(Kind::Number), Value::Number(number)) => {
+                Ok(Self::Double(number.as_f64().unwrap_or(f64::NAN)))
+            }
+            (Some(Kind::Number), _) => mismatch("float"),
+            (Some(Kind::Integer), Value::Number(number)) if number.is_i64() => {
+                Ok(Self::Int(number.as_i64().unwrap_or_default()))
+            }
+            (Some(Kind::Integer), _) => mismatch("int"),
+            (Some(Kind::Boolean), Value::Bool(value)) => Ok(Self::Bool(*value)),
+            (Some(Kind::Boolean), _) => mismatch("bool"),
+            (None, value) => Ok(Self::Raw(value)),
+        }
+    }
+
+    fn of_text(text: &'a str, schema: &'a Schema) -> Result<Self, Error> {
+        let convert = |function: &'static str, text: Cow<'a, str>| {
+            library::call(function, None, vec![Val::String(text)])
+        };
+        match schema.checks.format {
+            Some(Format::String(StringFormat::DateTime)) => {
+                convert("timestamp", Cow::Borrowed(text))
+            }
+            Some(Format::String(StringFormat::Date)) => {
+                convert("timestamp", Cow::Owned(format!("{text}T00:00:00Z")))
+            }
+            Some(Format::String(StringFormat::Duration)) => {
+                convert("duration", Cow::Borrowed(text))
+            }
+            Some(Format::String(StringFormat::Byte)) => {
+                convert("base64.decode", Cow::Borrowed(text))
+            }
+            _ => Ok(Self::String(Cow::Borrowed(text))),
+        }
+    }
+
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        Self::String(Cow::Owned(text.into()))
+    }
+
+    pub(crate) fn list(items: Vec<Val<'a>>) -> Self {
+        Self::List(List::Built(items.into()))
+    }
+
+    pub(crate) fn some(value: Val<'a>) -> Self {
+        Self::Optional(Some(Arc::new(value)))
+    }
+
+    pub(crate) fn as_bool(&self) -> Result<bool, Error> {
+        match self {
+            Self::Bool(value) => Ok(*value),
+            _ => Err(Error::no_such_overload()),
+        }
+    }
+
+    /// The name that `type()` gives and that conversion errors use.
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self {
+            Self::Null => "null_type",
+            Self::Bool(_) => "bool",
+            Self::Int(_) => "int",
+            Self::UInt(_) => "uint",
+            Self::Double(_) => "double",
+            Self::String(_) => "string",
+            Self::Bytes(_) => "bytes",
+            Self::List(_) => "list",
+            Self::Map(_) => "map",
+            Self::Type(_) => "type",
+            Self::Optional(_) => "optional_type",
+            Self::Library(LibraryValue::Duration(_)) => "google.protobuf.Duration",
+            Self::Library(LibraryValue::Timestamp(_)) => "google.protobuf.Timestamp",
+            Self::Library(_) => "kubernetes.Opaque",
+            Self::Raw(_) => "unknown",
+        }
+    }
+}
+
+impl<'a> List<'a> {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Data { items, .. } => items.len(),
+            Self::Built(items) => items.len(),
+        }
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<Result<Val<'a>, Error>> {
+        match self {
+            Self::Data { items, schema } => {
+                let value = items.get(index)?;
+                Some(match &schema.items {
+                    Some(schema) => Val::of(value, schema),
+                    None => Ok(Val::Raw(value)),
+                })
+            }
+            Self::Built(items) => items.get(index).cloned().map(Ok),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Result<Val<'a>, Error>> {
+        (0..self.len()).map_while(|index| self.get(index))
+    }
+}
+
+/// The fields that every resource has at its root, for rules that look at them there.
+static STRING: std::sync::LazyLock<Schema> =
+    std::sync::LazyLock::new(|| Schema { kind: Some(Kind::String), ..Schema::default() });
+static METADATA: std::sync::LazyLock<Schema> = std::sync::LazyLock::new(|| {
+    let string = || Schema { kind: Some(Kind::String), ..Schema::default() };
+    Schema {
+        kind: Some(Kind::Object),
+        properties: ["name", "generateName"].map(|name| (name.to_owned(), string())).into(),
+        ..Schema::default()
+    }
+});
+
+/// The schema of a field, if expressions can see it.
+pub(super) fn field_schema<'a>(schema: &'a Schema, root: bool, name: &str) -> Option<&'a Schema> {
+    match name {
+        "apiVersion" | "kind" if root => Some(&STRING),
+        "metadata" if root => Some(&METADATA),
+        _ if root || !schema.properties.is_empty() => schema.properties.get(name),
+        _ => match &schema.additional {
+            Additional::Schema(values) => Some(values),
+            Additional::Any | Additional::Absent => None,
+        },
+    }
+}
+
+impl<'a> Map<'a> {
+    /// As the API server counts: fields that the schema does not know count too.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Data { fields, .. } => fields.len(),
+            Self::Built(entries) => entries.len(),
+        }
+    }
+
+    /// A struct has declared fields under escaped names; a map has free keys.
+    fn is_struct(&self) -> bool {
+        match self {
+            Self::Data { schema, root, .. } => *root || !schema.properties.is_empty(),
+            Self::Built(_) => false,
+        }
+    }
+
+    /// The value of a key. For a struct, null is the same as absent, and `field` is its name in
+    /// the expression with the escapes undone; `None` if that is not possible.
+    pub(crate) fn select(&self, key: &str, field: Option<&str>) -> Option<Result<Val<'a>, Error>> {
+        match self {
+            Self::Data { fields, schema, root } => {
+                let is_struct = self.is_struct();
+                let name = if is_struct { field? } else { key };
+                let value = fields.get(name).filter(|value| !is_struct || !value.is_null())?;
+                Some(Val::of(value, field_schema(schema, *root, name)?))
+            }
+            Self::Built(entries) => entries
+                .iter()
+                .find(|(found, _)| matches!(found, Val::String(found) if found == key))
+                .map(|(_, value)| Ok(value.clone())),
+        }
+    }
+
+    /// The value of a computed key.
+    pub(crate) fn get(&self, key: &Val<'_>) -> Option<Result<Val<'a>, Error>> {
+        match (self, key) {
+            (_, Val::String(key)) => self.select(key, Some(key)),
+            (Self::Built(entries), key) => entries
+                .iter()
+                .find(|(found, _)| is_same_key(found, key))
+                .map(|(_, value)| Ok(value.clone())),
+            (Self::Data { .. }, _) => Some(Err(Error::no_such_overload())),
+        }
+    }
+
+    /// The keys that an iteration visits, in the order of the object.
+    pub(crate) fn keys(&self) -> Vec<Val<'a>> {
+        match self {
+            Self::Data { fields, schema, root } => fields
+                .keys()
+                .filter(|name| field_schema(schema, *root, name).is_some())
+                .map(|name| Val::String(Cow::Borrowed(name.as_str())))
+                .collect(),
+            Self::Built(entries) => entries.iter().map(|(key, _)| key.clone()).collect(),
+        }
+    }
+
+    /// The data and its fields without a schema, which compare as plain JSON.
+    pub(crate) fn raw_field(&self, name: &str) -> Option<&'a Value> {
+        match self {
+            Self::Data { fields, schema, root } => {
+                field_schema(schema, *root, name).is_none().then(|| fields.get(name)).flatten()
+            }
+            Self::Built(_) => None,
+        }
+    }
+}
+
+/// Keys are booleans, integers and strings; an integer equals its unsigned form.
+pub(crate) fn is_same_key(a: &Val<'_>, b: &Val<'_>) -> bool {
+    match (a, b) {
+        (Val::Bool(a), Val::Bool(b)) => a == b,
+        (Val::String(a), Val::String(b)) => a == b,
+        (Val::Int(a), Val::Int(b)) => a == b,
+        (Val::UInt(a), Val::UInt(b)) => a == b,
+        (Val::Int(a), Val::UInt(b)) | (Val::UInt(b), Val::Int(a)) => u64::try_from(*a) == Ok(*b),
+        _ => false,
+    }
+}

@@ -1,0 +1,85 @@
+//! Uniqueness in lists of type `set` and `map`.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use super::field::{FieldError, Path};
+use super::go_text;
+use super::schema::{Additional, ListType, Schema};
+
+/// Reports the items that repeat an earlier one; each repeated value once.
+pub(crate) fn validate(object: &Value, schema: &Schema) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    walk(object, schema, &Path::Root, &mut errors);
+    errors
+}
+
+fn walk(value: &Value, schema: &Schema, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    match value {
+        Value::Array(items) => {
+            match &schema.list_type {
+                ListType::Atomic => {}
+                ListType::Set => check_set(items, path, errors),
+                ListType::Map(keys) => check_map(items, keys, path, errors),
+            }
+            let Some(schema) = &schema.items else { return };
+            for (index, item) in items.iter().enumerate() {
+                walk(item, schema, &path.index(index), errors);
+            }
+        }
+        Value::Object(map) => {
+            for (name, value) in map {
+                match (&schema.additional, schema.properties.get(name)) {
+                    (Additional::Schema(schema), _) => walk(value, schema, &path.key(name), errors),
+                    (_, Some(schema)) => walk(value, schema, &path.field(name), errors),
+                    (_, None) => {}
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn check_set(items: &[Value], path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    for index in repeated(items.iter().map(go_text::json)) {
+        let path = path.index(index).bracketed();
+        errors.push(FieldError::duplicate(path, Some(items[index].clone())));
+    }
+}
+
+fn check_map(items: &[Value], keys: &[String], path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    let not_an_object = |item: &Value| !item.is_null() && !item.is_object();
+    if let Some(index) = items.iter().position(not_an_object) {
+        errors.push(FieldError::invalid(
+            path.index(index).bracketed(),
+            items[index].clone(),
+            "must be an object for an array of list-type map",
+        ));
+        return;
+    }
+    // A missing key is a key too: two items without any are duplicates.
+    let key_of = |item: &Value| {
+        let present = keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone())));
+        Value::Object(present.collect::<Map<String, Value>>())
+    };
+    let item_keys: Vec<Value> = items.iter().map(key_of).collect();
+    for index in repeated(item_keys.iter().map(go_text::json)) {
+        let path = path.index(index).bracketed();
+        errors.push(FieldError::duplicate(path, Some(item_keys[index].clone())));
+    }
+}
+
+/// The index of the second occurrence of each text that occurs more than once.
+fn repeated(texts: impl Iterator<Item = String>) -> Vec<usize> {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    let mut repeated = Vec::new();
+    for (index, text) in texts.enumerate() {
+        let times = seen.entry(text).or_default();
+        *times += 1;
+        if *times == 2 {
+            repeated.push(index);
+        }
+    }
+    repeated
+}

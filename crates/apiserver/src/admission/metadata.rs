@@ -1,0 +1,272 @@
+//! `ObjectMeta`, of an object and of resources inside it.
+//!
+//! Kept to what an object can get wrong by itself: whether a resource version is given and
+//! fresh, generations and managed fields belong to whoever handles the request.
+
+use serde_json::{Map, Value};
+
+use super::field::{FieldError, Path};
+use super::go_text;
+use super::names::{
+    dns_1035_problems, key_problems, label_problems, subdomain_problems, value_problems,
+};
+use super::schema::{Additional, Schema};
+
+const ANNOTATIONS_BYTES_MAX: i64 = 256 * 1024;
+
+/// The metadata of a new object.
+pub(crate) fn validate_create(object: &Value, namespaced: bool) -> Vec<FieldError> {
+    let mut metadata = Metadata::of(object, "metadata".to_owned());
+    if let Some(prefix) = metadata.text("generateName") {
+        metadata.report("generateName", prefix, subdomain_problems(&mask_trailing_dash(prefix)));
+    }
+    match metadata.text("name") {
+        None => {
+            let error = FieldError::required("metadata.name", "name or generateName is required");
+            metadata.errors.push(error);
+        }
+        Some(name) => metadata.report("name", name, subdomain_problems(name)),
+    }
+    match (namespaced, metadata.text("namespace")) {
+        (true, None) => metadata.errors.push(FieldError::required("metadata.namespace", "")),
+        (true, Some(namespace)) => {
+            metadata.report("namespace", namespace, label_problems(namespace));
+        }
+        (false, Some(_)) => {
+            let error = FieldError::forbidden("metadata.namespace", "not allowed on this type");
+            metadata.errors.push(error);
+        }
+        (false, None) => {}
+    }
+    metadata.check_common();
+    metadata.check_finalizers();
+    metadata.errors
+}
+
+/// A prefix may end in a dash, since more comes after it. The API server looks past the character
+/// before the dash too.
+fn mask_trailing_dash(prefix: &str) -> String {
+    let mut masked = prefix.to_owned();
+    if masked.len() > 1 && masked.ends_with('-') {
+        masked.pop();
+        masked.pop();
+        masked.push('a');
+    }
+    masked
+}
+
+/// The metadata of an object that replaces `old`.
+pub(crate) fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
+    let mut metadata = Metadata::of(new, "metadata".to_owned());
+    let old = Metadata::of(old, String::new());
+    if old.get("deletionTimestamp").is_some() {
+        let before = old.texts("finalizers");
+        let mut added = metadata.texts("finalizers");
+        added.retain(|finalizer| !before.contains(finalizer));
+        added.sort_unstable();
+        added.dedup();
+        if !added.is_empty() {
+            let list: Vec<String> = added.iter().map(|name| go_text::quote(name)).collect();
+            let detail = format!(
+                "no new finalizers can be added if the object is being deleted, \
+                 found new finalizers []string{{{}}}",
+                list.join(", ")
+            );
+            metadata.errors.push(FieldError::forbidden("metadata.finalizers", &detail));
+        }
+    }
+    for (field, absent) in [
+        ("name", Value::from("")),
+        ("namespace", Value::from("")),
+        ("uid", Value::from("")),
+        ("creationTimestamp", Value::Null),
+        ("deletionTimestamp", Value::Null),
+        ("deletionGracePeriodSeconds", Value::Null),
+    ] {
+        let value = metadata.get(field).unwrap_or(&absent);
+        if value != old.get(field).unwrap_or(&absent) {
+            let error =
+                FieldError::invalid(metadata.at(field), value.clone(), "field is immutable");
+            metadata.errors.push(error);
+        }
+    }
+    metadata.check_common();
+    metadata.errors
+}
+
+/// The type and metadata of resources inside an object (`x-kubernetes-embedded-resource`).
+pub(crate) fn validate_embedded(object: &Value, schema: &Schema) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    walk_embedded(object, schema, &Path::Root, &mut errors);
+    errors
+}
+
+fn walk_embedded(value: &Value, schema: &Schema, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    match value {
+        Value::Object(map) => {
+            if schema.embedded {
+                errors.extend(type_error(
+                    map.get("apiVersion"),
+                    &path.field("apiVersion"),
+                    |text| {
+                        let known = text.matches('/').count() <= 1;
+                        (!known).then(|| format!("unexpected GroupVersion string: {text}"))
+                    },
+                ));
+                errors.extend(type_error(map.get("kind"), &path.field("kind"), |text| {
+                    let problems = dns_1035_problems(&text.to_lowercase()).join(",");
+                    (!problems.is_empty()).then(|| {
+                        format!("may have mixed case, but should otherwise match: {problems}")
+                    })
+                }));
+                let mut metadata = Metadata::of(value, path.field("metadata").bracketed());
+                metadata.check_common();
+                metadata.check_finalizers();
+                errors.append(&mut metadata.errors);
+            }
+            for (name, value) in map {
+                match (schema.properties.get(name), &schema.additional) {
+                    (Some(property), _) => {
+                        walk_embedded(value, property, &path.field(name), errors);
+                    }
+                    (None, Additional::Schema(values)) => {
+                        walk_embedded(value, values, &path.key(name), errors);
+                    }
+                    (None, Additional::Any | Additional::Absent) => {}
+                }
+            }
+        }
+        Value::Array(items) => {
+            let Some(schema) = &schema.items else { return };
+            for (index, item) in items.iter().enumerate() {
+                walk_embedded(item, schema, &path.index(index), errors);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn type_error(
+    value: Option<&Value>,
+    path: &Path<'_>,
+    problem: impl Fn(&str) -> Option<String>,
+) -> Option<FieldError> {
+    let at = path.bracketed();
+    match value {
+        None => Some(FieldError::required(at, "")),
+        Some(Value::String(text)) if text.is_empty() => {
+            Some(FieldError::invalid(at, "", "must not be empty"))
+        }
+        Some(Value::String(text)) => {
+            problem(text).map(|problem| FieldError::invalid(at, text.as_str(), problem))
+        }
+        Some(other) => Some(FieldError::invalid(at, other.clone(), "must be a string")),
+    }
+}
+
+struct Metadata<'a> {
+    fields: Option<&'a Map<String, Value>>,
+    path: String,
+    errors: Vec<FieldError>,
+}
+
+impl<'a> Metadata<'a> {
+    fn of(object: &'a Value, path: String) -> Self {
+        let fields = object.get("metadata").and_then(Value::as_object);
+        Self { fields, path, errors: Vec::new() }
+    }
+
+    fn at(&self, field: &str) -> String {
+        format!("{}.{field}", self.path)
+    }
+
+    fn report(&mut self, field: &str, value: &str, problems: Vec<String>) {
+        for problem in problems {
+            self.errors.push(FieldError::invalid(self.at(field), value, problem));
+        }
+    }
+
+    fn get(&self, field: &str) -> Option<&'a Value> {
+        self.fields?.get(field)
+    }
+
+    /// An empty string is as good as none.
+    fn text(&self, field: &str) -> Option<&'a str> {
+        self.get(field)?.as_str().filter(|text| !text.is_empty())
+    }
+
+    fn texts(&self, field: &str) -> Vec<&'a str> {
+        let items = self.get(field).and_then(Value::as_array);
+        items.into_iter().flatten().filter_map(Value::as_str).collect()
+    }
+
+    /// The entries of a map of strings. Other values cannot come from a decoded request.
+    fn entries(&self, field: &str) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        let map = self.get(field).and_then(Value::as_object);
+        map.into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
+    }
+
+    fn check_common(&mut self) {
+        for (key, value) in self.entries("labels") {
+            self.report("labels", key, key_problems(key));
+            self.report("labels", value, value_problems(value));
+        }
+        let mut size = 0;
+        for (key, value) in self.entries("annotations") {
+            size += key.len() + value.len();
+            self.report("annotations", key, key_problems(&key.to_lowercase()));
+        }
+        if i64::try_from(size).is_ok_and(|size| size > ANNOTATIONS_BYTES_MAX) {
+            let error = FieldError::too_long(self.at("annotations"), ANNOTATIONS_BYTES_MAX);
+            self.errors.push(error);
+        }
+        self.check_owners();
+    }
+
+    fn check_owners(&mut self) {
+        let owners = self.get("ownerReferences").and_then(Value::as_array);
+        let mut controller: Option<String> = None;
+        for owner in owners.into_iter().flatten() {
+            let text = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default();
+            for (field, problem) in [
+                ("apiVersion", "version must not be empty"),
+                ("kind", "must not be empty"),
+                ("name", "must not be empty"),
+                ("uid", "must not be empty"),
+            ] {
+                if text(field).is_empty() {
+                    let path = self.at(&format!("ownerReferences.{field}"));
+                    self.errors.push(FieldError::invalid(path, "", problem));
+                }
+            }
+            if owner.get("controller") != Some(&Value::Bool(true)) {
+                continue;
+            }
+            let name = format!("{}/{}", text("kind"), text("name"));
+            match &controller {
+                None => controller = Some(name),
+                Some(first) => self.errors.push(FieldError::invalid(
+                    self.at("ownerReferences"),
+                    Value::from(owners.cloned().unwrap_or_default()),
+                    format!(
+                        "Only one reference can have Controller set to true. \
+                         Found \"true\" in references for {first} and {name}"
+                    ),
+                )),
+            }
+        }
+    }
+
+    fn check_finalizers(&mut self) {
+        let finalizers = self.texts("finalizers");
+        for finalizer in &finalizers {
+            self.report("finalizers", finalizer, key_problems(finalizer));
+        }
+        let (orphan, delete) = ("orphan", "foregroundDeletion");
+        if finalizers.contains(&orphan) && finalizers.contains(&delete) {
+            let detail = format!("finalizer {orphan} and {delete} cannot be both set");
+            let error = FieldError::invalid(self.at("finalizers"), finalizers, detail);
+            self.errors.push(error);
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Regular expressions as the API server reads them.
+//!
+//! Go speaks the RE2 dialect. The `regex` crate is its close relative, linear in time too, but
+//! differs in details that patterns of CRDs do meet: `\d`, `\w`, `\s` and `\b` are ASCII in Go
+//! and Unicode here; `[` is an ordinary character inside a Go class and opens a nested class
+//! here, where `&&`, `--` and `~~` are operators as well; and a `{` that starts no repetition is
+//! itself in Go and an error here. So a pattern is rewritten before it is compiled.
+
+use std::fmt::Write;
+
+use regex::Regex;
+
+/// Compiles a pattern of Go's `regexp`. A match is unanchored, as there.
+pub(crate) fn compile(pattern: &str) -> Result<Regex, regex::Error> {
+    Regex::new(&translate(pattern))
+}
+
+const WORD: &str = "0-9A-Za-z_";
+const SPACE: &str = r"\t\n\x0C\r ";
+
+fn translate(pattern: &str) -> String {
+    let mut out = String::with_capacity(pattern.len() + 8);
+    let mut rest = pattern;
+    while let Some(c) = rest.chars().next() {
+        rest = match c {
+            '\\' => escape(rest, &mut out),
+            '[' => class(rest, &mut out),
+            '{' if !opens_repetition(rest) => {
+                out.push_str(r"\{");
+                &rest[1..]
+            }
+            c => {
+                out.push(c);
+                &rest[c.len_utf8()..]
+            }
+        };
+    }
+    out
+}
+
+/// `{2}`, `{2,}` and `{2,5}` repeat; Go takes any other brace literally.
+fn opens_repetition(text: &str) -> bool {
+    let Some((bounds, _)) = text[1..].split_once('}') else { return false };
+    let (min, max) = bounds.split_once(',').unwrap_or((bounds, ""));
+    !min.is_empty() && [min, max].iter().all(|n| n.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Rewrites the escape that `text` starts with and returns what follows it.
+fn escape<'a>(text: &'a str, out: &mut String) -> &'a str {
+    let mut chars = text[1..].chars();
+    let Some(c) = chars.next() else {
+        out.push('\\'); // a trailing backslash: let the compiler complain
+        return "";
+    };
+    let rest = chars.as_str();
+    match c {
+        'd' => out.push_str("[0-9]"),
+        'D' => out.push_str("[^0-9]"),
+        'w' => push_class(out, "", WORD),
+        'W' => push_class(out, "^", WORD),
+        's' => push_class(out, "", SPACE),
+        'S' => push_class(out, "^", SPACE),
+        'b' => out.push_str(r"(?-u:\b)"),
+        'Q' => return literal(rest, out),
+        'p' | 'P' | 'x' => return braced(c, rest, out),
+        '0'..='7' => return octal(c, rest, out),
+        c => push_escaped(c, out),
+    }
+    rest
+}
+
+/// `\p{Greek}` and `\x{10FFFF}` carry their argument in braces that repeat nothing.
+fn braced<'a>(c: char, text: &'a str, out: &mut String) -> &'a str {
+    out.push('\\');
+    out.push(c);
+    match text.find('}') {
+        Some(end) if text.starts_with('{') => {
+            out.push_str(&text[..=end]);
+            &text[end + 1..]
+        }
+        _ => text,
+    }
+}
+
+fn push_class(out: &mut String, negation: &str, members: &str) {
+    let _ = write!(out, "[{negation}{members}]");
+}
+
+/// Punctuation stands for itself in both dialects, but not all of it may be escaped here.
+fn push_escaped(c: char, out: &mut String) {
+    if c.is_ascii() && !c.is_ascii_alphanumeric() {
+        let _ = write!(out, r"\x{{{:x}}}", u32::from(c));
+    } else {
+        out.push('\\');
+        out.push(c);
+    }
+}
+
+/// `\Q...\E` quotes everything between.
+fn literal<'a>(text: &'a str, out: &mut String) -> &'a str {
+    let (quoted, rest) = text.split_once(r"\E").unwrap_or((text, ""));
+    out.push_str(&regex::escape(quoted));
+    rest
+}
+
+/// `\123` is a character by its octal code; `\1` alone would be a back reference and is an error
+/// in both dialects.
+fn octal<'a>(first: char, text: &'a str, out: &mut String) -> &'a str {
+    let more = text.bytes().take(2).take_while(|b| matches!(b, b'0'..=b'7')).count();
+    if first != '0' && more == 0 {
+        out.push('\\');
+        out.push(first);
+        return text;
+    }
+    let mut code = u32::from(first) - u32::from('0');
+    for digit in text[..more].bytes() {
+        code = code * 8 + u32::from(digit - b'0');
+    }
+    let _ = write!(out, r"\x{{{code:x}}}");
+    &text[more..]
+}
+
+/// Rewrites the class that `text` starts with and returns what follows it.
+fn class<'a>(text: &'a str, out: &mut String) -> &'a str {
+    let mut rest = &text[1..];
+    out.push('[');
+    if let Some(after) = rest.strip_prefix('^') {
+        out.push('^');
+        rest = after;
+    }
+    let mut first = true;
+    let mut last = Last::Other;
+    while let Some(c) = rest.chars().next() {
+        let after = &rest[c.len_utf8()..];
+        let is_dash = c == '-' && last == Last::Character && !after.starts_with(']');
+        let end_of_range = if last == Last::Dash { Last::Other } else { Last::Character };
+        (rest, last) = match c {
+            ']' if !first => {
+                out.push(']');
+                return after;
+            }
+            '[' if after.starts_with(':') && after[1..].contains(":]") => {
+                let end = after.find(":]").map_or(after.len(), |at| at + 2);
+                out.push('[');
+                out.push_str(&after[..end]);
+                (&after[end..], Last::Other)
+            }
+            _ if is_dash => {
+                out.push('-');
+                (after, Last::Dash)
+            }
+            '\\' if after.starts_with(['d', 'D', 'w', 'W', 's', 'S', 'p', 'P']) => {
+                (class_escape(after, out), Last::Other)
+            }
+            '\\' => (class_escape(after, out), end_of_range),
+            c if c.is_ascii_punctuation() => {
+                push_escaped(c, out);
+                (after, end_of_range)
+            }
+            c => {
+                out.push(c);
+                (after, end_of_range)
+            }
+        };
+        first = false;
+    }
+    rest // unclosed: let the compiler complain
+}
+
+/// What a class has just read. A dash makes a range only after a single character that does not
+/// end a range itself; `[\w-.]` and `[a-z-9]` hold a dash.
+#[derive(Clone, Copy, PartialEq)]
+enum Last {
+    Character,
+    Dash,
+    Other,
+}
+
+/// Like [`escape`], for what may stand inside a class.
+fn class_escape<'a>(text: &'a str, out: &mut String) -> &'a str {
+    let Some(c) = text.chars().next() else { return "" };
+    let rest = &text[c.len_utf8()..];
+    match c {
+        'd' => out.push_str("0-9"),
+        'w' => out.push_str(WORD),
+        's' => out.push_str(SPACE),
+        'D' => out.push_str("[^0-9]"),
+        'W' => push_class(out, "^", WORD),
+        'S' => push_class(out, "^", SPACE),
+        'p' | 'P' | 'x' => return braced(c, rest, out),
+        '0'..='7' => return octal(c, rest, out),
+        c => push_escaped(c, out),
+    }
+    rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_what_go_matches() {
+        #[rustfmt::skip]
+        let cases = [
+            // pattern                 matches                   does not match
+            (r"^\d+$",                 &["12"][..],              &["٣", ""][..]), // ASCII digits only
+            (r"^\w$",                  &["a", "_"],              &["é", "-"]),
+            (r"^\s$",                  &[" ", "\n"],             &["\u{a0}", "\u{b}"]),
+            (r"^\W\D\S$",              &["éé\u{a0}"],            &["a11"]),
+            (r"^[\w.-]+$",             &["a.b-c"],               &["a/b", "é"]),
+            (r"^[^\s]$",               &["x"],                   &[" "]),
+            (r"\bfoo\b",               &["a foo b", "éfoo"],     &["afoo"]),
+            (r"^[[]$",                 &["["],                   &["]", "[["]),
+            (r"^[]a]$",                &["]", "a"],              &["b"]),
+            (r"^[a&&b]+$",             &["a&b"],                 &["c"]),
+            (r"^[[:alpha:]-]$",        &["a", "-"],              &["1"]),
+            (r"^[-a]$",                &["-", "a"],              &["b"]),
+            (r"^[!-/]$",               &["#", "/"],              &["0"]),
+            (r"^[\w-.]$",              &["a", "-", "."],         &["/"]),
+            (r"^[a-c-9]$",             &["b", "-", "9"],         &["d", "5"]),
+            (r"^\p{Greek}\x{41}$",      &["αA"],                  &["aA"]),
+            (r"^[\p{Greek}\x{41}]$",    &["α", "A"],              &["a", "p"]),
+            (r"^[\pL-]$",              &["é", "-"],              &["1"]),
+            (r"^a{2}$",                &["aa"],                  &["a"]),
+            (r"^{a}$",                 &["{a}"],                 &["a"]),
+            (r"^a{,2}$",               &["a{,2}"],               &["a", "aa"]),
+            (r"^\/\-\_\@\<$",          &["/-_@<"],               &["x"]),
+            (r"^\Qa.b\E$",             &["a.b"],                 &["axb"]),
+            (r"^\101$",                &["A"],                   &["1"]),
+            (r"^[^/]+",                &["abc/d"],               &["/abc"]),
+            (r"abc",                   &["xabcx"],               &["ab"]), // unanchored
+            (r"^(?i)a$",               &["A"],                   &["b"]),
+            (r"a$",                    &["a"],                   &["a\n"]), // only at the very end
+        ];
+        for (pattern, matching, other) in cases {
+            let regex = compile(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
+            for text in matching {
+                assert!(regex.is_match(text), "{pattern} matches {text:?}");
+            }
+            for text in other {
+                assert!(!regex.is_match(text), "{pattern} does not match {text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn broken_patterns_are_errors() {
+        for pattern in ["(", "[a", r"a\", r"\1", "(?=a)", "*a"] {
+            assert!(compile(pattern).is_err(), "{pattern}");
+        }
+    }
+}

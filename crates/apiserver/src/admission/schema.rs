@@ -1,0 +1,148 @@
+//! The structural schema of a custom kind, compiled once.
+//!
+//! One type serves two readers, as in the API server. Pruning, defaults, list types and CEL
+//! follow the *spine*: `properties`, `items` and `additionalProperties` of the schema itself.
+//! The validator also enters the branches of `allOf`, `anyOf`, `oneOf` and `not`, which check
+//! values and give them no structure.
+//!
+//! Invariant: depth is that of the CRD, which a JSON or YAML parser has bounded; nothing here
+//! adds a level, since `$ref` is not part of structural schemas.
+
+mod compile;
+
+use std::collections::BTreeMap;
+
+use regex::Regex;
+use serde_json::Value;
+
+use super::format::Format;
+use super::rule::Rule;
+
+#[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the schema")]
+pub(crate) struct Schema {
+    pub(crate) kind: Option<Kind>,
+    pub(crate) int_or_string: bool,
+    pub(crate) nullable: bool,
+    pub(crate) preserve_unknown: bool,
+    pub(crate) embedded: bool,
+    pub(crate) default: Option<Value>,
+    pub(crate) properties: BTreeMap<String, Schema>,
+    pub(crate) additional: Additional,
+    pub(crate) items: Option<Box<Schema>>,
+    pub(crate) list_type: ListType,
+    pub(crate) checks: Checks,
+    pub(crate) rules: Vec<Rule>,
+    /// Whether this node or one below it on the spine has rules: most subtrees have none, and
+    /// the walk over rules does not enter them.
+    pub(crate) rules_within: bool,
+}
+
+/// The `type` of a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Object,
+    Array,
+    String,
+    Integer,
+    Number,
+    Boolean,
+}
+
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Object => "object",
+            Self::Array => "array",
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+        }
+    }
+}
+
+/// `additionalProperties`.
+#[derive(Debug, Default)]
+pub(crate) enum Additional {
+    #[default]
+    Absent,
+    /// `true`: keys are free and their values have no schema.
+    Any,
+    Schema(Box<Schema>),
+}
+
+/// `x-kubernetes-list-type`. Atomic is the default.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) enum ListType {
+    #[default]
+    Atomic,
+    Set,
+    /// With `x-kubernetes-list-map-keys`.
+    Map(Vec<String>),
+}
+
+/// What the validator asks of a value, beyond its type.
+#[derive(Debug, Default)]
+pub(crate) struct Checks {
+    pub(crate) format: Option<Format>,
+    pub(crate) minimum: Option<f64>,
+    pub(crate) exclusive_minimum: bool,
+    pub(crate) maximum: Option<f64>,
+    pub(crate) exclusive_maximum: bool,
+    pub(crate) multiple_of: Option<f64>,
+    pub(crate) min_length: Option<i64>,
+    pub(crate) max_length: Option<i64>,
+    pub(crate) pattern: Option<Pattern>,
+    pub(crate) min_items: Option<i64>,
+    pub(crate) max_items: Option<i64>,
+    pub(crate) min_properties: Option<i64>,
+    pub(crate) max_properties: Option<i64>,
+    pub(crate) required: Vec<String>,
+    pub(crate) allowed: Vec<Value>,
+    pub(crate) all_of: Vec<Schema>,
+    pub(crate) any_of: Vec<Schema>,
+    pub(crate) one_of: Vec<Schema>,
+    pub(crate) not: Option<Box<Schema>>,
+}
+
+impl Checks {
+    pub(crate) fn has_branches(&self) -> bool {
+        self.not.is_some()
+            || [&self.all_of, &self.any_of, &self.one_of].iter().any(|list| !list.is_empty())
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Pattern {
+    /// As the CRD writes it, for messages.
+    pub(crate) source: String,
+    pub(crate) regex: Regex,
+}
+
+impl Schema {
+    /// The schema of a field by its name: a property, else what `additionalProperties` says.
+    pub(crate) fn child(&self, name: &str) -> Option<&Schema> {
+        self.properties.get(name).or(match &self.additional {
+            Additional::Schema(schema) => Some(schema),
+            Additional::Any | Additional::Absent => None,
+        })
+    }
+
+    /// The word for the type in messages about rules; empty for an int-or-string.
+    pub(crate) fn type_name(&self) -> &'static str {
+        self.kind.map_or("", Kind::name)
+    }
+
+    /// Whether CEL knows the values of this schema. It has no type for data without a schema,
+    /// nor for lists and maps of it; rules cannot see such fields, and rules below them never run.
+    pub(crate) fn has_cel_type(&self) -> bool {
+        match (self.kind, &self.additional, &self.items) {
+            _ if self.int_or_string => true,
+            (None, ..) => false,
+            (Some(Kind::Array), _, items) => items.as_ref().is_some_and(|i| i.has_cel_type()),
+            (Some(Kind::Object), Additional::Schema(values), _) => values.has_cel_type(),
+            (Some(_), ..) => true,
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Reads a schema from a CRD.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::{Additional, Checks, Kind, ListType, Pattern, Schema};
+use crate::admission::format::{Format, StringFormat};
+use crate::admission::rule::Rule;
+use crate::admission::{CrdError, re2};
+
+impl Schema {
+    /// Compiles the `openAPIV3Schema` of a CRD.
+    pub(crate) fn compile(schema: &Value, path: &str) -> Result<Self, CrdError> {
+        let root = Node::new(schema, path)?;
+        if root.text("type")? != Some("object") {
+            return Err(root.error("type", "must be object at the root"));
+        }
+        if root.map.contains_key("additionalProperties") {
+            return Err(root.error("additionalProperties", "must not be used at the root"));
+        }
+        root.compile(Place::Root)
+    }
+}
+
+/// Whether a node gives structure or only checks values, inside `anyOf` and its siblings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Root,
+    Spine,
+    /// Inside a list whose items have no keys to find the old ones by.
+    Uncorrelatable,
+    Branch,
+}
+
+/// One node of the source, with its place in the CRD for messages.
+struct Node<'a> {
+    map: &'a Map<String, Value>,
+    path: String,
+}
+
+/// Parts of JSON Schema that a structural schema does not have.
+const UNSUPPORTED: [&str; 7] = [
+    "$ref",
+    "$schema",
+    "id",
+    "definitions",
+    "dependencies",
+    "patternProperties",
+    "additionalItems",
+];
+
+impl<'a> Node<'a> {
+    fn new(value: &'a Value, path: impl Into<String>) -> Result<Self, CrdError> {
+        let path = path.into();
+        match value.as_object() {
+            Some(map) => Ok(Self { map, path }),
+            None => Err(CrdError::schema(path, "must be an object")),
+        }
+    }
+
+    fn compile(&self, place: Place) -> Result<Schema, CrdError> {
+        let below = if place == Place::Root { Place::Spine } else { place };
+        let list_type = self.list_type()?;
+        let item = match (&list_type, below) {
+            (ListType::Atomic | ListType::Set, Place::Spine) => Place::Uncorrelatable,
+            (_, below) => below,
+        };
+        for keyword in UNSUPPORTED {
+            if self.map.contains_key(keyword) {
+                return Err(self.error(keyword, "is not supported in a structural schema"));
+            }
+        }
+        let mut schema = Schema {
+            kind: self.kind()?,
+            int_or_string: self.flag("x-kubernetes-int-or-string")?,
+            nullable: self.flag("nullable")?,
+            preserve_unknown: self.flag("x-kubernetes-preserve-unknown-fields")?,
+            embedded: self.flag("x-kubernetes-embedded-resource")?,
+            default: self.map.get("default").filter(|default| !default.is_null()).cloned(),
+            properties: self.properties(below)?,
+            additional: self.additional(below)?,
+            items: self.child("items", item)?.map(Box::new),
+            list_type,
+            checks: self.checks()?,
+            rules: Vec::new(),
+            rules_within: false,
+        };
+        if place != Place::Branch {
+            self.check_spine(&schema)?;
+        }
+        schema.rules = self.rules(&schema, place)?;
+        schema.rules_within = !schema.rules.is_empty()
+            || schema.items.as_ref().is_some_and(|items| items.rules_within)
+            || schema.properties.values().any(|property| property.rules_within)
+            || matches!(&schema.additional, Additional::Schema(values) if values.rules_within);
+        Ok(schema)
+    }
+
+    fn check_spine(&self, schema: &Schema) -> Result<(), CrdError> {
+        if schema.kind.is_none() && !schema.int_or_string && !schema.preserve_unknown {
+            return Err(self.error("type", "must not be empty"));
+        }
+        if schema.kind == Some(Kind::Array) && schema.items.is_none() {
+            return Err(self.error("items", "must be specified for an array"));
+        }
+        let has_additional = !matches!(schema.additional, Additional::Absent);
+        if has_additional && !schema.properties.is_empty() {
+            return Err(self.error("additionalProperties", "must not be used with properties"));
+        }
+        if schema.embedded && schema.kind != Some(Kind::Object) {
+            return Err(self.error("type", "must be object for an embedded resource"));
+        }
+        Ok(())
+    }
+
+    fn kind(&self) -> Result<Option<Kind>, CrdError> {
+        Ok(Some(match self.text("type")? {
+            None | Some("") => return Ok(None),
+            Some("object") => Kind::Object,
+            Some("array") => Kind::Array,
+            Some("string") => Kind::String,
+            Some("integer") => Kind::Integer,
+            Some("number") => Kind::Number,
+            Some("boolean") => Kind::Boolean,
+            Some(_) => return Err(self.error("type", "is not a type of JSON Schema")),
+        }))
+    }
+
+    fn properties(&self, place: Place) -> Result<BTreeMap<String, Schema>, CrdError> {
+        let Some(properties) = self.map.get("properties") else { return Ok(BTreeMap::new()) };
+        let node = Node::new(properties, self.at("properties"))?;
+        node.map
+            .iter()
+            .map(|(name, property)| {
+                let property = Node::new(property, format!("{}[{name}]", node.path))?;
+                Ok((name.clone(), property.compile(place)?))
+            })
+            .collect()
+    }
+
+    fn additional(&self, place: Place) -> Result<Additional, CrdError> {
+        match self.map.get("additionalProperties") {
+            None => Ok(Additional::Absent),
+            Some(Value::Bool(true)) => Ok(Additional::Any),
+            Some(Value::Bool(false)) => {
+                Err(self.error("additionalProperties", "must not be false"))
+            }
+            Some(schema) => {
+                let node = Node::new(schema, self.at("additionalProperties"))?;
+                Ok(Additional::Schema(Box::new(node.compile(place)?)))
+            }
+        }
+    }
+
+    fn list_type(&self) -> Result<ListType, CrdError> {
+        let keys = self.texts("x-kubernetes-list-map-keys")?;
+        match self.text("x-kubernetes-list-type")? {
+            None | Some("atomic") => Ok(ListType::Atomic),
+            Some("set") => Ok(ListType::Set),
+            Some("map") if keys.is_empty() => {
+                Err(self.error("x-kubernetes-list-map-keys", "must name a key for list type map"))
+            }
+            Some("map") => Ok(ListType::Map(keys)),
+            Some(_) => Err(self.error("x-kubernetes-list-type", "must be atomic, set or map")),
+        }
+    }
+
+    fn checks(&self) -> Result<Checks, CrdError> {
+        if self.flag("uniqueItems")? {
+            // The comparison would be quadratic; list type `set` is the supported way.
+            return Err(self.error("uniqueItems", "must not be true"));
+        }
+        Ok(Checks {
+            format: self.format()?,
+            minimum: self.float("minimum")?,
+            exclusive_minimum: self.flag("exclusiveMinimum")?,
+            maximum: self.float("maximum")?,
+            exclusive_maximum: self.flag("exclusiveMaximum")?,
+            multiple_of: self.float("multipleOf")?,
+            min_length: self.integer("minLength")?,
+            max_length: self.integer("maxLength")?,
+            pattern: self.pattern()?,
+            min_items: self.integer("minItems")?,
+            max_items: self.integer("maxItems")?,
+            min_properties: self.integer("minProperties")?,
+            max_properties: self.integer("maxProperties")?,
+            required: self.texts("required")?,
+            allowed: self.array("enum")?.to_vec(),
+            all_of: self.branches("allOf")?,
+            any_of: self.branches("anyOf")?,
+            one_of: self.branches("oneOf")?,
+            not: self.child("not", Place::Branch)?.map(Box::new),
+        })
+    }
+
+    /// A format counts only with its type, and the API server ignores the ones it does not know.
+    fn format(&self) -> Result<Option<Format>, CrdError> {
+        let Some(name) = self.text("format")? else { return Ok(None) };
+        let is_union = self.flag("x-kubernetes-int-or-string")?;
+        Ok(match (if is_union { None } else { self.kind()? }, name) {
+            (Some(Kind::Integer), "int32") => Some(Format::Int32),
+            (Some(Kind::Integer), "int64") => Some(Format::Int64),
+            (Some(Kind::Number), "float") => Some(Format::Float),
+            (Some(Kind::Number), "double") => Some(Format::Double),
+            (Some(Kind::String) | None, name) => StringFormat::named(name).map(Format::String),
+            _ => None,
+        })
+    }
+
+    fn pattern(&self) -> Result<Option<Pattern>, CrdError> {
+        let Some(source) = self.text("pattern")?.filter(|source| !source.is_empty()) else {
+            return Ok(None);
+        };
+        match re2::compile(source) {
+            Ok(regex) => Ok(Some(Pattern { source: source.to_owned(), regex })),
+            Err(error) => Err(self.error("pattern", format!("does not compile: {error}"))),
+        }
+    }
+
+    fn rules(&self, schema: &Schema, place: Place) -> Result<Vec<Rule>, CrdError> {
+        let rules = self.array("x-kubernetes-validations")?;
+        if !rules.is_empty() && place == Place::Branch {
+            return Err(self.error("x-kubernetes-validations", "must not be in a nested schema"));
+        }
+        if !rules.is_empty() && !schema.has_cel_type() {
+            return Err(self.error("x-kubernetes-validations", "have no type to work on here"));
+        }
+        let is_root = place == Place::Root || schema.embedded;
+        let compile = |(i, rule): (usize, &Value)| {
+            let at = format!("x-kubernetes-validations[{i}]");
+            let rule =
+                Rule::compile(rule, schema, is_root).map_err(|problem| self.error(&at, problem))?;
+            if rule.is_transition() && place == Place::Uncorrelatable {
+                return Err(self.error(&at, "oldSelf has no meaning inside a list without keys"));
+            }
+            Ok(rule)
+        };
+        rules.iter().enumerate().map(compile).collect()
+    }
+
+    fn branches(&self, keyword: &str) -> Result<Vec<Schema>, CrdError> {
+        self.array(keyword)?
+            .iter()
+            .enumerate()
+            .map(|(i, branch)| {
+                Node::new(branch, format!("{}[{i}]", self.at(keyword)))?.compile(Place::Branch)
+            })
+            .collect()
+    }
+
+    fn child(&self, keyword: &str, place: Place) -> Result<Option<Schema>, CrdError> {
+        self.map
+            .get(keyword)
+            .map(|schema| Node::new(schema, self.at(keyword))?.compile(place))
+            .transpose()
+    }
+
+    fn flag(&self, keyword: &str) -> Result<bool, CrdError> {
+        self.read(keyword, "a boolean", Value::as_bool).map(Option::unwrap_or_default)
+    }
+
+    fn text(&self, keyword: &str) -> Result<Option<&'a str>, CrdError> {
+        self.read(keyword, "a string", Value::as_str)
+    }
+
+    fn integer(&self, keyword: &str) -> Result<Option<i64>, CrdError> {
+        self.read(keyword, "an integer", Value::as_i64)
+    }
+
+    fn float(&self, keyword: &str) -> Result<Option<f64>, CrdError> {
+        self.read(keyword, "a number", Value::as_f64)
+    }
+
+    fn array(&self, keyword: &str) -> Result<&'a [Value], CrdError> {
+        let array = self.read(keyword, "an array", |value| value.as_array().map(Vec::as_slice))?;
+        Ok(array.unwrap_or_default())
+    }
+
+    fn texts(&self, keyword: &str) -> Result<Vec<String>, CrdError> {
+        let strings: Option<Vec<String>> =
+            self.array(keyword)?.iter().map(|text| text.as_str().map(str::to_owned)).collect();
+        strings.ok_or_else(|| self.error(keyword, "must hold strings"))
+    }
+
+    fn read<T>(
+        &self,
+        keyword: &str,
+        expected: &str,
+        read: impl Fn(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, CrdError> {
+        match self.map.get(keyword) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => read(value)
+                .map(Some)
+                .ok_or_else(|| self.error(keyword, format!("must be {expected}"))),
+        }
+    }
+
+    fn at(&self, keyword: &str) -> String {
+        format!("{}.{keyword}", self.path)
+    }
+
+    fn error(&self, keyword: &str, problem: impl Into<String>) -> CrdError {
+        CrdError::schema(self.at(keyword), problem)
+    }
+}

@@ -1,0 +1,3 @@
+//! Suites that are written once and run against this API and against a real API server.
+
+pub mod admission_table;

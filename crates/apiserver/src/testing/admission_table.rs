@@ -1,0 +1,241 @@
+//! Tables of admission cases: an object, what is done with it, and what the API must say.
+//!
+//! The format is described at the head of each table. A table becomes a flat list of [`Row`]s, one
+//! per request that is judged; a runner sends them to some API and hands the answer to
+//! [`Row::judge`].
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// One request to judge.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Case of the specification, for example `10/NP-D1`.
+    pub id: String,
+    /// The claim in a few words.
+    pub says: String,
+    /// What to create; if a further step follows, this has to be accepted.
+    pub object: Value,
+    /// What to do with the created object.
+    pub then: Then,
+    expect: Expect,
+}
+
+/// What follows the creation of a row's object.
+#[derive(Clone, Debug)]
+pub enum Then {
+    /// Nothing: the creation itself is judged.
+    Nothing,
+    /// An update with this merge patch applied to the stored object.
+    Update(Value),
+    /// An update of the status subresource with this merge patch applied.
+    UpdateStatus(Value),
+}
+
+#[derive(Clone, Debug)]
+enum Expect {
+    Accepted { stored: Option<Value>, absent: Vec<String> },
+    Rejected(String),
+}
+
+/// The rows of a table and the set of CRDs that it is about.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// Name of the set of CRDs.
+    pub crds: String,
+    /// One row for every case and patch.
+    pub rows: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    crds: String,
+    bases: BTreeMap<String, Value>,
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    id: String,
+    says: String,
+    base: String,
+    create: Option<Value>,
+    each: Option<Vec<Value>>,
+    update: Option<Value>,
+    status: Option<Value>,
+    accepts: Option<bool>,
+    stored: Option<Value>,
+    #[serde(default)]
+    absent: Vec<String>,
+    rejects: Option<String>,
+}
+
+/// A table that cannot be read is a mistake in the test, so this panics with the place.
+#[track_caller]
+pub fn parse(yaml: &str) -> Table {
+    let file: File = serde_saphyr::from_str(yaml).unwrap_or_else(|error| panic!("{error}"));
+    let bases = &file.bases;
+    let rows = file.cases.into_iter().flat_map(|case| rows(case, bases)).collect();
+    Table { crds: file.crds, rows }
+}
+
+#[track_caller]
+fn rows(case: Case, bases: &BTreeMap<String, Value>) -> Vec<Row> {
+    let (id, says) = (&case.id, &case.says);
+    let base = bases.get(&case.base).unwrap_or_else(|| panic!("{id}: no base {}", case.base));
+    let expect = match (case.accepts, case.stored, case.rejects) {
+        (Some(true), None, None) => Expect::Accepted { stored: None, absent: case.absent },
+        (None, Some(stored), None) => {
+            Expect::Accepted { stored: Some(expand(&stored)), absent: case.absent }
+        }
+        (None, None, Some(message)) if case.absent.is_empty() => Expect::Rejected(message),
+        _ => panic!("{id}: {says}: give one of accepts: true, stored and rejects"),
+    };
+    let then = match (&case.update, &case.status) {
+        (None, None) => Then::Nothing,
+        (Some(patch), None) => Then::Update(expand(patch)),
+        (None, Some(patch)) => Then::UpdateStatus(expand(patch)),
+        _ => panic!("{id}: {says}: update and status exclude each other"),
+    };
+    let patches = match (case.create, case.each) {
+        (None, None) => vec![json!({})],
+        (Some(patch), None) => vec![patch],
+        (None, Some(patches)) => patches,
+        _ => panic!("{id}: {says}: create and each exclude each other"),
+    };
+    let row = |patch| Row {
+        id: id.clone(),
+        says: says.clone(),
+        object: patched(base, &expand(&patch)),
+        then: then.clone(),
+        expect: expect.clone(),
+    };
+    patches.into_iter().map(row).collect()
+}
+
+/// `object` with a JSON merge patch applied.
+pub fn patched(object: &Value, patch: &Value) -> Value {
+    let mut object = object.clone();
+    json_patch::merge(&mut object, patch);
+    object
+}
+
+/// Replaces the generators `$repeat`, `$chars` and `$concat` by what they stand for.
+fn expand(value: &Value) -> Value {
+    match value {
+        Value::Array(list) => list.iter().map(expand).collect(),
+        Value::Object(map) => generated(map).unwrap_or_else(|| {
+            map.iter().map(|(key, value)| (key.clone(), expand(value))).collect()
+        }),
+        other => other.clone(),
+    }
+}
+
+fn generated(map: &Map<String, Value>) -> Option<Value> {
+    let count = |key: &str| map.get(key).and_then(Value::as_u64);
+    if let Some(parts) = map.get("$concat").and_then(Value::as_array) {
+        let texts = parts.iter().map(|part| match expand(part) {
+            Value::String(text) => text,
+            other => panic!("$concat joins texts, found {other}"),
+        });
+        return Some(Value::String(texts.collect()));
+    }
+    let of = map.get("of")?;
+    if let Some(count) = count("$repeat") {
+        return Some((0..count).map(|index| numbered(&expand(of), index)).collect());
+    }
+    let count = usize::try_from(count("$chars")?).ok()?;
+    Some(Value::String(of.as_str()?.repeat(count)))
+}
+
+/// `item` with `%d` in every text replaced by `index`.
+fn numbered(item: &Value, index: u64) -> Value {
+    match item {
+        Value::String(text) => Value::String(text.replace("%d", &index.to_string())),
+        Value::Array(list) => list.iter().map(|item| numbered(item, index)).collect(),
+        Value::Object(map) => {
+            map.iter().map(|(key, value)| (key.clone(), numbered(value, index))).collect()
+        }
+        other => other.clone(),
+    }
+}
+
+impl Row {
+    /// What is wrong with the answer: the stored object, or the message of a refusal.
+    pub fn judge(&self, answer: Result<&Value, &str>) -> Option<String> {
+        match (&self.expect, answer) {
+            (Expect::Accepted { stored, absent }, Ok(object)) => {
+                let missing = stored.as_ref().filter(|wanted| !contains(object, wanted));
+                let unwanted = absent.iter().find(|path| at(object, path).is_some());
+                match (missing, unwanted) {
+                    (None, None) => None,
+                    (Some(wanted), _) => Some(format!("stored {object}, which lacks {wanted}")),
+                    (None, Some(path)) => Some(format!("stored {object}, which has {path}")),
+                }
+            }
+            (Expect::Rejected(message), Err(text)) if text.contains(message) => None,
+            (Expect::Rejected(message), Err(text)) => {
+                Some(format!("refused with {text:?}, not with {message:?}"))
+            }
+            (Expect::Rejected(message), Ok(_)) => {
+                Some(format!("accepted, not refused: {message:?}"))
+            }
+            (Expect::Accepted { .. }, Err(text)) => Some(format!("refused: {text}")),
+        }
+    }
+}
+
+/// Maps may have more keys than wanted; lists are compared whole.
+fn contains(object: &Value, wanted: &Value) -> bool {
+    match (object, wanted) {
+        (Value::Object(object), Value::Object(wanted)) => wanted
+            .iter()
+            .all(|(key, wanted)| object.get(key).is_some_and(|value| contains(value, wanted))),
+        _ => object == wanted,
+    }
+}
+
+fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(object, |value, key| value.get(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = r#"
+crds: test
+bases: {x: {kind: X, metadata: {name: x}, spec: {a: 1, b: 2}}}
+cases:
+- {id: 0/1, says: patches, base: x, each: [{spec: {a: null}}, {spec: {b: 3}}], stored: {spec: {b: 2}}, absent: [spec.a]}
+- {id: 0/2, says: generators, base: x, create: {spec: {l: {$repeat: 2, of: {n: "i%d"}}, t: {$concat: [a, {$chars: 3, of: b}]}}}, rejects: no}
+"#;
+
+    #[test]
+    fn a_case_becomes_a_row_for_each_patch() {
+        let rows = parse(TABLE).rows;
+        assert_eq!(rows.len(), 3);
+        assert_eq!(rows[0].object["spec"], json!({"b": 2}));
+        assert_eq!(rows[2].object["spec"]["l"], json!([{"n": "i0"}, {"n": "i1"}]));
+        assert_eq!(rows[2].object["spec"]["t"], "abbb");
+    }
+
+    #[test]
+    fn answers_are_judged() {
+        let rows = parse(TABLE).rows;
+        assert_eq!(rows[0].judge(Ok(&rows[0].object)), None);
+        assert!(
+            rows[0].judge(Ok(&json!({"spec": {"a": 1, "b": 2}}))).is_some(),
+            "has an absent path"
+        );
+        assert!(rows[1].judge(Ok(&rows[1].object)).is_some(), "b is 3");
+        assert!(rows[0].judge(Err("no")).is_some());
+        assert_eq!(rows[2].judge(Err("oh no!")), None);
+        assert!(rows[2].judge(Err("yes")).is_some());
+        assert!(rows[2].judge(Ok(&json!({}))).is_some());
+    }
+}

@@ -1,0 +1,125 @@
+//! The subcommands, one file each, and what they have in common: how a run ends and how it prints.
+//!
+//! Data goes to stdout, everything else to stderr. A reader that closes the pipe early (`| head`)
+//! is no error.
+
+mod convert;
+mod crds;
+mod demo;
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::diagnostic::Diagnostic;
+
+/// Just-in-time nodes for Kubernetes
+#[derive(Debug, Parser)]
+#[command(name = "karpenter", version, arg_required_else_help = true, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 = fine, 1 = a finding or a failed operation, 2 = wrong \
+                          usage.\nData goes to stdout, everything else to stderr.";
+
+/// One line per subcommand, in the order in which `--help` shows them.
+#[derive(Debug, Subcommand)]
+enum Command {
+    Convert(convert::Args),
+    Crds(crds::Args),
+    Demo(demo::Args),
+}
+
+/// How a command that did its work ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Fine,
+    /// The work was done and showed something that the caller has to look at.
+    Finding,
+}
+
+/// Why a command could not do its work.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The command line asks for something that makes no sense.
+    Usage(Box<Diagnostic>),
+    Failed(Box<Diagnostic>),
+}
+
+impl From<Diagnostic> for Failure {
+    fn from(diagnostic: Diagnostic) -> Self {
+        Self::Failed(diagnostic.into())
+    }
+}
+
+impl From<Box<Diagnostic>> for Failure {
+    fn from(diagnostic: Box<Diagnostic>) -> Self {
+        Self::Failed(diagnostic)
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Diagnostic::new(format!("{error:#}")).into()
+    }
+}
+
+/// Runs the subcommand; what it could not do goes to stderr.
+pub(crate) fn run(cli: Cli) -> ExitCode {
+    let result = match cli.command {
+        Command::Convert(args) => convert::run(&args),
+        Command::Crds(args) => crds::run(&args),
+        Command::Demo(args) => demo::run(&args),
+    };
+    match result {
+        Ok(Outcome::Fine) => ExitCode::SUCCESS,
+        Ok(Outcome::Finding) => ExitCode::from(1),
+        Err(Failure::Failed(diagnostic)) => {
+            report(&diagnostic.to_string());
+            ExitCode::from(1)
+        }
+        Err(Failure::Usage(diagnostic)) => {
+            report(&diagnostic.to_string());
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Writes data to stdout. The reader may have enough of it at any time.
+pub(crate) fn print(data: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(data.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Diagnostic::new("cannot write to stdout").found(error.to_string()).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes one message to stderr. Where stderr is gone there is nobody left to tell.
+pub(crate) fn report(message: &str) {
+    let _ = writeln!(io::stderr().lock(), "{message}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        use clap::CommandFactory as _;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn causes_are_told_outermost_first() {
+        use anyhow::Context as _;
+        let io: Result<(), _> = Err(io::Error::other("disk full"));
+        let error = io.context("writing the kubeconfig").unwrap_err();
+        let Failure::Failed(diagnostic) = Failure::from(error) else { panic!("not a failure") };
+        assert_eq!(diagnostic.to_string(), "error: writing the kubeconfig: disk full");
+    }
+}

@@ -1,0 +1,272 @@
+//! Manifests of former releases to v1, offline (spec 10 §16).
+//!
+//! [`convert`] is a pure function from objects to objects. Each kind has a file: [`provisioner`]
+//! and [`node_template`] for v1alpha5, [`nodepool`] and [`nodeclass`] for v1beta1, [`workloads`]
+//! for everything that makes Pods. What they have to say is a value from [`notes`]. Kubelet
+//! settings cross objects, from pools to classes, which is [`placement`]. The end of the way is
+//! [`validate`]: what v1 would refuse is not written.
+
+mod class;
+mod draft;
+mod fields;
+mod kubelet;
+mod metadata;
+mod node_template;
+mod nodeclass;
+mod nodepool;
+mod notes;
+mod placement;
+mod provisioner;
+mod selectors;
+mod template;
+mod validate;
+mod workloads;
+
+use karpenter_api::labels::{self, aws};
+use serde_json::{Map, Value, json};
+
+use draft::{Draft, Part};
+use fields::Section;
+pub(crate) use notes::Finding;
+use notes::{Note, Notes, Subject};
+
+use crate::manifest::FieldPath;
+
+const NODE_POOL: &str = "NodePool";
+const EC2_NODE_CLASS: &str = "EC2NodeClass";
+
+/// What the operator can choose.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    /// Do not add the requirements that the webhook of v1alpha5 added.
+    pub(crate) ignore_defaults: bool,
+    /// Node role for classes made from v1alpha1, in place of the profile or placeholder.
+    pub(crate) role: Option<String>,
+    /// Keep nodes of classes made from v1alpha1 without public addresses.
+    pub(crate) private_subnets: bool,
+    /// Rename keys in Pods and Pod templates too.
+    pub(crate) workloads: bool,
+}
+
+/// What became of the input, object by object.
+#[derive(Debug)]
+pub(crate) struct Conversion {
+    /// One for each input object, in order.
+    pub(crate) results: Vec<Converted>,
+    /// Inputs that only make sense together, since settings moved from one to the other.
+    pub(crate) links: Vec<Link>,
+}
+
+/// The indexes of a pool and of the class that got its kubelet settings.
+pub(crate) type Link = (usize, usize);
+
+/// What became of one input object.
+#[derive(Debug)]
+pub(crate) struct Converted {
+    pub(crate) fate: Fate,
+    pub(crate) outputs: Vec<Output>,
+    /// What is to be said and belongs to no output.
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// An object of v1, or a workload, with what is to be said about it.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) object: Value,
+    pub(crate) notes: Vec<Finding>,
+}
+
+/// In a word, what became of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Something else stands in its place.
+    Changed,
+    /// It is what it was.
+    Same,
+    /// Not ours.
+    Foreign,
+    /// Ours, and made again by the controller.
+    Dropped,
+    /// Not written, because of an error.
+    Failed,
+}
+
+impl Fate {
+    /// Whether what stands in the place of the object is not what it was.
+    pub(crate) fn changes(self) -> bool {
+        matches!(self, Self::Changed | Self::Dropped)
+    }
+}
+
+/// Converts every object that it knows.
+pub(crate) fn convert(objects: &[&Value], options: &Options) -> Conversion {
+    let mut drafts = Vec::new();
+    let mut results = Vec::new();
+    for (input, object) in objects.iter().enumerate() {
+        let mut notes = Notes::about(subject(object));
+        let kind = Kind::of(object, options);
+        let fate = match &kind {
+            Kind::Foreign { kind } => {
+                notes.add(&FieldPath::default(), Note::Skipped { kind: kind.clone() });
+                Fate::Foreign
+            }
+            Kind::Recreated { kind } => {
+                notes.add(&FieldPath::default(), Note::Recreated { kind: kind.clone() });
+                Fate::Dropped
+            }
+            kind => {
+                let parts = draft(kind, object, options, notes.fresh());
+                drafts.extend(parts.into_iter().map(|(part, object, notes)| Draft {
+                    input,
+                    part,
+                    object,
+                    notes,
+                }));
+                Fate::Same
+            }
+        };
+        results.push(Converted { fate, outputs: Vec::new(), findings: notes.findings });
+    }
+    draft::settle_names(&mut drafts);
+    let links = placement::place(&mut drafts);
+    validate::check(&mut drafts);
+    assemble(objects, drafts, &mut results);
+    Conversion { results, links }
+}
+
+/// Hands the drafts over to the inputs that they came from.
+fn assemble(objects: &[&Value], drafts: Vec<Draft>, results: &mut [Converted]) {
+    let failed = draft::failed_inputs(&drafts);
+    for Draft { input, object, notes, .. } in drafts {
+        let result = &mut results[input];
+        if failed.contains(&input) {
+            result.fate = Fate::Failed;
+            result.findings.extend(notes.findings);
+        } else {
+            if object != *objects[input] {
+                result.fate = Fate::Changed;
+            }
+            result.outputs.push(Output { object, notes: notes.findings });
+        }
+    }
+}
+
+/// The kinds that are told apart, by what is done with them.
+enum Kind {
+    Provisioner,
+    NodeTemplate,
+    BetaNodePool,
+    BetaNodeClass,
+    NodePool,
+    NodeClass,
+    /// Something that makes Pods, and where it keeps their template.
+    Workload(&'static [&'static str]),
+    Recreated {
+        kind: String,
+    },
+    Foreign {
+        kind: String,
+    },
+}
+
+impl Kind {
+    fn of(object: &Value, options: &Options) -> Self {
+        let text = |key: &str| object[key].as_str().unwrap_or_default();
+        let (api_version, kind) = (text("apiVersion"), text("kind"));
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        match (group, version, kind) {
+            (labels::GROUP, "v1alpha5", "Provisioner") => Self::Provisioner,
+            (aws::GROUP, "v1alpha1", "AWSNodeTemplate") => Self::NodeTemplate,
+            (labels::GROUP, "v1beta1", NODE_POOL) => Self::BetaNodePool,
+            (aws::GROUP, "v1beta1", EC2_NODE_CLASS) => Self::BetaNodeClass,
+            (labels::GROUP, "v1", NODE_POOL) => Self::NodePool,
+            (aws::GROUP, "v1", EC2_NODE_CLASS) => Self::NodeClass,
+            (labels::GROUP, _, "Machine" | "NodeClaim") => Self::Recreated { kind: kind.into() },
+            // The version is what is foreign about it.
+            (labels::GROUP | aws::GROUP, ..) => {
+                Self::Foreign { kind: format!("{kind} of {api_version}") }
+            }
+            _ => match workloads::template_path(group, kind).filter(|_| options.workloads) {
+                Some(template) => Self::Workload(template),
+                None => Self::Foreign { kind: kind.into() },
+            },
+        }
+    }
+}
+
+/// What an object becomes, before it is known what the others become.
+fn draft(
+    kind: &Kind,
+    object: &Value,
+    options: &Options,
+    mut notes: Notes,
+) -> Vec<(Part, Value, Notes)> {
+    let from = Section::root(object);
+    if let Kind::Workload(template) = kind {
+        let mut workload = object.clone();
+        workloads::convert(&mut workload, template, &mut notes);
+        return vec![(Part::Workload, workload, notes)];
+    }
+    let metadata = metadata::convert(&from, &mut notes);
+    // What a v1 object says is not looked into here, but it has to be a mapping.
+    from.section("spec", &mut notes);
+    let spec = object.get("spec").cloned();
+    match kind {
+        Kind::Provisioner => {
+            let pool = provisioner::convert(&from, options, &mut notes);
+            let class = pool.inline_class.map(|(spec, notes)| {
+                let metadata = json!({ "name": metadata["name"] });
+                (Part::InlineClass, node_class(metadata, Some(spec)), notes)
+            });
+            let part = Part::Pool { kubelet: pool.kubelet };
+            let pool = (part, node_pool(metadata, Some(pool.spec)), notes);
+            [pool].into_iter().chain(class).collect()
+        }
+        Kind::BetaNodePool => {
+            let (spec, kubelet) = nodepool::convert(&from, &mut notes);
+            vec![(Part::Pool { kubelet }, node_pool(metadata, Some(spec)), notes)]
+        }
+        Kind::NodePool => {
+            let kubelet = kubelet::parked(&from.section("metadata", &mut notes), &mut notes);
+            vec![(Part::Pool { kubelet }, node_pool(metadata, spec), notes)]
+        }
+        Kind::NodeTemplate => {
+            let spec = node_template::convert(&from, options, &mut notes);
+            vec![(Part::Class, node_class(metadata, Some(spec)), notes)]
+        }
+        Kind::BetaNodeClass => {
+            let spec = nodeclass::convert(&from, &mut notes);
+            vec![(Part::Class, node_class(metadata, Some(spec)), notes)]
+        }
+        Kind::NodeClass => vec![(Part::Class, node_class(metadata, spec), notes)],
+        Kind::Workload(_) | Kind::Recreated { .. } | Kind::Foreign { .. } => Vec::new(),
+    }
+}
+
+fn node_pool(metadata: Value, spec: Option<Value>) -> Value {
+    v1(labels::GROUP, NODE_POOL, metadata, spec)
+}
+
+fn node_class(metadata: Value, spec: Option<Value>) -> Value {
+    v1(aws::GROUP, EC2_NODE_CLASS, metadata, spec)
+}
+
+fn v1(group: &str, kind: &str, metadata: Value, spec: Option<Value>) -> Value {
+    let mut object = Map::new();
+    object.insert("apiVersion".into(), format!("{group}/v1").into());
+    object.insert("kind".into(), kind.into());
+    object.insert("metadata".into(), metadata);
+    object.extend(spec.map(|spec| ("spec".to_owned(), spec)));
+    object.into()
+}
+
+fn subject(object: &Value) -> Subject {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+    Subject {
+        kind: text("/kind").unwrap_or_default().to_owned(),
+        name: text("/metadata/name").or(text("/metadata/generateName")).unwrap_or("?").to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! Objects on their way from the input to the output.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::kubelet::Kubelet;
+use super::notes::{Finding, Note, Notes, Subject};
+use super::{EC2_NODE_CLASS, NODE_POOL};
+use crate::manifest::FieldPath;
+
+/// One object that will be written if nothing speaks against it.
+#[derive(Debug)]
+pub(super) struct Draft {
+    /// Index of the input object that it comes from.
+    pub(super) input: usize,
+    pub(super) part: Part,
+    pub(super) object: Value,
+    pub(super) notes: Notes,
+}
+
+/// What a draft is to the others.
+#[derive(Debug)]
+pub(super) enum Part {
+    Pool {
+        kubelet: Option<Kubelet>,
+    },
+    Class,
+    /// A class that a Provisioner described inline.
+    InlineClass,
+    Workload,
+}
+
+impl Draft {
+    pub(super) fn name(&self) -> &str {
+        self.object["metadata"]["name"].as_str().unwrap_or_default()
+    }
+
+    pub(super) fn is_class(&self) -> bool {
+        matches!(self.part, Part::Class | Part::InlineClass)
+    }
+
+    pub(super) fn kubelet(&self) -> Option<&Kubelet> {
+        match &self.part {
+            Part::Pool { kubelet } => kubelet.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Everything that it says, beside its metadata.
+    fn content(&self) -> (&Value, Option<&Value>) {
+        (&self.object["spec"], self.kubelet().map(|kubelet| &kubelet.settings))
+    }
+
+    /// Adds what the API server or the controller would say about the result.
+    pub(super) fn refuse(&mut self, field: FieldPath, message: String) {
+        let kind = self.object["kind"].as_str().unwrap_or_default().to_owned();
+        let subject = Subject { kind, name: self.name().to_owned() };
+        self.notes.findings.push(Finding { subject, field, note: Note::Invalid { message } });
+    }
+}
+
+/// The inputs of which nothing will be written.
+pub(super) fn failed_inputs(drafts: &[Draft]) -> BTreeSet<usize> {
+    drafts.iter().filter(|draft| draft.notes.has_error()).map(|draft| draft.input).collect()
+}
+
+/// Blames objects whose name is taken by another one with different content (E04). An inline class
+/// that says the same as a class of that name is left out: the pool refers to the other one.
+pub(super) fn settle_names(drafts: &mut Vec<Draft>) {
+    let failed = failed_inputs(drafts);
+    let mut claims: BTreeMap<(&'static str, String), Vec<usize>> = BTreeMap::new();
+    for (index, draft) in drafts.iter().enumerate() {
+        let kind = match draft.part {
+            Part::Pool { .. } => NODE_POOL,
+            Part::Class | Part::InlineClass => EC2_NODE_CLASS,
+            Part::Workload => continue,
+        };
+        if !failed.contains(&draft.input) {
+            claims.entry((kind, draft.name().to_owned())).or_default().push(index);
+        }
+    }
+    let mut spare = BTreeSet::new();
+    for ((kind, name), mut claimants) in claims {
+        // An inline class gives way to any other, the rest to those before them.
+        claimants.sort_by_key(|index| matches!(drafts[*index].part, Part::InlineClass));
+        let [owner, rivals @ ..] = &claimants[..] else { continue };
+        for rival in rivals {
+            let same = drafts[*owner].content() == drafts[*rival].content();
+            let inline = matches!(drafts[*rival].part, Part::InlineClass);
+            if !same {
+                let field = FieldPath::of(if inline { "spec.provider" } else { "metadata.name" });
+                drafts[*rival].notes.add(&field, Note::NameTaken { kind, name: name.clone() });
+            } else if inline {
+                spare.insert(*rival);
+            }
+        }
+    }
+    let mut index = 0;
+    drafts.retain(|_| {
+        index += 1;
+        !spare.contains(&(index - 1))
+    });
+}

@@ -1,0 +1,140 @@
+//! Old keys in Pod templates (spec 10 §16.8).
+
+use super::*;
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+fn workloads() -> Options {
+    Options { workloads: true, ..Options::default() }
+}
+
+fn pod(metadata: Value, spec: Value) -> Value {
+    let metadata = with(json!({ "name": "w" }), metadata);
+    json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec })
+}
+
+fn terms(terms: Value) -> Value {
+    json!({ "affinity": { "nodeAffinity": { REQUIRED: { "nodeSelectorTerms": terms } } } })
+}
+
+/// What becomes of a Pod's spec.
+fn spec_of(spec: Value) -> (Value, Vec<String>) {
+    let conversion = run(&[pod(json!({}), spec)], &workloads());
+    (outputs(&conversion)[0]["spec"].clone(), findings(&conversion))
+}
+
+#[test]
+fn old_node_labels_are_renamed() {
+    let expression = |key: &str| json!({ "key": key, "operator": "DoesNotExist" });
+    let old = expression("karpenter.sh/provisioner-name");
+    let new = expression("karpenter.sh/nodepool");
+    let preferred = |preference: &Value| json!({ "affinity": { "nodeAffinity": { PREFERRED: [{ "weight": 1, "preference": { "matchExpressions": [preference] } }] } } });
+    let spread = |key: &str| json!({ "topologySpreadConstraints": [{ "topologyKey": key }] });
+    let together = |key: &str| {
+        json!({ "affinity": {
+            "podAffinity": { REQUIRED: [{ "topologyKey": key }] },
+            "podAntiAffinity": { PREFERRED: [{ "weight": 1, "podAffinityTerm": { "topologyKey": key } }] },
+        }})
+    };
+    #[rustfmt::skip]
+    let cases = [
+        ("10/LG-18", terms(json!([{ "matchExpressions": [old] }])), terms(json!([{ "matchExpressions": [new] }]))),
+        ("preference", preferred(&old), preferred(&new)),
+        ("selector", json!({ "nodeSelector": { "karpenter.sh/provisioner-name": "x", "a": "b" } }), json!({ "nodeSelector": { "karpenter.sh/nodepool": "x", "a": "b" } })),
+        ("spread", spread("karpenter.sh/provisioner-name"), spread("karpenter.sh/nodepool")),
+        ("pod affinity", together("karpenter.sh/provisioner-name"), together("karpenter.sh/nodepool")),
+        ("toleration", json!({ "tolerations": [{ "key": "karpenter.sh/disruption", "operator": "Equal", "value": "disrupting" }] }),
+            json!({ "tolerations": [{ "key": "karpenter.sh/disrupted", "operator": "Equal" }] })),
+        ("others", json!({ "tolerations": [{ "operator": "Exists" }], "nodeSelector": { "a": "b" } }), json!({ "tolerations": [{ "operator": "Exists" }], "nodeSelector": { "a": "b" } })),
+    ];
+    for (id, from, to) in cases {
+        assert_eq!(spec_of(from).0, to, "{id}");
+    }
+}
+
+#[test]
+fn labels_that_are_gone_are_dropped() {
+    let gone =
+        json!({ "key": "karpenter.k8s.aws/instance-pods", "operator": "Gt", "values": ["1"] });
+    let other = json!({ "key": "a", "operator": "Exists" });
+    let (spec, said) = spec_of(terms(json!([{ "matchExpressions": [gone, other] }])));
+    assert_eq!(spec, terms(json!([{ "matchExpressions": [other] }])));
+    assert_eq!(said.len(), 1);
+    assert!(said[0].starts_with("W04 Pod/w spec.affinity.nodeAffinity."), "{said:?}");
+
+    // A term without expressions matches no node, but this one now allows them all.
+    let (spec, _) =
+        spec_of(terms(json!([{ "matchExpressions": [gone] }, { "matchExpressions": [other] }])));
+    assert_eq!(spec, json!({ "affinity": { "nodeAffinity": {} } }));
+
+    let (spec, said) =
+        spec_of(json!({ "nodeSelector": { "karpenter.k8s.aws/instance-ami-id": "ami-1" } }));
+    assert_eq!(spec, json!({ "nodeSelector": {} }));
+    assert_eq!(
+        said,
+        [
+            "W04 Pod/w spec.nodeSelector: label karpenter.k8s.aws/instance-ami-id no longer exists, dropped"
+        ]
+    );
+}
+
+#[test]
+fn deprecated_labels_work_unchanged() {
+    let spec = json!({ "nodeSelector": { "beta.kubernetes.io/arch": "amd64" } });
+    let (same, said) = spec_of(spec.clone());
+    assert_eq!(same, spec);
+    assert_eq!(said, ["W36 Pod/w spec.nodeSelector: deprecated label, translated at run time"]);
+}
+
+#[test]
+fn old_annotations_are_renamed() {
+    let annotated = |annotations: Value| pod(json!({ "annotations": annotations }), json!({}));
+    let from = annotated(
+        json!({ "karpenter.sh/do-not-evict": "true", "karpenter.sh/do-not-consolidate": "true", "a": "b" }),
+    );
+    let conversion = run(&[from], &workloads());
+    assert_eq!(
+        *outputs(&conversion)[0],
+        annotated(json!({ "a": "b", "karpenter.sh/do-not-disrupt": "true" }))
+    );
+    let off = annotated(json!({ "karpenter.sh/do-not-evict": "false" }));
+    assert_eq!(run(&[off], &workloads()).results[0].fate, Fate::Same);
+}
+
+#[test]
+fn every_kind_of_workload_is_known() {
+    let template = |key: &str| json!({ "spec": { "nodeSelector": { key: "x" } } });
+    let (old, new) = (template("karpenter.sh/provisioner-name"), template("karpenter.sh/nodepool"));
+    let kinds = [
+        ("apps/v1", "Deployment"),
+        ("apps/v1", "StatefulSet"),
+        ("apps/v1", "DaemonSet"),
+        ("apps/v1", "ReplicaSet"),
+        ("batch/v1", "Job"),
+    ];
+    for (api_version, kind) in kinds {
+        let from = object(api_version, kind, "w", json!({ "template": old }));
+        let to = object(api_version, kind, "w", json!({ "template": new }));
+        assert_eq!(outputs(&run(std::slice::from_ref(&from), &workloads())), [&to], "{kind}");
+        assert_eq!(run(&[from], &Options::default()).results[0].fate, Fate::Foreign, "{kind}");
+    }
+    let cron_job = |template: &Value| {
+        let job = json!({ "spec": { "template": template } });
+        object("batch/v1", "CronJob", "w", json!({ "jobTemplate": job }))
+    };
+    assert_eq!(outputs(&run(&[cron_job(&old)], &workloads())), [&cron_job(&new)]);
+}
+
+#[test]
+fn workloads_of_an_unexpected_shape_are_left_alone() {
+    for spec in [
+        json!(null),
+        json!(5),
+        json!({ "template": [] }),
+        json!({ "template": { "spec": { "affinity": { "nodeAffinity": "x" }, "tolerations": { "key": 1 }, "nodeSelector": [1] } } }),
+    ] {
+        let from = object("apps/v1", "Deployment", "w", spec);
+        assert_eq!(run(&[from], &workloads()).results[0].fate, Fate::Same);
+    }
+}

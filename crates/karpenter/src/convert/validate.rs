@@ -1,0 +1,82 @@
+//! What v1 would say about the result: the schema and CEL rules of its CRDs, then the checks that
+//! the controller makes at run time (spec 10 §16.3.5).
+
+use karpenter_api::ec2_nodeclass::{AMI_FAMILIES, CUSTOM};
+use karpenter_api::kubelet;
+use karpenter_api::nodepool::NodePoolSpec;
+use karpenter_api::validation::{Provider, nodepool};
+use karpenter_apiserver::admission::FieldError;
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use super::draft::{Draft, Part, failed_inputs};
+use super::{EC2_NODE_CLASS, NODE_POOL};
+use crate::admission;
+use crate::manifest::FieldPath;
+
+/// Blames every draft that v1 would refuse (E99).
+pub(super) fn check(drafts: &mut [Draft]) {
+    let failed = failed_inputs(drafts);
+    for draft in drafts {
+        let is_ours = !matches!(draft.part, Part::Workload);
+        if is_ours && !failed.contains(&draft.input) {
+            for (field, message) in v1(&draft.object) {
+                draft.refuse(field, message);
+            }
+        }
+    }
+}
+
+/// Every violation of the v1 API in an object: the field, and what is wrong with it.
+pub(super) fn v1(object: &Value) -> Vec<(FieldPath, String)> {
+    let Some(kind) = admission::kind_of(object) else { return Vec::new() };
+    let (stored, errors) = admission::admit(kind, object);
+    if !errors.is_empty() {
+        return errors.iter().filter(|error| error.path != NO_FIELD).map(blamed).collect();
+    }
+    match kind.kind() {
+        NODE_POOL => running_pool(&stored["spec"]),
+        EC2_NODE_CLASS => running_class(&stored["spec"]),
+        _ => Vec::new(),
+    }
+}
+
+/// What would keep a pool from becoming Ready.
+fn running_pool(spec: &Value) -> Vec<(FieldPath, String)> {
+    let errors = match NodePoolSpec::deserialize(spec) {
+        Ok(spec) => nodepool(&spec, &Provider::aws()).errors,
+        Err(error) => vec![error.to_string()],
+    };
+    errors.into_iter().map(|error| (FieldPath::of("spec"), error)).collect()
+}
+
+/// What would keep a class from becoming Ready, as far as its text tells.
+fn running_class(spec: &Value) -> Vec<(FieldPath, String)> {
+    let Some(settings) = spec.get("kubelet").and_then(Value::as_object) else { return Vec::new() };
+    let checked = kubelet::check_structure(settings)
+        .and_then(|()| kubelet::check_family(settings, family(spec)));
+    match checked {
+        Ok(()) => Vec::new(),
+        Err(invalid) => vec![(FieldPath::of("spec.kubelet"), invalid.message)],
+    }
+}
+
+/// The image family: the one that is named, or that of the alias (spec 10 §6.4).
+fn family(spec: &Value) -> &str {
+    let alias = || spec.pointer("/amiSelectorTerms/0/alias")?.as_str()?.split('@').next();
+    let of_alias = || {
+        let alias = alias()?;
+        AMI_FAMILIES.into_iter().find(|family| family.eq_ignore_ascii_case(alias))
+    };
+    spec["amiFamily"].as_str().or_else(of_alias).unwrap_or(CUSTOM)
+}
+
+/// The path of a remark that is about no field: that some rules were left out, because of the
+/// errors beside it.
+const NO_FIELD: &str = "<nil>";
+
+fn blamed(error: &FieldError) -> (FieldPath, String) {
+    let line = error.to_string();
+    let text = line.strip_prefix(&format!("{}: ", error.path)).unwrap_or(&line).to_owned();
+    (FieldPath::of(&error.path), text)
+}

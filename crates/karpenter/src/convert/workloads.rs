@@ -1,0 +1,195 @@
+//! Old keys in Pods and in the templates of what makes Pods (spec 10 §16.8).
+//!
+//! Touches only what it knows and leaves objects of an unexpected shape alone: checking workloads
+//! is the API server's business.
+
+use karpenter_api::{annotations, labels, taints};
+use serde_json::{Map, Value};
+
+use super::notes::{Note, Notes};
+use super::template::{GONE_LABELS, OLD_DO_NOT_DISRUPT, normalised};
+use crate::manifest::FieldPath;
+
+type Fields = Map<String, Value>;
+
+/// Where a kind keeps its Pod template; nothing for other kinds.
+pub(super) fn template_path(group: &str, kind: &str) -> Option<&'static [&'static str]> {
+    match (group, kind) {
+        ("", "Pod") => Some(&[]),
+        ("apps", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet") | ("batch", "Job") => {
+            Some(&["spec", "template"])
+        }
+        ("batch", "CronJob") => Some(&["spec", "jobTemplate", "spec", "template"]),
+        _ => None,
+    }
+}
+
+/// Renames the keys in the Pod template of `object`.
+pub(super) fn convert(object: &mut Value, template_path: &[&str], notes: &mut Notes) {
+    let mut template = object;
+    let mut path = FieldPath::default();
+    for key in template_path {
+        let Some(inner) = template.get_mut(*key) else { return };
+        template = inner;
+        path = path.key(key);
+    }
+    if let Some(annotations) = fields(template, &["metadata", "annotations"]) {
+        rename_annotations(annotations);
+    }
+    let path = path.key("spec");
+    if let Some(selector) = fields(template, &["spec", "nodeSelector"]) {
+        rename_selector(selector, &path.key("nodeSelector"), notes);
+    }
+    if let Some(affinity) = fields(template, &["spec", "affinity"]) {
+        rename_affinity(affinity, &path.key("affinity"), notes);
+    }
+    for (index, constraint) in items(template, &["spec", "topologySpreadConstraints"]) {
+        let path = path.key("topologySpreadConstraints").index(index);
+        rename_key_field(constraint, "topologyKey", &path, notes);
+    }
+    for (index, toleration) in items(template, &["spec", "tolerations"]) {
+        rename_toleration(toleration, &path.key("tolerations").index(index), notes);
+    }
+}
+
+fn at<'a>(value: &'a mut Value, path: &[&str]) -> Option<&'a mut Value> {
+    path.iter().try_fold(value, |value, key| value.get_mut(*key))
+}
+
+fn fields<'a>(value: &'a mut Value, path: &[&str]) -> Option<&'a mut Fields> {
+    at(value, path)?.as_object_mut()
+}
+
+fn items<'a>(value: &'a mut Value, path: &[&str]) -> impl Iterator<Item = (usize, &'a mut Value)> {
+    at(value, path).and_then(Value::as_array_mut).into_iter().flatten().enumerate()
+}
+
+fn rename_annotations(given: &mut Fields) {
+    for old in OLD_DO_NOT_DISRUPT {
+        if given.get(old).and_then(Value::as_str) == Some(labels::TRUE) {
+            given.shift_remove(old);
+            given.insert(annotations::DO_NOT_DISRUPT.into(), labels::TRUE.into());
+        }
+    }
+}
+
+fn rename_selector(selector: &mut Fields, path: &FieldPath, notes: &mut Notes) {
+    let old = std::mem::take(selector);
+    for (key, value) in old {
+        match fate(&key, path, notes) {
+            Fate::Keep => selector.insert(key, value),
+            Fate::Rename(new) => selector.insert(new.to_owned(), value),
+            Fate::Drop => None,
+        };
+    }
+}
+
+fn rename_affinity(affinity: &mut Fields, path: &FieldPath, notes: &mut Notes) {
+    if let Some(node) = affinity.get_mut("nodeAffinity").and_then(Value::as_object_mut) {
+        rename_node_affinity(node, &path.key("nodeAffinity"), notes);
+    }
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let Some(pods) = affinity.get_mut(kind) else { continue };
+        let path = path.key(kind);
+        for (index, term) in items(pods, &[REQUIRED]) {
+            rename_key_field(term, "topologyKey", &path.key(REQUIRED).index(index), notes);
+        }
+        for (index, weighted) in items(pods, &[PREFERRED]) {
+            let Some(term) = weighted.get_mut("podAffinityTerm") else { continue };
+            rename_key_field(term, "topologyKey", &path.key(PREFERRED).index(index), notes);
+        }
+    }
+}
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+fn rename_node_affinity(node: &mut Fields, path: &FieldPath, notes: &mut Notes) {
+    let mut satisfied_by_all = false;
+    if let Some(required) = node.get_mut(REQUIRED) {
+        let path = path.key(REQUIRED).key("nodeSelectorTerms");
+        for (index, term) in items(required, &["nodeSelectorTerms"]) {
+            satisfied_by_all |= rename_expressions(term, &path.index(index), notes);
+        }
+    }
+    if satisfied_by_all {
+        // The terms are alternatives. One that asks for nothing any more would match no node,
+        // although it now allows every node.
+        node.shift_remove(REQUIRED);
+    }
+    if let Some(preferred) = node.get_mut(PREFERRED).and_then(Value::as_array_mut) {
+        let path = path.key(PREFERRED);
+        let mut index = 0;
+        preferred.retain_mut(|weighted| {
+            let path = path.index(index).key("preference");
+            index += 1;
+            weighted
+                .get_mut("preference")
+                .is_none_or(|term| !rename_expressions(term, &path, notes))
+        });
+    }
+}
+
+/// Renames the keys of a node selector term. Returns whether nothing is left of it.
+fn rename_expressions(term: &mut Value, path: &FieldPath, notes: &mut Notes) -> bool {
+    let Some(term) = term.as_object_mut() else { return false };
+    let Some(expressions) = term.get_mut("matchExpressions").and_then(Value::as_array_mut) else {
+        return false;
+    };
+    let before = expressions.len();
+    let mut index = 0;
+    expressions.retain_mut(|expression| {
+        let path = path.key("matchExpressions").index(index);
+        index += 1;
+        rename_key_field(expression, "key", &path, notes)
+    });
+    let emptied = before > 0 && expressions.is_empty();
+    if emptied {
+        term.shift_remove("matchExpressions");
+    }
+    emptied && !term.contains_key("matchFields")
+}
+
+/// Renames the label key in a field. Returns whether the key still exists.
+fn rename_key_field(holder: &mut Value, field: &str, path: &FieldPath, notes: &mut Notes) -> bool {
+    let Some(value) = holder.get_mut(field) else { return true };
+    let Some(key) = value.as_str() else { return true };
+    match fate(key, &path.key(field), notes) {
+        Fate::Keep => true,
+        Fate::Rename(new) => {
+            *value = new.into();
+            true
+        }
+        Fate::Drop => false,
+    }
+}
+
+fn rename_toleration(toleration: &mut Value, path: &FieldPath, notes: &mut Notes) {
+    let Some(toleration) = toleration.as_object_mut() else { return };
+    if toleration.get("key").and_then(Value::as_str) == Some(taints::REMOVED_DISRUPTION) {
+        toleration.insert("key".into(), taints::DISRUPTED.into());
+        toleration.shift_remove("value");
+        notes.add(&path.key("key"), Note::DisruptionTaint);
+    }
+}
+
+/// What becomes of a node label key.
+enum Fate {
+    Keep,
+    Rename(&'static str),
+    Drop,
+}
+
+fn fate(key: &str, path: &FieldPath, notes: &mut Notes) -> Fate {
+    if key == labels::PROVISIONER_NAME {
+        return Fate::Rename(labels::NODEPOOL);
+    }
+    if GONE_LABELS.contains(&key) {
+        notes.add(path, Note::LabelGone { key: key.to_owned() });
+        return Fate::Drop;
+    }
+    if normalised(key) != key {
+        notes.add(path, Note::DeprecatedLabel);
+    }
+    Fate::Keep
+}

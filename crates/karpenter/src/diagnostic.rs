@@ -1,0 +1,150 @@
+//! Problems that a person has to fix: a value first, text second.
+//!
+//! Every error of the binary is a [`Diagnostic`]: what is wrong, where, what was found there, what
+//! to do about it, and which command shows more. Plain text without colour, one block per problem.
+
+use std::fmt;
+
+/// Something that a person has to fix.
+#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
+pub(crate) struct Diagnostic {
+    /// One line: what is wrong.
+    what: String,
+    place: Place,
+    found: Option<String>,
+    fix: Option<String>,
+    /// A command that shows the details.
+    more: Option<String>,
+}
+
+/// Where a problem is: a file and line, a field, or both. What is unknown is left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) file: Option<String>,
+    /// Counted from 1.
+    pub(crate) line: Option<usize>,
+    /// Counted from 1, in characters.
+    pub(crate) column: Option<usize>,
+    pub(crate) field: Option<String>,
+}
+
+impl Diagnostic {
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), ..Self::default() }
+    }
+
+    pub(crate) fn at(self, place: Place) -> Self {
+        Self { place, ..self }
+    }
+
+    pub(crate) fn found(self, found: impl Into<String>) -> Self {
+        Self { found: Some(found.into()), ..self }
+    }
+
+    pub(crate) fn fix(self, fix: impl Into<String>) -> Self {
+        Self { fix: Some(fix.into()), ..self }
+    }
+
+    pub(crate) fn more(self, more: impl Into<String>) -> Self {
+        Self { more: Some(more.into()), ..self }
+    }
+}
+
+impl Place {
+    pub(crate) fn file(name: impl Into<String>) -> Self {
+        Self { file: Some(name.into()), ..Self::default() }
+    }
+
+    pub(crate) fn line(self, line: usize) -> Self {
+        Self { line: Some(line), ..self }
+    }
+
+    pub(crate) fn column(self, column: usize) -> Self {
+        Self { column: Some(column), ..self }
+    }
+
+    pub(crate) fn field(self, field: impl Into<String>) -> Self {
+        Self { field: Some(field.into()), ..self }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(f, "{}", printable(file))?;
+        }
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        if let Some(column) = self.column {
+            write!(f, ":{column}")?;
+        }
+        if let Some(field) = &self.field {
+            let gap = if self.file.is_some() { "  " } else { "" };
+            write!(f, "{gap}{}", printable(field))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", printable(&self.what))?;
+        if self.place != Place::default() {
+            write!(f, "\n where: {}", self.place)?;
+        }
+        let rows = [(" found", &self.found), ("   fix", &self.fix), ("  more", &self.more)];
+        for (head, text) in rows {
+            if let Some(text) = text {
+                write!(f, "\n{head}: {}", printable(text))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Text of a file or file name, made safe for one line of a terminal or of a YAML comment: what
+/// would break the line, move the cursor or turn the direction of writing is shown as an escape.
+pub(crate) fn printable(text: &str) -> String {
+    let is_unsafe =
+        |c: char| c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let escape = |c: char| if is_unsafe(c) { c.escape_default().to_string() } else { c.into() };
+    text.chars().map(escape).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_diagnostic_says_what_where_found_fix_and_more() {
+        let full = Diagnostic::new("`weight` is not a number")
+            .at(Place::file("pool.yaml").line(7).column(3).field("spec.weight"))
+            .found("\"heavy\"")
+            .fix("write a number between 1 and 100")
+            .more("karpenter convert --help");
+        insta::assert_snapshot!(full, @r#"
+        error: `weight` is not a number
+         where: pool.yaml:7:3  spec.weight
+         found: "heavy"
+           fix: write a number between 1 and 100
+          more: karpenter convert --help
+        "#);
+    }
+
+    #[test]
+    fn what_is_unknown_is_left_out() {
+        assert_eq!(
+            Diagnostic::new("no objects passed to convert").to_string(),
+            "error: no objects passed to convert"
+        );
+        let field_only = Diagnostic::new("x").at(Place::default().field("spec"));
+        assert_eq!(field_only.to_string(), "error: x\n where: spec");
+    }
+
+    #[test]
+    fn control_characters_cannot_reach_the_terminal() {
+        assert_eq!(printable("a\u{1b}[31mb\n"), "a\\u{1b}[31mb\\n");
+        assert_eq!(printable("é\u{2028}\u{202e}"), "é\\u{2028}\\u{202e}");
+    }
+}

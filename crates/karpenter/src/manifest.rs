@@ -1,0 +1,169 @@
+//! Kubernetes manifests as people keep them: files, directories and stdin full of YAML and JSON
+//! documents and lists, in and out.
+//!
+//! [`read`] turns them into [`Object`]s that remember where they came from, [`write`] prints
+//! objects, [`replace`] puts new objects into an existing file and leaves the rest of it alone.
+//! Nothing here knows what an object means.
+//!
+//! The dialect is kubectl's, so that a file means here what it means there: plain `yes`, `no`,
+//! `on`, `off`, `y` and `n` are booleans, `0777` is octal, `1e3` and `1.0` are the integers 1000
+//! and 1, dates are texts, merge keys (`<<`) and aliases work. Stricter than kubectl: a key that is
+//! given twice in one YAML mapping is an error (in JSON the last one counts). Unlike there, keys
+//! are the text that was written: `on: x` has the key `on`, not `true`.
+//!
+//! Every input is bounded, see the constants below, so that no file can exhaust memory or stack.
+
+mod input;
+mod locate;
+mod object;
+mod parse;
+mod path;
+pub(crate) mod replace;
+mod split;
+pub(crate) mod write;
+
+use std::cell::OnceCell;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+pub(crate) use input::Input;
+pub(crate) use path::{FieldPath, describe};
+
+use crate::diagnostic::{Diagnostic, Place};
+
+/// Largest file or stream that is read. Manifests of a whole cluster are far below it.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+/// Largest sum of all inputs, which are held in memory together.
+const INPUT_BYTES_MAX: u64 = 256 << 20;
+/// Documents in one file; above it somebody is feeding us separators.
+const DOCUMENTS_MAX: usize = 100_000;
+/// Values in one document.
+const NODES_MAX: usize = 2_000_000;
+/// Values in one document that aliases stand for: enough for people, not for a bomb.
+const ALIASED_NODES_MAX: usize = 200_000;
+/// Nesting of mappings and lists. Objects have 15 levels, CRDs 40; each takes some stack.
+const DEPTH_MAX: usize = 64;
+
+/// Everything that was read, with what could not be read.
+#[derive(Debug, Default)]
+pub(crate) struct Manifests {
+    pub(crate) sources: Vec<Source>,
+    pub(crate) objects: Vec<Object>,
+    pub(crate) problems: Vec<Problem>,
+    /// Documents that a directory walk met and that are no Kubernetes objects.
+    pub(crate) strangers: Vec<Place>,
+}
+
+/// One file or stream.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// What messages call it.
+    pub(crate) name: String,
+    /// Nothing for stdin.
+    pub(crate) path: Option<PathBuf>,
+    /// Found by walking a directory, so nobody said that it holds manifests.
+    walked: bool,
+    /// Its text without a byte order mark.
+    text: String,
+    had_byte_order_mark: bool,
+    pub(crate) format: Format,
+    documents: Vec<Document>,
+}
+
+/// How a text is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Yaml,
+    Json,
+}
+
+/// One document of a source.
+#[derive(Debug)]
+struct Document {
+    segment: split::Segment,
+    /// Lines of its fields, found when the first of them is asked for.
+    lines: OnceCell<Option<locate::Lines>>,
+}
+
+/// A mapping with an `apiVersion` and a `kind`.
+#[derive(Clone, Debug)]
+pub(crate) struct Object {
+    pub(crate) value: Value,
+    pub(crate) origin: Origin,
+}
+
+/// Where an object was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) source: usize,
+    pub(crate) document: usize,
+    /// Inside the document: nothing, or `items[2]` for an item of a list.
+    pub(crate) path: FieldPath,
+}
+
+/// Something that could not be read.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    /// Nothing where not even the file could be opened.
+    pub(crate) source: Option<usize>,
+    pub(crate) diagnostic: Box<Diagnostic>,
+}
+
+/// Reads every object of the inputs, in order. What cannot be read becomes a problem and does not
+/// keep the rest from being read.
+pub(crate) fn read(inputs: &[Input]) -> Manifests {
+    let mut manifests = Manifests::default();
+    let mut bytes_left = INPUT_BYTES_MAX;
+    for file in input::files(inputs, &mut manifests.problems) {
+        let number = manifests.sources.len();
+        match input::load(&file, &mut bytes_left) {
+            Ok(text) => {
+                let (source, values) = parse::source(&file, text, number, &mut manifests.problems);
+                object::extract(&source, number, values, &mut manifests);
+                manifests.sources.push(source);
+            }
+            Err(diagnostic) => manifests.problems.push(Problem { source: None, diagnostic }),
+        }
+    }
+    manifests
+}
+
+/// Reads a text as if it were a file of that name.
+#[cfg(test)]
+pub(crate) fn read_text(name: &str, text: &str) -> Manifests {
+    let mut manifests = Manifests::default();
+    let file = input::Found { path: Some(name.into()), walked: false };
+    let (source, values) = parse::source(&file, text.to_owned(), 0, &mut manifests.problems);
+    object::extract(&source, 0, values, &mut manifests);
+    manifests.sources.push(source);
+    manifests
+}
+
+impl Manifests {
+    /// File and line of a field, or of the nearest thing around it that was written.
+    pub(crate) fn place(&self, origin: &Origin, field: &FieldPath) -> Place {
+        let source = &self.sources[origin.source];
+        let line = source.line(origin.document, &origin.path.join(field));
+        Place::file(&source.name).line(line)
+    }
+}
+
+impl Source {
+    pub(crate) fn document_count(&self) -> usize {
+        self.documents.len()
+    }
+
+    fn line(&self, document: usize, field: &FieldPath) -> usize {
+        let document = &self.documents[document];
+        let text = &self.text[document.segment.bytes.clone()];
+        let lines = || document.lines.get_or_init(|| locate::lines(text)).as_ref();
+        let inside = if field.is_root() { None } else { lines().and_then(|lines| lines.of(field)) };
+        let first =
+            inside.unwrap_or_else(|| text[..document.segment.head].matches('\n').count() + 1);
+        document.segment.line + first - 1
+    }
+}
+
+#[cfg(test)]
+mod tests;

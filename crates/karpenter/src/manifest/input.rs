@@ -1,0 +1,139 @@
+//! Finds the files that a command line names, and loads their text.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::{FILE_BYTES_MAX, INPUT_BYTES_MAX, Problem};
+use crate::diagnostic::{Diagnostic, Place};
+
+/// What a command line names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Input {
+    Stdin,
+    /// A file, or a directory, which stands for the manifests below it.
+    Path(PathBuf),
+}
+
+/// One thing to load.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// Nothing for stdin.
+    pub(super) path: Option<PathBuf>,
+    /// Found by walking a directory.
+    pub(super) walked: bool,
+}
+
+impl Found {
+    pub(super) fn name(&self) -> String {
+        self.path.as_ref().map_or_else(|| "stdin".to_owned(), |path| path.display().to_string())
+    }
+}
+
+/// Every file that the inputs stand for. A file that is named twice is read once.
+pub(super) fn files(inputs: &[Input], problems: &mut Vec<Problem>) -> Vec<Found> {
+    let mut seen = BTreeSet::new();
+    let mut found = Vec::new();
+    let mut add = |path: Option<PathBuf>, walked| {
+        let identity = path.as_ref().map(|path| fs::canonicalize(path).unwrap_or(path.clone()));
+        if seen.insert(identity) {
+            found.push(Found { path, walked });
+        }
+    };
+    for input in inputs {
+        match input {
+            Input::Stdin => add(None, false),
+            Input::Path(path) if path.is_dir() => match walk(path) {
+                Ok(files) => files.into_iter().for_each(|file| add(Some(file), true)),
+                Err(diagnostic) => problems.push(Problem { source: None, diagnostic }),
+            },
+            Input::Path(path) => add(Some(path.clone()), false),
+        }
+    }
+    found
+}
+
+/// The manifests below a directory, sorted by path. Hidden folders (`.git`) are left out, and
+/// links to folders are not followed, so that there is no way round in circles.
+fn walk(root: &Path) -> Result<Vec<PathBuf>, Box<Diagnostic>> {
+    let mut files = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let cannot_list = |error: io::Error| {
+            Diagnostic::new("cannot list directory")
+                .at(Place::file(folder.display().to_string()))
+                .found(error.to_string())
+        };
+        for entry in fs::read_dir(&folder).map_err(cannot_list)? {
+            let entry = entry.map_err(cannot_list)?;
+            let hidden = entry.file_name().to_string_lossy().starts_with('.');
+            let path = entry.path();
+            if entry.file_type().map_err(cannot_list)?.is_dir() {
+                if !hidden {
+                    folders.push(path);
+                }
+            } else if is_manifest_name(&path) && path.is_file() {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn is_manifest_name(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    matches!(extension, Some("yaml" | "yml" | "json"))
+}
+
+/// Loads a text, as long as it fits into the bounds. `bytes_left` is what all inputs together may
+/// still take.
+pub(super) fn load(file: &Found, bytes_left: &mut u64) -> Result<String, Box<Diagnostic>> {
+    let place = Place::file(file.name());
+    let bytes = match &file.path {
+        Some(path) => File::open(path).and_then(take_bounded),
+        None => take_bounded(io::stdin().lock()),
+    };
+    let bytes = bytes.map_err(|error| {
+        Diagnostic::new("cannot read file").at(place.clone()).found(error.to_string())
+    })?;
+    let size = bytes.len() as u64;
+    if size > FILE_BYTES_MAX {
+        return Err(too_large(place, FILE_BYTES_MAX, "split the file").into());
+    }
+    let Some(left) = bytes_left.checked_sub(size) else {
+        return Err(too_large(place, INPUT_BYTES_MAX, "pass fewer files at a time").into());
+    };
+    *bytes_left = left;
+    decode(bytes, place)
+}
+
+/// The text that bytes stand for.
+pub(super) fn decode(bytes: Vec<u8>, place: Place) -> Result<String, Box<Diagnostic>> {
+    String::from_utf8(bytes).map_err(|error| not_utf8(place, &error).into())
+}
+
+/// One byte more than allowed is enough to know that it is too much.
+fn take_bounded(reader: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    reader.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn too_large(place: Place, bytes_max: u64, fix: &str) -> Diagnostic {
+    let what = format!("input is larger than {} MiB", bytes_max >> 20);
+    Diagnostic::new(what).at(place).fix(fix)
+}
+
+fn not_utf8(place: Place, error: &std::string::FromUtf8Error) -> Diagnostic {
+    let bytes = error.as_bytes();
+    let offset = error.utf8_error().valid_up_to();
+    let line = bytes[..offset].split(|byte| *byte == b'\n').count();
+    let utf16 = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
+    let guess = if utf16 { " (it looks like UTF-16, as PowerShell redirects it)" } else { "" };
+    Diagnostic::new("not a text in UTF-8")
+        .at(place.line(line))
+        .found(format!("byte 0x{:02x} at offset {offset}", bytes.get(offset).unwrap_or(&0)))
+        .fix(format!("save the file as UTF-8{guess}"))
+}

@@ -1,0 +1,96 @@
+//! Finds the Kubernetes objects in documents: one each, or the items of a list.
+
+use serde_json::{Map, Value};
+
+use super::path::{FieldPath, describe};
+use super::{Manifests, Object, Origin, Problem, Source};
+use crate::diagnostic::{Diagnostic, Place};
+
+/// Adds every object of a source to `manifests`.
+pub(super) fn extract(
+    source: &Source,
+    number: usize,
+    values: Vec<Option<Value>>,
+    manifests: &mut Manifests,
+) {
+    let mut extraction = Extraction { source, manifests };
+    for (document, value) in values.into_iter().enumerate() {
+        let origin = Origin { source: number, document, path: FieldPath::default() };
+        if let Some(value) = value {
+            extraction.add(value, &origin, None);
+        }
+    }
+}
+
+struct Extraction<'a> {
+    source: &'a Source,
+    manifests: &'a mut Manifests,
+}
+
+/// What an item of a typed list may leave out, since the list says it.
+struct ListType {
+    api_version: Value,
+    item_kind: String,
+}
+
+impl Extraction<'_> {
+    fn add(&mut self, value: Value, origin: &Origin, list: Option<&ListType>) {
+        let Value::Object(mut fields) = value else {
+            return self.refuse(origin, "not a Kubernetes object", describe(&value));
+        };
+        if let Some(list) = list {
+            fields.entry("apiVersion").or_insert_with(|| list.api_version.clone());
+            fields.entry("kind").or_insert_with(|| list.item_kind.clone().into());
+        }
+        let says_nothing = !fields.contains_key("apiVersion") && !fields.contains_key("kind");
+        if says_nothing && self.source.walked {
+            let line = self.source.line(origin.document, &origin.path);
+            return self.manifests.strangers.push(Place::file(&self.source.name).line(line));
+        }
+        for key in ["apiVersion", "kind"] {
+            match fields.get(key) {
+                Some(Value::String(text)) if !text.is_empty() => {}
+                Some(other) => {
+                    let what = format!("`{key}` of a Kubernetes object must be a text");
+                    return self.refuse(origin, &what, describe(other));
+                }
+                None => {
+                    let what = format!("not a Kubernetes object: `{key}` is missing");
+                    return self.refuse(origin, &what, "a mapping without it".to_owned());
+                }
+            }
+        }
+        let Some((items, list)) = items(&mut fields) else {
+            let object = Object { value: Value::Object(fields), origin: origin.clone() };
+            return self.manifests.objects.push(object);
+        };
+        let path = origin.path.key("items");
+        for (index, item) in items.into_iter().enumerate() {
+            let origin = Origin { path: path.index(index), ..origin.clone() };
+            self.add(item, &origin, list.as_ref());
+        }
+    }
+
+    fn refuse(&mut self, origin: &Origin, what: &str, found: String) {
+        let line = self.source.line(origin.document, &origin.path);
+        let mut place = Place::file(&self.source.name).line(line);
+        if !origin.path.is_root() {
+            place = place.field(origin.path.to_string());
+        }
+        let diagnostic = Diagnostic::new(what)
+            .at(place)
+            .found(found)
+            .fix("each document must be a mapping with `apiVersion` and `kind`, or a List of such");
+        let problem = Problem { source: Some(origin.source), diagnostic: diagnostic.into() };
+        self.manifests.problems.push(problem);
+    }
+}
+
+/// Takes the items out of a `List` or a typed list such as `NodePoolList`.
+fn items(fields: &mut Map<String, Value>) -> Option<(Vec<Value>, Option<ListType>)> {
+    let item_kind = fields.get("kind")?.as_str()?.strip_suffix("List")?.to_owned();
+    let api_version = fields.get("apiVersion")?.clone();
+    let Value::Array(items) = fields.get_mut("items")? else { return None };
+    let list = (!item_kind.is_empty()).then_some(ListType { api_version, item_kind });
+    Some((std::mem::take(items), list))
+}

@@ -1,0 +1,240 @@
+//! Turns texts into values.
+
+use std::cell::OnceCell;
+
+use serde_json::{Number, Value};
+use serde_saphyr::budget::BudgetBreach;
+use serde_saphyr::{Error, MessageFormatter as _, UserMessageFormatter};
+
+use super::input::Found;
+use super::split::{self, Segment};
+use super::{
+    ALIASED_NODES_MAX, DEPTH_MAX, DOCUMENTS_MAX, Document, Format, NODES_MAX, Problem, Source,
+};
+use crate::diagnostic::{Diagnostic, Place};
+
+/// Reads every document of a text. The values are those of its documents, in order; a document
+/// that holds only comments, or that is broken, has none.
+pub(super) fn source(
+    file: &Found,
+    text: String,
+    number: usize,
+    problems: &mut Vec<Problem>,
+) -> (Source, Vec<Option<Value>>) {
+    let (text, had_byte_order_mark) = match text.strip_prefix('\u{feff}') {
+        Some(rest) => (rest.to_owned(), true),
+        None => (text, false),
+    };
+    let place = Place::file(file.name());
+    let (format, parts) = match json(&text) {
+        Json::Whole(parts) => (Format::Json, Ok(parts)),
+        Json::Broken(error) => (Format::Json, Err(broken_json(&place, &error))),
+        Json::Not => (Format::Yaml, yaml(&text, &place, number, problems)),
+    };
+    let parts = parts.unwrap_or_else(|diagnostic| {
+        problems.push(Problem { source: Some(number), diagnostic });
+        Vec::new()
+    });
+    let document = |(segment, value)| (Document { segment, lines: OnceCell::new() }, value);
+    let (documents, values) = parts.into_iter().map(document).unzip();
+    let source = Source {
+        name: file.name(),
+        path: file.path.clone(),
+        walked: file.walked,
+        text,
+        had_byte_order_mark,
+        format,
+        documents,
+    };
+    (source, values)
+}
+
+/// A piece of the text and the value in it.
+type Part = (Segment, Option<Value>);
+
+/// What a text is when it is read as a stream of JSON objects.
+enum Json {
+    Whole(Vec<Part>),
+    /// It starts as a stream of objects and then breaks.
+    Broken(serde_json::Error),
+    /// YAML, or something that the YAML parser can explain better.
+    Not,
+}
+
+/// JSON is YAML, except that objects may follow each other without a separator (`kubectl get -o
+/// json` in a loop), and that its own parser is much faster on large files.
+fn json(text: &str) -> Json {
+    // An upper bound for the values in it; the YAML parser counts them exactly and refuses.
+    let punctuation = |byte: &&u8| matches!(byte, b',' | b':' | b'[' | b'{');
+    if !text.trim_start().starts_with('{')
+        || text.bytes().filter(|b| punctuation(&b)).count() > NODES_MAX
+    {
+        return Json::Not;
+    }
+    let mut parts = Vec::new();
+    let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let mut line = 1;
+    let mut start = 0;
+    while let Some(item) = stream.next() {
+        let end = stream.byte_offset();
+        match item {
+            Ok(mut value) => {
+                settle_numbers(&mut value);
+                let head = text[start..end].len() - text[start..end].trim_start().len();
+                parts.push((Segment { bytes: start..end, line, head }, Some(value)));
+            }
+            Err(error) if !parts.is_empty() && !text.contains("\n---") => {
+                return Json::Broken(error);
+            }
+            Err(_) => return Json::Not,
+        }
+        line += text[start..end].matches('\n').count();
+        start = end;
+    }
+    Json::Whole(parts)
+}
+
+fn broken_json(place: &Place, error: &serde_json::Error) -> Box<Diagnostic> {
+    // The text of the error ends in the position, which `place` shows already.
+    let text = error.to_string();
+    let what = text.split(" at line ").next().unwrap_or(&text);
+    let place = place.clone().line(error.line()).column(error.column());
+    Diagnostic::new(format!("not valid JSON: {what}")).at(place).into()
+}
+
+/// Reads each document on its own; a broken one is a problem and does not hide the others.
+fn yaml(
+    text: &str,
+    place: &Place,
+    number: usize,
+    problems: &mut Vec<Problem>,
+) -> Result<Vec<Part>, Box<Diagnostic>> {
+    let segments = split::segments(text, DOCUMENTS_MAX);
+    if segments.len() > DOCUMENTS_MAX {
+        return Err(Diagnostic::new(format!("more than {DOCUMENTS_MAX} documents in one file"))
+            .at(place.clone())
+            .fix("split the file")
+            .into());
+    }
+    let read = |segment: Segment| {
+        let part = &text[segment.bytes.clone()];
+        let value = if segment.head == part.len() {
+            None
+        } else {
+            document(part).unwrap_or_else(|error| {
+                let diagnostic = broken_yaml(place, &segment, part, &error).into();
+                problems.push(Problem { source: Some(number), diagnostic });
+                None
+            })
+        };
+        (segment, value)
+    };
+    Ok(segments.into_iter().map(read).collect())
+}
+
+/// The value of one document; nothing for `null`.
+pub(super) fn document(text: &str) -> Result<Option<Value>, Error> {
+    let mut value: Value = serde_saphyr::from_str_with_options(text, options())?;
+    settle_numbers(&mut value);
+    Ok(Some(value).filter(|value| !value.is_null()))
+}
+
+/// kubectl's dialect, bounded. The budgets count what aliases expand to.
+pub(super) fn options() -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_depth: DEPTH_MAX,
+            max_nodes: NODES_MAX,
+            max_events: 3 * NODES_MAX,
+        },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: ALIASED_NODES_MAX },
+        emit_comments: false,
+        legacy_octal_numbers: true,
+        with_snippet: false,
+    }
+}
+
+/// Writes whole numbers as integers: kubectl sends `1.0` and `1e3` as `1` and `1000`.
+fn settle_numbers(value: &mut Value) {
+    /// Up to here a float names exactly one integer.
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(settle_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(settle_numbers),
+        Value::Number(number) if number.is_f64() => {
+            let float = number.as_f64().unwrap_or_default();
+            if float.fract() == 0.0 && float.abs() <= EXACT_MAX {
+                #[expect(clippy::cast_possible_truncation, reason = "whole and within bounds")]
+                let whole = float as i64;
+                *number = Number::from(whole);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn broken_yaml(place: &Place, segment: &Segment, text: &str, error: &Error) -> Diagnostic {
+    let mut place = place.clone();
+    if let Some(location) = error.location() {
+        let line = usize::try_from(location.line()).unwrap_or(usize::MAX);
+        place = place.line(line.saturating_add(segment.line).saturating_sub(1));
+        place = place.column(usize::try_from(location.column()).unwrap_or(usize::MAX));
+    } else {
+        place = place.line(segment.line);
+    }
+    let (what, fix) = explain(error.without_snippet(), text);
+    let diagnostic = Diagnostic::new(what).at(place);
+    if fix.is_empty() { diagnostic } else { diagnostic.fix(fix) }
+}
+
+/// What is wrong and what to do, in the words of somebody who writes manifests.
+fn explain(error: &Error, text: &str) -> (String, String) {
+    match error {
+        Error::AliasError { error, .. } => explain(error, text),
+        Error::DuplicateMappingKey { key, .. } => {
+            let key = key.as_deref().unwrap_or("a key");
+            (format!("`{key}` is given twice in one mapping"), "keep one of the two".into())
+        }
+        Error::UnknownAnchor { .. } => (
+            "alias (`*name`) without its anchor (`&name`)".into(),
+            "define the anchor above it in the same document".into(),
+        ),
+        Error::RecursiveReferencesRequireWeakTypes { .. } => {
+            ("alias (`*name`) inside its own anchor (`&name`)".into(), "write the value out".into())
+        }
+        Error::NonFiniteFloat { .. } => {
+            ("not a number that JSON can hold".into(), "put it in quotes if it is a text".into())
+        }
+        Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => too_deep(),
+        Error::AliasReplayLimitExceeded { .. } => {
+            let what = format!("aliases stand for more than {ALIASED_NODES_MAX} values");
+            (what, "write the values out".into())
+        }
+        Error::Budget { .. } => {
+            let what = format!("document holds more than {NODES_MAX} values or 64 MiB of text");
+            (what, "split the document, and look for aliases that multiply".into())
+        }
+        other => {
+            let message = UserMessageFormatter.format_message(other).into_owned();
+            // The scanner has a limit of its own, which it may reach first.
+            if message.contains("recursion limit") {
+                return too_deep();
+            }
+            (format!("not valid YAML: {message}"), remedy(&message, text).into())
+        }
+    }
+}
+
+fn too_deep() -> (String, String) {
+    (format!("nested deeper than {DEPTH_MAX} levels"), "no Kubernetes object is".into())
+}
+
+fn remedy(message: &str, text: &str) -> &'static str {
+    if message.contains("tab") {
+        "indent with spaces"
+    } else if text.contains("{{") {
+        "this looks like a template: render it first (`helm template`) and pass the result"
+    } else {
+        "check the indentation, quotes and brackets of this line and the ones above it"
+    }
+}

@@ -1,0 +1,152 @@
+//! Puts new objects into an existing file and leaves the rest of it as it is, byte for byte.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::{Format, Source, write};
+use crate::diagnostic::{Diagnostic, Place};
+
+/// What becomes of one document.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Replacement {
+    /// Its text stays.
+    Keep,
+    /// New documents stand in its place, each with the comments above it.
+    With(Vec<Entry>),
+}
+
+/// One document to write.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) comments: String,
+    pub(crate) object: serde_json::Value,
+}
+
+/// The text of `source` after its documents have been replaced.
+///
+/// Comments above a replaced document stay; comments inside it have nowhere to go.
+pub(crate) fn text(source: &Source, replacements: &[Replacement]) -> String {
+    let text = match source.format {
+        Format::Yaml => yaml(source, replacements),
+        Format::Json => json(source, replacements),
+    };
+    if source.had_byte_order_mark { format!("\u{feff}{text}") } else { text }
+}
+
+fn yaml(source: &Source, replacements: &[Replacement]) -> String {
+    // New lines end the way that the old ones do.
+    let windows =
+        source.text.split_inclusive('\n').next().is_some_and(|line| line.ends_with("\r\n"));
+    let mut text = String::new();
+    for (document, replacement) in source.documents.iter().zip(replacements) {
+        let old = &source.text[document.segment.bytes.clone()];
+        match replacement {
+            Replacement::Keep => text.push_str(old),
+            Replacement::With(entries) if entries.is_empty() => {}
+            Replacement::With(entries) => {
+                let (head, body) = old.split_at(document.segment.head);
+                text.push_str(head);
+                let separate = head.is_empty() && !text.is_empty();
+                let new = documents(entries, separate, body);
+                text.push_str(&if windows { new.replace('\n', "\r\n") } else { new });
+            }
+        }
+    }
+    text
+}
+
+/// The documents that stand in the place of `old`.
+fn documents(entries: &[Entry], separate: bool, old: &str) -> String {
+    let documents: Vec<_> =
+        entries.iter().map(|entry| entry.comments.clone() + &write::yaml(&entry.object)).collect();
+    let mut text = if separate { "---\n".to_owned() } else { String::new() };
+    text.push_str(&documents.join("---\n"));
+    // An end marker also separates: the document after it need not have a marker of its own.
+    if old.lines().last().is_some_and(|line| line.starts_with("...")) {
+        text.push_str("...\n");
+    }
+    text
+}
+
+/// JSON has no comments and no separators: one object stays one object, several become a `List`.
+fn json(source: &Source, replacements: &[Replacement]) -> String {
+    let mut objects = Vec::new();
+    for (document, replacement) in source.documents.iter().zip(replacements) {
+        match replacement {
+            Replacement::Keep => {
+                let old = &source.text[document.segment.bytes.clone()];
+                objects.extend(serde_json::from_str(old).ok());
+            }
+            Replacement::With(entries) => {
+                objects.extend(entries.iter().map(|entry| entry.object.clone()));
+            }
+        }
+    }
+    match &objects[..] {
+        [object] => write::json(object),
+        objects => write::json_list(objects),
+    }
+}
+
+/// Replaces a file in one step and keeps the old text beside it. Returns the path of that backup.
+///
+/// The new text is complete on disk before it takes the name, so that a reader, or a machine that
+/// stops, sees the old file or the new one. A link keeps pointing at its file, which is the one
+/// that changes.
+pub(crate) fn write_file(path: &Path, old: &Source, new: &str) -> Result<PathBuf, Box<Diagnostic>> {
+    let failed = |what: &str, error: &io::Error| {
+        Diagnostic::new(what)
+            .at(Place::file(path.display().to_string()))
+            .found(error.to_string())
+            .fix("the file is unchanged; make it and its directory writable")
+    };
+    let real = fs::canonicalize(path).map_err(|error| failed("cannot find file", &error))?;
+    let metadata = fs::metadata(&real).map_err(|error| failed("cannot read file", &error))?;
+    if !metadata.is_file() {
+        return Err(Diagnostic::new("only a regular file can be changed in place")
+            .at(Place::file(path.display().to_string()))
+            .into());
+    }
+    let folder = real.parent().unwrap_or(Path::new("/"));
+    let cannot_write = |error: io::Error| failed("cannot write file", &error);
+
+    let mut draft = tempfile::NamedTempFile::new_in(folder).map_err(cannot_write)?;
+    draft.write_all(new.as_bytes()).map_err(cannot_write)?;
+    draft.as_file().set_permissions(metadata.permissions()).map_err(cannot_write)?;
+    draft.as_file().sync_all().map_err(cannot_write)?;
+
+    let backup = back_up(&real, old, metadata.permissions())
+        .map_err(|error| failed("cannot write the backup", &error))?;
+    draft.persist(&real).map_err(|error| failed("cannot replace file", &error.error))?;
+    Ok(backup)
+}
+
+/// Writes the old text to the first of `x.bak`, `x.bak.1`, `x.bak.2`… that does not exist yet.
+fn back_up(path: &Path, old: &Source, permissions: fs::Permissions) -> io::Result<PathBuf> {
+    /// Somebody who has this many backups needs another tool.
+    const BACKUPS_MAX: usize = 1000;
+    let mark = if old.had_byte_order_mark { "\u{feff}" } else { "" };
+    for attempt in 0..BACKUPS_MAX {
+        let backup = backup_name(path, attempt);
+        let mut file: File = match OpenOptions::new().write(true).create_new(true).open(&backup) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            opened => opened?,
+        };
+        file.write_all(mark.as_bytes())?;
+        file.write_all(old.text.as_bytes())?;
+        file.set_permissions(permissions)?;
+        file.sync_all()?;
+        return Ok(backup);
+    }
+    Err(io::Error::other(format!("there are {BACKUPS_MAX} backups already")))
+}
+
+fn backup_name(path: &Path, attempt: usize) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".bak");
+    if attempt > 0 {
+        name.push(format!(".{attempt}"));
+    }
+    name.into()
+}

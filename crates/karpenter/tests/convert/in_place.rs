@@ -1,0 +1,106 @@
+//! `--in-place`: what changes in a file, and what does not.
+
+use std::fs;
+
+use super::*;
+
+fn names(folder: &tempfile::TempDir) -> Vec<String> {
+    let entries = fs::read_dir(folder.path()).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn only_legacy_documents_change() {
+    let text = format!("# Header.\n{CONFIG_MAP}---\n# About the pool.\n{POOL}---\n{CONFIG_MAP}");
+    let folder = folder(&[("all.yaml", &text), ("other.yaml", CONFIG_MAP)]);
+    let ran = convert(folder.path(), &["-f", ".", "--in-place"], "");
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{}", ran.stderr);
+    assert!(ran.stderr.contains("rewritten: ./all.yaml (backup: "), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("W01"), "{}", ran.stderr);
+    assert_eq!(read(&folder, "all.yaml.bak"), text);
+    assert_eq!(names(&folder), ["all.yaml", "all.yaml.bak", "other.yaml"]);
+
+    let new = read(&folder, "all.yaml");
+    let (before, rest) = new.split_once("---\n").unwrap();
+    let (pool, after) = rest.split_once("---\n").unwrap();
+    assert_eq!((before, after), (format!("# Header.\n{CONFIG_MAP}").as_str(), CONFIG_MAP));
+    assert!(pool.starts_with("# About the pool.\n# W06 NodePool/pool "), "{pool}");
+    assert!(pool.contains("apiVersion: karpenter.sh/v1\nkind: NodePool\n"), "{pool}");
+
+    let again = convert(folder.path(), &["-f", "all.yaml", "--in-place"], "");
+    assert_eq!((again.code, again.stderr.as_str()), (0, ""));
+    assert_eq!(read(&folder, "all.yaml"), new);
+    assert_eq!(names(&folder).len(), 3);
+}
+
+#[test]
+fn a_file_with_an_error_stays() {
+    let bad = format!("{POOL}---\n{}", CLASS.replace("role: nodes", ""));
+    let broken = format!("{POOL}---\na: [\n");
+    let folder = folder(&[
+        ("bad.yaml", &bad),
+        ("broken.yaml", &broken.replace("name: pool", "name: second")),
+        ("good.yaml", &POOL.replace("name: pool", "name: third")),
+    ]);
+    let ran = convert(folder.path(), &["-f", ".", "--in-place"], "");
+    assert_eq!(ran.code, 1);
+    assert_eq!(read(&folder, "bad.yaml"), bad);
+    assert!(read(&folder, "broken.yaml").contains("v1beta1"));
+    assert!(read(&folder, "good.yaml").contains("apiVersion: karpenter.sh/v1\n"));
+    assert_eq!(names(&folder), ["bad.yaml", "broken.yaml", "good.yaml", "good.yaml.bak"]);
+    for file in ["bad.yaml", "broken.yaml"] {
+        assert!(ran.stderr.contains(&format!("not written: ./{file}\n")), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn settings_are_not_lost_between_files() {
+    let pool =
+        POOL.replace("      requirements", "      kubelet: { maxPods: 5 }\n      requirements");
+    let bad = format!(
+        "{CLASS}---\n{}",
+        CLASS.replace("name: class", "name: bad").replace("role: nodes", "")
+    );
+    let folder = folder(&[("pool.yaml", &pool), ("class.yaml", &bad)]);
+    let ran = convert(folder.path(), &["-f", "pool.yaml", "class.yaml", "--in-place"], "");
+    assert_eq!(ran.code, 1);
+    // The pool would give its kubelet block to a class that does not get it.
+    assert_eq!(read(&folder, "pool.yaml"), pool);
+    assert_eq!(read(&folder, "class.yaml"), bad);
+}
+
+#[test]
+fn json_files_stay_json() {
+    let folder = folder(&[]);
+    fs::copy(legacy().join("list.json"), folder.path().join("list.json")).unwrap();
+    let ran = convert(folder.path(), &["-f", "list.json", "--in-place"], "");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let list: serde_json::Value = serde_json::from_str(&read(&folder, "list.json")).unwrap();
+    let kinds = list["items"].as_array().unwrap().iter().map(|item| &item["apiVersion"]);
+    assert_eq!(kinds.collect::<Vec<_>>(), ["karpenter.sh/v1", "karpenter.k8s.aws/v1"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_directory_that_cannot_be_written_is_told() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = folder(&[("sub/pool.yaml", POOL)]);
+    let sub = folder.path().join("sub");
+    fs::set_permissions(&sub, fs::Permissions::from_mode(0o500)).unwrap();
+    let probe = fs::write(sub.join("probe"), "");
+    let ran = convert(folder.path(), &["-f", "sub/pool.yaml", "--in-place"], "");
+    fs::set_permissions(&sub, fs::Permissions::from_mode(0o700)).unwrap();
+    if probe.is_ok() {
+        return; // permissions mean nothing to root
+    }
+    assert_eq!(ran.code, 1);
+    assert!(
+        ran.stderr.contains("error: cannot write file\n where: sub/pool.yaml\n"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(read(&folder, "sub/pool.yaml"), POOL);
+}
