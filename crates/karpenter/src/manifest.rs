@@ -1,7 +1,7 @@
 //! Kubernetes manifests as people keep them: files, directories and stdin full of YAML and JSON
 //! documents and lists, in and out.
 //!
-//! [`read`] turns them into [`Object`]s that remember where they came from, [`write`] prints
+//! [`read`] turns them into [`Object`]s that remember where they came from, [`mod@write`] prints
 //! objects, [`replace`] puts new objects into an existing file and leaves the rest of it alone.
 //! Nothing here knows what an object means.
 //!

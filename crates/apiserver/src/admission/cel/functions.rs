@@ -233,6 +233,10 @@ fn burn_operand(value: &Val<'_>, fuel: &mut Fuel) -> Result<(), Error> {
     }
 }
 
+/// A pattern from an object may be as expensive to compile as the `regex` crate allows, tens of
+/// milliseconds; a rule can afford a hundred of them.
+const COMPUTED_PATTERN_COST: u64 = Fuel::PER_RULE / 100;
+
 /// Linear in the text times the pattern, as matching is.
 fn with_regex<T>(
     compiled: Option<&Regex>,
@@ -243,12 +247,13 @@ fn with_regex<T>(
 ) -> Result<T, Error> {
     let (text, pattern_size) = (1 + text.len() as u64 / 10, 1 + pattern.len() as u64 / 4);
     fuel.burn(text.saturating_mul(pattern_size))?;
-    match compiled {
-        Some(regex) => Ok(search(regex)),
-        None => match re2::compile(pattern) {
-            Ok(regex) => Ok(search(&regex)),
-            Err(error) => Err(Error::new(format!("error parsing regexp: {error}"))),
-        },
+    if let Some(regex) = compiled {
+        return Ok(search(regex));
+    }
+    fuel.burn(COMPUTED_PATTERN_COST)?;
+    match re2::compile(pattern) {
+        Ok(regex) => Ok(search(&regex)),
+        Err(error) => Err(Error::new(format!("error parsing regexp: {error}"))),
     }
 }
 

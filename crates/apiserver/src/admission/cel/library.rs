@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 
 use kube_cel::cel::common::ast::{CallExpr, Expr};
@@ -34,7 +35,14 @@ pub(crate) fn call<'a>(
     let args = args.into_iter().map(bind).collect::<Result<_, _>>()?;
     let call = CallExpr { func_name: function.to_owned(), target, args };
     let expression = IdedExpr { id: 0, expr: Expr::Call(call) };
-    match LibraryValue::resolve(&expression, &scope) {
+    // Some functions panic on extreme texts (`quantity('1e309')` when compared, `'%.999999f'` as a
+    // format). An object must not be able to do more with that than to be refused. Nothing is
+    // shared with the call but functions without state.
+    let call = AssertUnwindSafe(|| LibraryValue::resolve(&expression, &scope));
+    let Ok(result) = catch_unwind(call) else {
+        return Err(Error::new(format!("{function}: the value is too extreme")));
+    };
+    match result {
         Ok(value) => from_library(value),
         Err(ExecutionError::FunctionError { message, .. }) => Err(Error::new(message)),
         Err(ExecutionError::Overflow(..)) => Err(Error::new("integer overflow")),

@@ -281,6 +281,8 @@ fn work_is_bounded() {
         (&nested,                                     "operation cancelled: actual cost limit exceeded"),
         (&format!("{nested} || true"),                "operation cancelled: actual cost limit exceeded"), // not forgiven
         ("lists.range(1000000000000).size() > 0",     "operation cancelled: actual cost limit exceeded"),
+        // Where the library panics, the object is refused.
+        ("quantity('1e309').compareTo(quantity('1')) > 0", "compareTo: the value is too extreme"),
     ]);
     assert_eq!(Error::OutOfFuel.to_string(), "operation cancelled: actual cost limit exceeded");
 }
