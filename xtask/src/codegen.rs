@@ -19,6 +19,7 @@ struct Row {
 const ROWS: &[Row] = &[
     Row { args: &["crds", "--provider", "aws"], file: "charts/karpenter-crd/generated/aws.yaml" },
     Row { args: &["crds", "--provider", "kwok"], file: "charts/karpenter-crd/generated/kwok.yaml" },
+    Row { args: &["reference", "annotations"], file: "docs/reference/annotations.md" },
 ];
 
 /// Writes every generated file; leaves the ones that are right untouched.
@@ -67,7 +68,7 @@ impl Row {
     }
 
     fn generate(&self) -> Result<String> {
-        let cargo = ["run", "-q", "-p", "karpenter", "--no-default-features", "--"];
+        let cargo = ["run", "--locked", "-q", "-p", "karpenter", "--no-default-features", "--"];
         let text = process::output(process::cargo(&[&cargo[..], self.args].concat()))?;
         // An empty file would pass for a generated one for ever after.
         ensure!(!text.is_empty(), "`karpenter {}` printed nothing", self.args.join(" "));

@@ -40,7 +40,8 @@ pub(crate) enum Step {
 
 /// What a step does.
 enum What {
-    /// A cargo command.
+    /// A cargo command. What resolves dependencies does so `--locked`: a stale `Cargo.lock` is a
+    /// failure, and not rewritten in passing.
     Cargo(&'static [&'static str]),
     /// A cargo command that runs tests.
     Tests(&'static [&'static str]),
@@ -68,17 +69,17 @@ impl Step {
             // Only the names of the files: the cure is always the same.
             Self::Fmt => What::Cargo(&["fmt", "--all", "--check", "--", "-l"]),
             Self::Clippy => What::Cargo(&[
-                "clippy", "--workspace", "--all-targets", "--no-default-features", "--", "-D", "warnings",
+                "clippy", "--locked", "--workspace", "--all-targets", "--no-default-features", "--", "-D", "warnings",
             ]),
             Self::Codegen => What::Ours(codegen::check),
             Self::Test => What::Tests(&[
-                "test", "--workspace", "--no-default-features", "--exclude", "karpenter-e2e",
+                "test", "--locked", "--workspace", "--no-default-features", "--exclude", "karpenter-e2e",
             ]),
-            Self::Doc => What::Cargo(&["doc", "--workspace", "--no-deps", "--no-default-features"]),
+            Self::Doc => What::Cargo(&["doc", "--locked", "--workspace", "--no-deps", "--no-default-features"]),
             // Not its advisories: a new one must not fail an unrelated change.
             Self::Deny => What::Cargo(&["deny", "check", "bans", "licenses", "sources"]),
             Self::Tools => What::Ours(build_tools),
-            Self::E2e => What::Tests(&["test", "-p", "karpenter-e2e"]),
+            Self::E2e => What::Tests(&["test", "--locked", "-p", "karpenter-e2e"]),
         }
     }
 
@@ -120,11 +121,19 @@ impl Step {
 /// Runs the steps in `only` (all, if empty) but those in `skip`.
 pub(crate) fn run(only: &[Step], skip: &[Step]) -> Result<()> {
     let total = Stopwatch::start();
+    let steps: Vec<_> = chosen(only, skip).into_iter().map(|step| (step, step.absent())).collect();
+    // Before the first step: the last one is minutes away.
+    check_all_can_run(&steps, only, host::is_ci())?;
     let mut outcomes = Vec::new();
     let mut slow = SlowTests::default();
     let mut result = Ok(());
-    for step in chosen(only, skip) {
-        result = run_step(step, only.contains(&step), &mut slow, &mut outcomes);
+    for (step, absent) in steps {
+        if let Some(Absent { why, .. }) = absent {
+            host::note(&format!("== {}: skipped: {why}", step.name()));
+            outcomes.push((step, Outcome::Skipped));
+            continue;
+        }
+        result = run_step(step, &mut slow, &mut outcomes);
         if result.is_err() {
             break;
         }
@@ -144,22 +153,20 @@ fn chosen(only: &[Step], skip: &[Step]) -> Vec<Step> {
     Step::value_variants().iter().copied().filter(|step| asked(*step) && !skipped(*step)).collect()
 }
 
-fn run_step(
-    step: Step,
-    asked: bool,
-    slow: &mut SlowTests,
-    outcomes: &mut Vec<(Step, Outcome)>,
-) -> Result<()> {
-    let name = step.name();
-    if let Some(Absent { why, optional }) = step.absent() {
-        if asked || (host::is_ci() && !optional) {
-            outcomes.push((step, Outcome::Failed(Duration::ZERO)));
-            bail!("step `{name}` cannot run: {why}");
+/// Fails if a step cannot run that was asked for by name, or that CI must not skip.
+fn check_all_can_run(steps: &[(Step, Option<Absent>)], only: &[Step], ci: bool) -> Result<()> {
+    for (step, absent) in steps {
+        if let Some(Absent { why, optional }) = absent
+            && (only.contains(step) || (ci && !optional))
+        {
+            bail!("step `{}` cannot run: {why}", step.name());
         }
-        host::note(&format!("== {name}: skipped: {why}"));
-        outcomes.push((step, Outcome::Skipped));
-        return Ok(());
     }
+    Ok(())
+}
+
+fn run_step(step: Step, slow: &mut SlowTests, outcomes: &mut Vec<(Step, Outcome)>) -> Result<()> {
+    let name = step.name();
     host::note(&format!("== {name}"));
     let watch = Stopwatch::start();
     let result = step.run(slow);
@@ -202,7 +209,7 @@ fn table(outcomes: &[(Step, Outcome)], total: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Duration, Outcome, Step, chosen, table};
+    use super::{Absent, Duration, Outcome, Step, check_all_can_run, chosen, table};
 
     #[test]
     fn steps_run_in_their_own_order_and_tools_only_for_the_tests_that_need_them() {
@@ -211,6 +218,24 @@ mod tests {
         assert_eq!(chosen(&[Test, Fmt], &[]), [Fmt, Test]);
         assert_eq!(chosen(&[], &[E2e, Doc, Deny]), [Fmt, Clippy, Codegen, Test]);
         assert_eq!(chosen(&[Tools], &[]), [Tools]);
+    }
+
+    #[test]
+    fn what_is_absent_fails_if_asked_for_or_in_ci_unless_optional() {
+        let absent = |optional| Some(Absent { why: "no".to_owned(), optional });
+        let (fmt, deny, e2e) =
+            ((Step::Fmt, None), (Step::Deny, absent(true)), (Step::E2e, absent(false)));
+        let steps = [fmt, deny, e2e];
+        let cases: [(&[Step], bool, Option<&str>); 4] = [
+            (&[], false, None),
+            (&[], true, Some("step `e2e` cannot run: no")),
+            (&[Step::Deny], false, Some("step `deny` cannot run: no")),
+            (&[Step::Fmt], false, None),
+        ];
+        for (only, ci, expected) in cases {
+            let error = check_all_can_run(&steps, only, ci).err().map(|error| error.to_string());
+            assert_eq!(error.as_deref(), expected, "{only:?}, CI {ci}");
+        }
     }
 
     #[test]

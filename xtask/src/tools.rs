@@ -128,7 +128,7 @@ impl Toolbox {
     pub fn from_env() -> Result<Self> {
         Ok(Self {
             cache: host::cache_dir()?.join("tools"),
-            modules: host::repo().join("tests/e2e/tools"),
+            modules: pins(),
             go: "go".into(),
             say: host::note,
         })
@@ -228,12 +228,18 @@ impl Toolbox {
         }
         // We hold the lock, so an unfinished file of that name is a dead process's leftover.
         let unfinished = path.with_extension("unfinished");
-        go::build(&self.go, &module, recipe.ldflags, recipe.package, &unfinished)
+        let spare = self.cache.join("go");
+        go::build(&self.go, &module, &spare, recipe.ldflags, recipe.package, &unfinished)
             .with_context(|| format!("cannot build {label}"))?;
         fs::rename(&unfinished, path)?;
         (self.say)(&format!("built {label} in {:.0} s", watch.elapsed().as_secs_f64()));
         Ok(())
     }
+}
+
+/// The pinned Go modules of this checkout.
+fn pins() -> PathBuf {
+    host::repo().join("tests/e2e/tools")
 }
 
 fn label(recipe: &Recipe) -> String {

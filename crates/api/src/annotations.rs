@@ -106,6 +106,29 @@ pub struct Entry {
     pub internal: bool,
 }
 
+/// The reference page, as Markdown.
+pub fn reference() -> String {
+    let row = |entry: &Entry| {
+        let kinds = entry.kinds.join(", ");
+        let stage = match entry.stage {
+            Stage::Alpha => "alpha",
+            Stage::Beta => "beta",
+            Stage::Ga => "GA",
+        };
+        let writer = if entry.internal { "Karpenter" } else { "you" };
+        let Entry { name, example, help, .. } = entry;
+        format!("| `{name}` | {kinds} | {writer} | {stage} | `{example}` | {help} |\n")
+    };
+    let rows: String = REGISTRY.iter().map(row).collect();
+    format!(
+        "# Annotations\n\n\
+         <!-- Written by `cargo xtask codegen` from crates/api/src/annotations.rs. -->\n\n\
+         | Key | On | Written by | Stage | Example | Meaning |\n\
+         |---|---|---|---|---|---|\n\
+         {rows}"
+    )
+}
+
 /// Every annotation of the core that the reference page shows.
 pub const REGISTRY: [Entry; 10] = [
     Entry {

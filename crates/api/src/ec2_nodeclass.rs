@@ -3,6 +3,7 @@
 //! The spec is here, its larger parts in the modules below. `kubelet` is kept as the JSON that the
 //! user wrote; [`crate::kubelet`] checks it, because the API server does not.
 
+mod derived;
 mod devices;
 mod family;
 mod selectors;
@@ -15,6 +16,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+pub use derived::Cluster;
 pub use devices::{BlockDevice, BlockDeviceMapping, NetworkInterface};
 pub use family::{AL2023, Alias, AliasError, BOTTLEROCKET, CUSTOM};
 pub use selectors::{
@@ -143,7 +145,7 @@ pub struct Ec2NodeClassSpec {
     pub cpu_options: Option<CpuOptions>,
 }
 
-crate::absent_is_default!(Ec2NodeClassSpec);
+crate::serde_default::absent_is_default!(Ec2NodeClassSpec);
 
 /// The API server looks at nothing inside; a schema of it would prune what it does not know.
 fn kubelet(_: &mut SchemaGenerator) -> Schema {

@@ -17,18 +17,20 @@ use crate::ec2_nodeclass::{
 };
 use crate::grammar::{Duration, NillableDuration, Quantity};
 use crate::node_class_ref::NodeClassRef;
-use crate::nodepool::{NodeClaimTemplate, NodeClaimTemplateSpec, TemplateMeta};
+use crate::nodepool::{NodeClaimTemplate, NodeClaimTemplateSpec, NodePoolSpec, TemplateMeta};
 
 /// Version of the NodePool hash; written beside it.
 pub const NODEPOOL_HASH_VERSION: &str = "v3";
 /// Version of the EC2NodeClass hash; written beside it.
 pub const EC2_NODE_CLASS_HASH_VERSION: &str = "v6";
 
-/// The value of annotation `karpenter.sh/nodepool-hash`.
-pub fn nodepool_hash(template: &NodeClaimTemplate) -> String {
+/// The value of annotation `karpenter.sh/nodepool-hash`: of all that a pool says, only the template
+/// counts, and of that not the requirements.
+pub fn nodepool_hash(pool: &NodePoolSpec) -> String {
+    let NodeClaimTemplate { metadata, spec } = &pool.template;
     Fields::of("NodeClaimTemplate")
-        .with("ObjectMeta", template.metadata.as_ref().and_then(template_meta))
-        .with("Spec", template_spec(&template.spec))
+        .with("ObjectMeta", metadata.as_ref().and_then(template_meta))
+        .with("Spec", template_spec(spec))
         .hash
         .to_string()
 }
@@ -285,8 +287,30 @@ fn finish(hash: u64) -> u64 {
 }
 
 /// 64-bit FNV-1: multiply first, then xor (FNV-1a does it the other way round).
-fn fnv(bytes: &[u8]) -> u64 {
+pub(crate) fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         hash.wrapping_mul(0x100_0000_01b3) ^ u64::from(*byte)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kubelet_text_is_gos_json() {
+        let text = |json: &str| {
+            let kubelet = serde_json::from_str(json).expect("an object");
+            kubelet_text(&Ec2NodeClassSpec { kubelet: Some(kubelet), ..Default::default() })
+        };
+        assert_eq!(text("{}"), "null");
+        assert_eq!(
+            text(r#"{"b": {"z": 1, "a": [2]}, "a": true}"#),
+            r#"{"a":true,"b":{"z":1,"a":[2]}}"#
+        );
+        assert_eq!(
+            text(r#"{"a": "<b> & \u2028\u2029"}"#),
+            r#"{"a":"\u003cb\u003e \u0026 \u2028\u2029"}"#
+        );
+    }
 }

@@ -33,7 +33,7 @@ pub struct KwokNodeClassSpec {
     pub node_registration_delay: Option<Duration>,
 }
 
-crate::absent_is_default!(KwokNodeClassSpec);
+crate::serde_default::absent_is_default!(KwokNodeClassSpec);
 
 /// Observed state of a KWOKNodeClass. No controller writes it: the schema's default makes every
 /// class ready at once.

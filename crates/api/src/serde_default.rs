@@ -5,8 +5,6 @@
 /// The schemas of the node classes do not require `spec`, so such objects exist, and one of them
 /// must not make a whole list unreadable. The type derives serde with `remote = "Self"`, which
 /// gives it inherent functions that the implementations here wrap.
-#[macro_export]
-#[doc(hidden)]
 macro_rules! absent_is_default {
     ($Spec:ident) => {
         impl ::serde::Serialize for $Spec {
@@ -33,3 +31,5 @@ macro_rules! absent_is_default {
         }
     };
 }
+
+pub(crate) use absent_is_default;

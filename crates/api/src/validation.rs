@@ -7,12 +7,14 @@
 //!
 //! Start with [`nodepool`].
 
+mod ec2_nodeclass;
 mod nodeoverlay;
 mod nodepool;
 mod provider;
 mod requirement;
 mod tags;
 
+pub use ec2_nodeclass::ec2_nodeclass;
 pub use nodeoverlay::nodeoverlay;
 pub use nodepool::nodepool;
 pub use provider::Provider;

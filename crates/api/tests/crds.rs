@@ -50,6 +50,66 @@ fn each_provider_ships_five_kinds() {
     ");
 }
 
+/// Name, type, path and priority of every printer column, as `kubectl get -o wide` uses them.
+#[test]
+fn printer_columns_are_upstreams() {
+    let mut kinds = crds(CrdSet::Aws);
+    kinds.extend(
+        crds(CrdSet::Kwok)
+            .into_iter()
+            .filter(|crd| crd["metadata"]["name"] == "kwoknodeclasses.karpenter.kwok.sh"),
+    );
+    let mut lines = Vec::new();
+    for crd in &kinds {
+        let columns = crd["spec"]["versions"][0]["additionalPrinterColumns"].as_array();
+        for column in columns.into_iter().flatten() {
+            let text = |key: &str| column[key].as_str().unwrap_or_default().to_owned();
+            let priority = column["priority"].as_i64().unwrap_or_default();
+            let kind = crd["spec"]["names"]["kind"].as_str().unwrap_or_default();
+            lines.push(format!(
+                "{kind} {} {} {} {priority}",
+                text("name"),
+                text("type"),
+                text("jsonPath")
+            ));
+        }
+    }
+    let expected = r#"
+CapacityBuffer Strategy string .spec.provisioningStrategy 0
+CapacityBuffer PodTemplate string .status.podTemplateRef.name 0
+CapacityBuffer Replicas integer .status.replicas 0
+CapacityBuffer ConditionsType string .status.conditions[*].type 0
+CapacityBuffer ConditionsStatus string .status.conditions[*].status 0
+CapacityBuffer ConditionsReason string .status.conditions[*].reason 0
+CapacityBuffer Age date .metadata.creationTimestamp 0
+EC2NodeClass Ready string .status.conditions[?(@.type=="Ready")].status 0
+EC2NodeClass Age date .metadata.creationTimestamp 0
+EC2NodeClass Role string .spec.role 1
+NodeClaim Type string .metadata.labels.node\.kubernetes\.io/instance-type 0
+NodeClaim Capacity string .metadata.labels.karpenter\.sh/capacity-type 0
+NodeClaim Zone string .metadata.labels.topology\.kubernetes\.io/zone 0
+NodeClaim Node string .status.nodeName 0
+NodeClaim Ready string .status.conditions[?(@.type=="Ready")].status 0
+NodeClaim Age date .metadata.creationTimestamp 0
+NodeClaim ImageID string .status.imageID 1
+NodeClaim ID string .status.providerID 1
+NodeClaim NodePool string .metadata.labels.karpenter\.sh/nodepool 1
+NodeClaim NodeClass string .spec.nodeClassRef.name 1
+NodeClaim Drifted string .status.conditions[?(@.type=="Drifted")].status 1
+NodeOverlay Ready string .status.conditions[?(@.type=="Ready")].status 0
+NodeOverlay Age date .metadata.creationTimestamp 0
+NodeOverlay Weight integer .spec.weight 1
+NodePool NodeClass string .spec.template.spec.nodeClassRef.name 0
+NodePool Nodes string .status.nodes 0
+NodePool Ready string .status.conditions[?(@.type=="Ready")].status 0
+NodePool Age date .metadata.creationTimestamp 0
+NodePool Weight integer .spec.weight 1
+NodePool CPU string .status.resources.cpu 1
+NodePool Memory string .status.resources.memory 1
+"#;
+    assert_eq!(lines.join("\n"), expected.trim());
+}
+
 #[test]
 fn every_node_of_a_schema_is_described_and_none_is_nullable() {
     fn walk(node: &Value, path: &str, bare: &mut Vec<String>) {

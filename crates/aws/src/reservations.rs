@@ -27,7 +27,9 @@ pub enum ReservationState {
 /// Only a capacity block expires; of the others, the instances outlive the reservation.
 pub fn state(kind: ReservationType, end: Option<Timestamp>, now: Timestamp) -> ReservationState {
     match (kind, end) {
-        (ReservationType::CapacityBlock, Some(end)) if now >= end - RECLAIM_BEFORE_END => {
+        (ReservationType::CapacityBlock, Some(end))
+            if end.duration_since(now) <= RECLAIM_BEFORE_END =>
+        {
             ReservationState::Expiring
         }
         _ => ReservationState::Active,

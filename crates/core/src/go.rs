@@ -97,8 +97,7 @@ fn leading_term(text: &str) -> Result<(u128, &str), DurationProblem> {
     let Some(&(_, per_unit)) = UNITS.iter().find(|(name, _)| *name == unit) else {
         return Err(DurationProblem::UnknownUnit(unit.to_owned()));
     };
-    let per_unit = u128::from(per_unit);
-    Ok((whole * per_unit + fraction_of(per_unit, fraction), after))
+    Ok((whole * u128::from(per_unit) + fraction_of(per_unit, fraction), after))
 }
 
 /// The digits that a text starts with, and the rest.
@@ -115,15 +114,26 @@ fn magnitude(digits: &str) -> Option<u128> {
 }
 
 /// `0.<digits>` of a unit, in whole nanoseconds.
-fn fraction_of(per_unit: u128, digits: &str) -> u128 {
-    // An hour has 13 digits of nanoseconds; digits after that cannot reach a whole one.
-    const DIGITS_THAT_COUNT: usize = 18;
-    let (mut sum, mut scale) = (0, 1);
-    for digit in digits.bytes().take(DIGITS_THAT_COUNT) {
-        sum = sum * 10 + u128::from(digit - b'0');
-        scale *= 10;
+///
+/// In floating point on purpose: it is Go's arithmetic, so that both read a text as the same number
+/// of nanoseconds.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "Go rounds here, too; the result is below one unit and never negative"
+)]
+fn fraction_of(per_unit: u64, digits: &str) -> u128 {
+    let (mut number, mut scale) = (0_u64, 1.0);
+    for digit in digits.bytes() {
+        let next = number.checked_mul(10).and_then(|n| n.checked_add(u64::from(digit - b'0')));
+        match next.filter(|next| u128::from(*next) <= MAGNITUDE_MAX) {
+            Some(next) => number = next,
+            None => break, // more digits than count
+        }
+        scale *= 10.0;
     }
-    sum * per_unit / scale
+    (number as f64 * (per_unit as f64 / scale)) as u128
 }
 
 /// A text that is no duration.
@@ -196,7 +206,7 @@ mod tests {
             ("+.5s",                    Ok(500_000_000)),
             ("1.s",                     Ok(SECOND)),
             ("1ns2us3µs4μs5ms",         Ok(5_009_001)),
-            ("0.3333333333333333333h",  Ok(1_199_999_999_999)),
+            ("0.3333333333333333333h",  Ok(1_200_000_000_000)), // as Go rounds
             ("9223372036854775807ns",   Ok(i64::MAX)),
             ("-9223372036854775808ns",  Ok(i64::MIN)),
             ("2562047h47m16.854775807s", Ok(i64::MAX)),

@@ -161,18 +161,27 @@ impl Requirement {
         self.len() == 0
     }
 
-    /// One value that is allowed, for a label that needs a concrete one: the smallest member, or the
-    /// lowest integer of a complement (spec 10 §10.3.6).
+    /// One value that is allowed, for a label that needs a concrete one (spec 10 §10.3.6): the
+    /// smallest member, or the integer of a complement that `chance` picks, so that nodes of one
+    /// pool get different values, and the same ones in a replay.
     ///
     /// Only integers from 0 up are tried, because a text with a minus sign is no label value. So
     /// `Lt 0` has none.
-    pub fn any(&self) -> Option<String> {
+    pub fn any(&self, chance: u64) -> Option<String> {
         if !self.complement {
             return self.values.first().cloned();
         }
-        let lowest = self.bounds.gte.unwrap_or(0).max(0);
-        let highest = self.bounds.lte.unwrap_or(i64::MAX);
-        (lowest..=highest).map(|n| n.to_string()).find(|value| !self.values.contains(value))
+        let lowest = i128::from(self.bounds.gte.unwrap_or(0).max(0));
+        let highest = i128::from(self.bounds.lte.unwrap_or(i64::MAX));
+        let count = highest - lowest + 1;
+        if count <= 0 {
+            return None;
+        }
+        // One more try than there are exclusions finds what is left, if anything is.
+        let tries = count.min(i128::try_from(self.values.len()).unwrap_or(i128::MAX) + 1);
+        (0..tries)
+            .map(|offset| (lowest + (i128::from(chance) + offset) % count).to_string())
+            .find(|value| !self.values.contains(value))
     }
 
     /// The values that both allow (spec 10 §10.3.2). The key is this one's.

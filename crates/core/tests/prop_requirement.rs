@@ -125,8 +125,8 @@ proptest! {
     }
 
     #[test]
-    fn any_is_allowed(requirement in requirement()) {
-        match requirement.any() {
+    fn any_is_allowed(requirement in requirement(), chance in any::<u64>()) {
+        match requirement.any(chance) {
             Some(value) => prop_assert!(requirement.has(&value), "{}", value),
             None => prop_assert!(requirement.is_complement() || requirement.is_empty()),
         }

@@ -6,6 +6,7 @@
 mod convert;
 mod crds;
 mod demo;
+mod reference;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -31,6 +32,8 @@ enum Command {
     Convert(convert::Args),
     Crds(crds::Args),
     Demo(demo::Args),
+    #[command(hide = true)]
+    Reference(reference::Args),
 }
 
 /// How a command that did its work ended.
@@ -73,6 +76,7 @@ pub(crate) fn run(cli: Cli) -> ExitCode {
         Command::Convert(args) => convert::run(&args),
         Command::Crds(args) => crds::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Reference(args) => reference::run(&args),
     };
     match result {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,

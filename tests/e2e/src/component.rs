@@ -5,14 +5,17 @@
 //! program. The watcher reads a pipe whose other end only this process holds:
 //!
 //! ```text
-//! test process ──pipe──► watcher (sh)      end of file? kill the program
+//! test process ──pipe──► watcher (sh)      end of file? kill the program; a line? leave
 //!        └──────────────► program          same pid as the shell that started it
 //! ```
 //!
 //! The system closes the pipe whenever this process ends, so there is nothing to forget.
+//! A line is what the watcher gets once the program is known to be gone: its pid may by then be
+//! somebody else's.
 //! (`PR_SET_PDEATHSIG` would do the same on Linux alone, and needs `unsafe`.)
 
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -24,7 +27,7 @@ use xtask::host::Stopwatch;
 /// `$$` is the shell that becomes the program, also inside the parentheses.
 const WATCHED: &str = r#"
 exec 3<&0 </dev/null
-( while read -r _ <&3; do :; done; kill -KILL $$ 2>/dev/null ) &
+( read -r _ <&3 || kill -KILL $$ 2>/dev/null ) &
 exec "$@" 3<&-
 "#;
 
@@ -44,7 +47,7 @@ pub struct Component {
     name: &'static str,
     log: PathBuf,
     child: Child,
-    /// Closing it is what stops the program.
+    /// Closing it without a word is what stops the program.
     lifeline: Option<ChildStdin>,
 }
 
@@ -87,8 +90,15 @@ impl Component {
     /// Whether it has ended by itself, and how.
     pub fn exited(&mut self) -> Option<ExitStatus> {
         let status = self.child.try_wait().ok().flatten()?;
-        self.lifeline = None; // its watcher has nothing left to do
+        self.dismiss_watcher();
         Some(status)
+    }
+
+    /// Lets the watcher leave without killing.
+    fn dismiss_watcher(&mut self) {
+        if let Some(mut lifeline) = self.lifeline.take() {
+            let _ = lifeline.write_all(b"gone\n"); // fails if the watcher is gone, too
+        }
     }
 
     /// All it has printed so far.
@@ -107,16 +117,18 @@ impl Component {
         format!("last lines of {}:\n{}", self.name, tail.join("\n"))
     }
 
-    /// Asks it to stop, without waiting for that.
+    /// Asks it to stop, unless it has, without waiting for that.
     pub(crate) fn let_go(&mut self) {
-        self.lifeline = None;
+        if self.exited().is_none() {
+            self.lifeline = None;
+        }
     }
 }
 
 impl Drop for Component {
     fn drop(&mut self) {
         self.let_go();
-        // The watcher kills, and only then do we wait: until then nobody else can get its pid.
+        // What still ran is killed by the watcher before we find it gone, and free its pid.
         let watch = Stopwatch::start();
         while let Ok(None) = self.child.try_wait() {
             if watch.elapsed() > Duration::from_secs(5) {
@@ -161,6 +173,14 @@ mod tests {
         let watch = Stopwatch::start();
         drop(shell); // waits until it is gone
         assert!(watch.elapsed() < Duration::from_secs(5), "the watcher did not kill it");
+    }
+
+    #[test]
+    fn a_dismissed_watcher_kills_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut shell = shell("sleep 0.3; exit 3", dir.path());
+        shell.dismiss_watcher();
+        assert_eq!(shell.child.wait().unwrap().code(), Some(3));
     }
 
     #[test]

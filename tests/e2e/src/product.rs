@@ -36,7 +36,7 @@ fn binary() -> Result<&'static Path> {
 fn build() -> Result<PathBuf> {
     let cargo = option_env!("CARGO").unwrap_or("cargo");
     let output = Command::new(cargo)
-        .args(["build", "--package", "karpenter", "--no-default-features"])
+        .args(["build", "--locked", "--package", "karpenter", "--no-default-features"])
         .args(["--message-format", "json-render-diagnostics"])
         .current_dir(workspace())
         .stderr(Stdio::inherit())

@@ -1,4 +1,4 @@
-//! Waiting for something outside this process: the only place that sleeps.
+//! Waiting for something outside this process to come true, without blocking other tasks.
 
 use std::time::Duration;
 

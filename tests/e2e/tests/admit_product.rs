@@ -104,7 +104,7 @@ async fn static_pools_can_be_scaled_and_dynamic_ones_cannot() -> Result<()> {
 }
 
 #[tokio::test]
-async fn explain_describes_every_field_of_a_nodepool() -> Result<()> {
+async fn kubectl_explains_fields() -> Result<()> {
     let control_plane = with_crds().await?;
     let explain = ["explain", "nodepool.spec.disruption.budgets", "--recursive=false"];
     let text = control_plane.kubectl(&explain, None).await?.ok()?;

@@ -1,12 +1,13 @@
 //! Builds programs of pinned Go modules.
 
+use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::process;
+use crate::{host, process};
 
 /// No paths of this machine in the result, and nothing about the checkout around the module.
 pub(super) const FLAGS: &[&str] = &["-trimpath", "-buildvcs=false"];
@@ -46,15 +47,18 @@ pub(super) fn check(go: &Path, module: &Path, label: &str) -> Result<()> {
     }
 }
 
-/// Builds `package` of the module into the file `to`.
+/// Builds `package` of the module into the file `to`. Without a home, what Go downloads and
+/// compiles on the way is kept in `spare`.
 pub(super) fn build(
     go: &Path,
     module: &Path,
+    spare: &Path,
     ldflags: &str,
     package: &str,
     to: &Path,
 ) -> Result<()> {
     let mut command = command(go, module);
+    command.envs(folders(host::var, spare));
     command.arg("build").args(FLAGS).args(["-ldflags", ldflags, "-o"]).arg(to).arg(package);
     // Its only output are hundreds of "downloading" lines, unless something goes wrong.
     process::output(command).map(drop)
@@ -64,6 +68,20 @@ fn command(go: &Path, module: &Path) -> Command {
     let mut command = Command::new(go);
     command.current_dir(module).envs(ENV.iter().copied());
     command
+}
+
+/// Where Go keeps things, as far as neither the user nor Go itself says so: Go knows no place
+/// without `HOME`, and fails.
+fn folders(
+    var: impl Fn(&str) -> Option<OsString>,
+    spare: &Path,
+) -> impl Iterator<Item = (&'static str, PathBuf)> {
+    // Modules go below `GOPATH`, unless `GOMODCACHE` says otherwise.
+    let unset = ["GOPATH", "GOCACHE"].map(|name| {
+        (var("HOME").is_none() && var(name).is_none())
+            .then(|| (name, spare.join(name.to_ascii_lowercase())))
+    });
+    unset.into_iter().flatten()
 }
 
 /// The version in the module's `go` line.
@@ -90,7 +108,24 @@ fn shown([major, minor, patch]: [u32; 3]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::version;
+    use super::{Path, folders, version};
+
+    #[test]
+    fn without_a_home_go_keeps_its_things_where_the_user_says_or_in_the_cache() {
+        let cases: [(&[&str], &[&str]); 4] = [
+            (&["HOME"], &[]),
+            (&[], &["GOPATH=/spare/gopath", "GOCACHE=/spare/gocache"]),
+            (&["GOPATH"], &["GOCACHE=/spare/gocache"]),
+            (&["GOPATH", "GOCACHE"], &[]),
+        ];
+        for (set, expected) in cases {
+            let var = |name: &str| set.contains(&name).then(|| "/set".into());
+            let folders = folders(var, Path::new("/spare"));
+            let found: Vec<_> =
+                folders.map(|(name, path)| format!("{name}={}", path.display())).collect();
+            assert_eq!(found, expected, "{set:?}");
+        }
+    }
 
     #[test]
     fn versions_are_read_as_go_writes_them() {

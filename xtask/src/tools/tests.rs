@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Tool, Toolbox};
+use super::{Tool, Toolbox, pins};
 
 /// A toolbox whose Go prints `version`, and builds by running `build` with the output file in
 /// `$out`. Its builds are counted in `log`.
@@ -12,14 +12,13 @@ use super::{Tool, Toolbox};
 /// file `build`. An executable of our own could not be started while another test's child still
 /// inherits it as open for writing.
 fn toolbox(dir: &Path, version: &str, build: &str) -> Toolbox {
-    let log = dir.join("log");
     for module in ["etcd", "kubernetes"] {
         let module = dir.join("modules").join(module);
         fs::create_dir_all(&module).unwrap();
         fs::write(module.join("go.mod"), "module m\n\ngo 1.26.0\n").unwrap();
         fs::write(module.join("go.sum"), "").unwrap();
         fs::write(module.join("env"), format!("echo {version}")).unwrap();
-        let count = format!("echo \"$@\" >>{}", log.display());
+        let count = "echo \"$@\" >>../../log"; // needs no quoting, whatever `dir` is
         let script = format!("{count}\nwhile [ \"$1\" != -o ]; do shift; done\nout=$2\n{build}");
         fs::write(module.join("build"), script).unwrap();
     }
@@ -34,7 +33,7 @@ fn builds(dir: &Path) -> usize {
 #[test]
 fn many_that_ask_at_once_build_once() {
     let dir = tempfile::tempdir().unwrap();
-    let tools = toolbox(dir.path(), "go1.26.8", "sleep 0.2; echo built >$out");
+    let tools = toolbox(dir.path(), "go1.26.8", "sleep 0.2; echo built >\"$out\"");
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -49,7 +48,7 @@ fn many_that_ask_at_once_build_once() {
 #[test]
 fn a_changed_pin_builds_anew() {
     let dir = tempfile::tempdir().unwrap();
-    let tools = toolbox(dir.path(), "go1.26.8", "echo built >$out");
+    let tools = toolbox(dir.path(), "go1.26.8", "echo built >\"$out\"");
     let before = tools.ensure(Tool::Etcd).unwrap();
     fs::write(dir.path().join("modules/etcd/go.sum"), "changed").unwrap();
     let after = tools.ensure(Tool::Etcd).unwrap();
@@ -60,7 +59,7 @@ fn a_changed_pin_builds_anew() {
 #[test]
 fn a_failed_build_says_why_and_leaves_nothing_that_looks_built() {
     let dir = tempfile::tempdir().unwrap();
-    let tools = toolbox(dir.path(), "go1.26.8", "echo half >$out; echo no space >&2; exit 1");
+    let tools = toolbox(dir.path(), "go1.26.8", "echo half >\"$out\"; echo no space >&2; exit 1");
     for _ in 0..2 {
         let error = format!("{:#}", tools.ensure(Tool::Kubectl).unwrap_err());
         assert!(error.contains("cannot build kubectl v1.36.3"), "{error}");
@@ -91,7 +90,7 @@ fn a_missing_or_old_go_is_named_with_what_to_install() {
 #[test]
 fn a_complete_cache_needs_no_go() {
     let dir = tempfile::tempdir().unwrap();
-    let tools = toolbox(dir.path(), "go1.26.8", "echo built >$out");
+    let tools = toolbox(dir.path(), "go1.26.8", "echo built >\"$out\"");
     tools.ensure_all().unwrap();
     Toolbox { go: dir.path().join("absent"), ..tools }.check().unwrap();
 }
@@ -99,7 +98,7 @@ fn a_complete_cache_needs_no_go() {
 /// The pins say the version in three places; a new pin must change all of them.
 #[test]
 fn recipes_name_the_versions_that_are_pinned() {
-    let modules = Toolbox::from_env().unwrap().modules;
+    let modules = pins();
     for tool in Tool::ALL {
         let recipe = tool.recipe();
         let pins = fs::read_to_string(modules.join(recipe.module).join("go.mod")).unwrap();

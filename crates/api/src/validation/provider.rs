@@ -65,6 +65,16 @@ impl Provider {
         self.well_known_resources.contains(name)
     }
 
+    /// Domains whose labels users may not use, well-known ones apart, sorted.
+    pub fn restricted_domains(&self) -> impl Iterator<Item = &'static str> {
+        self.restricted_domains.iter().copied()
+    }
+
+    /// Old spellings of label keys and the keys that they stand for.
+    pub fn aliases(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        self.aliases.iter().map(|(old, key)| (*old, *key))
+    }
+
     /// The key that an old spelling stands for, or the key itself.
     pub fn normalize<'a>(&self, key: &'a str) -> &'a str {
         self.aliases.get(key).copied().unwrap_or(key)
@@ -88,7 +98,7 @@ impl Provider {
             return None;
         }
         let well_known = join(self.well_known_labels());
-        let domains = join(self.restricted_domains.iter().copied());
+        let domains = join(self.restricted_domains());
         Some(format!(
             "using label {key} is not allowed as it might interfere with the internal provisioning \
              logic; specify a well known label: [{well_known}], or a custom label that does not use \

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::admission::{CustomKind, FieldError};
+
 /// One request to judge.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -165,6 +167,26 @@ fn numbered(item: &Value, index: u64) -> Value {
 }
 
 impl Row {
+    /// What our own admission answers to the row's last request.
+    #[track_caller]
+    pub fn ask(&self, kind: &CustomKind) -> Result<Value, String> {
+        let created = create(kind, self.object.clone());
+        let (patch, kept) = match &self.then {
+            Then::Nothing => return created,
+            Then::Update(patch) => (patch, "status"),
+            Then::UpdateStatus(patch) => (patch, "spec"),
+        };
+        let old = created.unwrap_or_else(|refusal| panic!("{} {}: {refusal}", self.id, self.says));
+        let mut new = patched(&old, patch);
+        copy(&old, &mut new, kept);
+        prepare(kind, &mut new);
+        let errors = match &self.then {
+            Then::UpdateStatus(_) => kind.validate_status_update(&new, &old),
+            _ => kind.validate_update(&new, &old),
+        };
+        answer(kind, &errors, new)
+    }
+
     /// What is wrong with the answer: the stored object, or the message of a refusal.
     pub fn judge(&self, answer: Result<&Value, &str>) -> Option<String> {
         match (&self.expect, answer) {
@@ -187,6 +209,38 @@ impl Row {
             (Expect::Accepted { .. }, Err(text)) => Some(format!("refused: {text}")),
         }
     }
+}
+
+fn create(kind: &CustomKind, mut object: Value) -> Result<Value, String> {
+    if kind.has_status()
+        && let Value::Object(object) = &mut object
+    {
+        object.shift_remove("status");
+    }
+    prepare(kind, &mut object);
+    answer(kind, &kind.validate_create(&object), object)
+}
+
+fn prepare(kind: &CustomKind, object: &mut Value) {
+    if kind.is_namespaced() && object["metadata"].get("namespace").is_none() {
+        object["metadata"]["namespace"] = "default".into();
+    }
+    kind.prune(object);
+    kind.apply_defaults(object);
+}
+
+/// A request to one subresource leaves the part of the other as it was.
+fn copy(from: &Value, to: &mut Value, part: &str) {
+    match (from.get(part), to) {
+        (Some(value), Value::Object(to)) => drop(to.insert(part.to_owned(), value.clone())),
+        (None, Value::Object(to)) => drop(to.shift_remove(part)),
+        _ => {}
+    }
+}
+
+fn answer(kind: &CustomKind, errors: &[FieldError], object: Value) -> Result<Value, String> {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    if errors.is_empty() { Ok(object) } else { Err(kind.invalid_message(name, errors)) }
 }
 
 /// Maps may have more keys than wanted; lists are compared whole.

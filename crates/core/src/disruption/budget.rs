@@ -6,11 +6,11 @@
 use std::error::Error;
 use std::fmt;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::Reason;
 use super::cron::{CronError, Schedule};
-use crate::go::{self, IntError};
+use crate::go::{self, DurationError, IntError};
 
 #[cfg(test)]
 mod tests;
@@ -27,7 +27,7 @@ pub struct Budget {
     /// `schedule`: a cron text. Present exactly when `duration` is.
     pub schedule: Option<String>,
     /// `duration`: how long the budget is active from each firing on.
-    pub duration: Option<SignedDuration>,
+    pub duration: Option<String>,
     /// `reasons`: absent means every reason, an empty list means none at all.
     pub reasons: Option<Vec<Reason>>,
 }
@@ -46,7 +46,8 @@ impl Budget {
         }
         let schedule = Schedule::parse(self.schedule.as_deref().unwrap_or_default())
             .map_err(BudgetError::Schedule)?;
-        let duration = self.duration.unwrap_or_default();
+        let duration = go::parse_duration(self.duration.as_deref().unwrap_or("0"))
+            .map_err(BudgetError::Duration)?;
         let window_start = now.checked_sub(duration).unwrap_or(Timestamp::MIN);
         Ok(schedule.next_after(window_start).is_none_or(|firing| firing <= now))
     }
@@ -93,6 +94,8 @@ impl NodeLimit {
 pub enum BudgetError {
     /// The schedule is no cron text.
     Schedule(CronError),
+    /// The duration is none, or is too long for one.
+    Duration(DurationError),
     /// `nodes` is neither a number nor a percentage.
     NotAPercentage(String),
     /// `nodes` ends in `%` without a number before it.
@@ -108,6 +111,7 @@ impl fmt::Display for BudgetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Schedule(error) => write!(f, "invariant violated, invalid cron, {error}"),
+            Self::Duration(error) => write!(f, "{error}"),
             Self::NotAPercentage(_) => f.write_str(
                 "invalid value for IntOrString: invalid type: string is not a percentage",
             ),

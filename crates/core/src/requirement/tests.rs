@@ -238,7 +238,7 @@ fn both_bound_items_carry_the_min_values() {
 }
 
 #[test]
-fn any_gives_the_smallest_value_that_is_allowed() {
+fn any_gives_a_value_that_is_allowed() {
     let excluded = |values: &[&str], bounds: Requirement| req(NotIn, values).intersection(&bounds);
     #[rustfmt::skip]
     let cases = [
@@ -254,8 +254,12 @@ fn any_gives_the_smallest_value_that_is_allowed() {
         ("all excluded",     excluded(&["0"], req(Lt, &["1"])),         None),
     ];
     for (case, requirement, expected) in cases {
-        assert_eq!(requirement.any().as_deref(), expected, "{case}: {requirement}");
+        assert_eq!(requirement.any(0).as_deref(), expected, "{case}: {requirement}");
     }
+    let between = req(Gte, &["5"]).intersection(&req(Lte, &["7"]));
+    let picked = (0..4).filter_map(|chance| between.any(chance)).collect::<Vec<_>>();
+    assert_eq!(picked, ["5", "6", "7", "5"], "chance picks within the bounds");
+    assert_eq!(req(In, &["b", "a"]).any(7).as_deref(), Some("a"), "and has no say for In");
 }
 
 #[test]

@@ -146,7 +146,10 @@ mod tests {
 
     #[test]
     fn quantities_compare_by_amount_whatever_their_unit() {
-        assert_eq!(Quantity::from_millis(1_000), Quantity::from_units(1), "10/LM-2");
+        let written_in_millis = millis(&[("cpu", 1_000)]);
+        let written_in_units: Resources = [("cpu", Quantity::from_units(1))].into_iter().collect();
+        assert_eq!(exceeded_by(&written_in_millis, &written_in_units), None, "10/LM-2");
+        assert_eq!(exceeded_by(&written_in_units, &written_in_millis), None, "10/LM-2");
     }
 
     #[test]

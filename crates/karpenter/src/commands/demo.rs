@@ -90,7 +90,7 @@ fn admit(object: &Value) -> anyhow::Result<Result<Value, String>> {
 fn summary(stored: &Value) -> anyhow::Result<String> {
     let (title, defaults, hash) = if stored["kind"] == "NodePool" {
         let pool: NodePool = typed(stored)?;
-        ("NodePool", &stored["spec"]["disruption"], nodepool_hash(&pool.spec.template))
+        ("NodePool", &stored["spec"]["disruption"], nodepool_hash(&pool.spec))
     } else {
         let class: Ec2NodeClass = typed(stored)?;
         ("EC2NodeClass", &stored["spec"]["metadataOptions"], ec2_node_class_hash(&class.spec, ""))

@@ -1,27 +1,12 @@
 //! The kubelet block of a pool, on its way to the node class (spec 10 §16.3.4, §16.4).
 
 use karpenter_api::annotations::compatibility;
+use karpenter_api::kubelet::MANAGED_KEYS;
 use serde_json::{Map, Value};
 
 use super::fields::Section;
 use super::notes::{Note, Notes};
 use crate::manifest::FieldPath;
-
-/// The settings that v1alpha5 and v1beta1 knew.
-const SETTINGS: [&str; 12] = [
-    "clusterDNS",
-    "maxPods",
-    "podsPerCore",
-    "systemReserved",
-    "kubeReserved",
-    "evictionHard",
-    "evictionSoft",
-    "evictionSoftGracePeriod",
-    "evictionMaxPodGracePeriod",
-    "imageGCHighThresholdPercent",
-    "imageGCLowThresholdPercent",
-    "cpuCFSQuota",
-];
 
 /// The kubelet settings of one pool, and where they were written.
 #[derive(Clone, Debug)]
@@ -38,7 +23,8 @@ pub(super) fn read(from: &Section<'_>, notes: &mut Notes) -> Option<Kubelet> {
     }
     let mut settings = Map::new();
     for (key, at) in from.entries() {
-        if SETTINGS.contains(&key) {
+        // What v1alpha5 and v1beta1 knew is what the controller manages to this day.
+        if MANAGED_KEYS.contains(&key) {
             let value = match key {
                 "systemReserved" | "kubeReserved" => as_texts(&at.section(notes)?),
                 _ => at.value.clone(),

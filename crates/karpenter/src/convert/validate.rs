@@ -1,10 +1,9 @@
 //! What v1 would say about the result: the schema and CEL rules of its CRDs, then the checks that
 //! the controller makes at run time (spec 10 §16.3.5).
 
-use karpenter_api::ec2_nodeclass::{AMI_FAMILIES, CUSTOM};
-use karpenter_api::kubelet;
+use karpenter_api::ec2_nodeclass::Ec2NodeClassSpec;
 use karpenter_api::nodepool::NodePoolSpec;
-use karpenter_api::validation::{Provider, nodepool};
+use karpenter_api::validation::{Provider, ec2_nodeclass, nodepool};
 use karpenter_apiserver::admission::FieldError;
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -52,23 +51,14 @@ fn running_pool(spec: &Value) -> Vec<(FieldPath, String)> {
 
 /// What would keep a class from becoming Ready, as far as its text tells.
 fn running_class(spec: &Value) -> Vec<(FieldPath, String)> {
-    let Some(settings) = spec.get("kubelet").and_then(Value::as_object) else { return Vec::new() };
-    let checked = kubelet::check_structure(settings)
-        .and_then(|()| kubelet::check_family(settings, family(spec)));
-    match checked {
-        Ok(()) => Vec::new(),
-        Err(invalid) => vec![(FieldPath::of("spec.kubelet"), invalid.message)],
-    }
-}
-
-/// The image family: the one that is named, or that of the alias (spec 10 §6.4).
-fn family(spec: &Value) -> &str {
-    let alias = || spec.pointer("/amiSelectorTerms/0/alias")?.as_str()?.split('@').next();
-    let of_alias = || {
-        let alias = alias()?;
-        AMI_FAMILIES.into_iter().find(|family| family.eq_ignore_ascii_case(alias))
+    let errors = match Ec2NodeClassSpec::deserialize(spec) {
+        Ok(spec) => ec2_nodeclass(&spec, false).errors,
+        Err(error) => vec![error.to_string()],
     };
-    spec["amiFamily"].as_str().or_else(of_alias).unwrap_or(CUSTOM)
+    // What is said about kubelet settings begins with where they are.
+    let place =
+        |error: &str| if error.starts_with("spec.kubelet") { "spec.kubelet" } else { "spec" };
+    errors.into_iter().map(|error| (FieldPath::of(place(&error)), error)).collect()
 }
 
 /// The path of a remark that is about no field: that some rules were left out, because of the

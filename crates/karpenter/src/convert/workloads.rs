@@ -43,9 +43,8 @@ pub(super) fn convert(object: &mut Value, template_path: &[&str], notes: &mut No
     if let Some(affinity) = fields(template, &["spec", "affinity"]) {
         rename_affinity(affinity, &path.key("affinity"), notes);
     }
-    for (index, constraint) in items(template, &["spec", "topologySpreadConstraints"]) {
-        let path = path.key("topologySpreadConstraints").index(index);
-        rename_key_field(constraint, "topologyKey", &path, notes);
+    if let Some(constraints) = at(template, &["spec", "topologySpreadConstraints"]) {
+        rename_topology(constraints, &[], &path.key("topologySpreadConstraints"), notes);
     }
     for (index, toleration) in items(template, &["spec", "tolerations"]) {
         rename_toleration(toleration, &path.key("tolerations").index(index), notes);
@@ -91,14 +90,25 @@ fn rename_affinity(affinity: &mut Fields, path: &FieldPath, notes: &mut Notes) {
     for kind in ["podAffinity", "podAntiAffinity"] {
         let Some(pods) = affinity.get_mut(kind) else { continue };
         let path = path.key(kind);
-        for (index, term) in items(pods, &[REQUIRED]) {
-            rename_key_field(term, "topologyKey", &path.key(REQUIRED).index(index), notes);
-        }
-        for (index, weighted) in items(pods, &[PREFERRED]) {
-            let Some(term) = weighted.get_mut("podAffinityTerm") else { continue };
-            rename_key_field(term, "topologyKey", &path.key(PREFERRED).index(index), notes);
+        for (list, term) in [(REQUIRED, &[][..]), (PREFERRED, &["podAffinityTerm"])] {
+            if let Some(terms) = pods.get_mut(list) {
+                rename_topology(terms, term, &path.key(list), notes);
+            }
         }
     }
+}
+
+/// Renames the `topologyKey` of each item, which is at `inner` in it. An item about a label that is
+/// gone goes with it: no node could ever satisfy it.
+fn rename_topology(list: &mut Value, inner: &[&str], path: &FieldPath, notes: &mut Notes) {
+    let Some(list) = list.as_array_mut() else { return };
+    let mut index = 0;
+    list.retain_mut(|item| {
+        let path = path.index(index);
+        index += 1;
+        let holder = at(item, inner);
+        holder.is_none_or(|holder| rename_key_field(holder, "topologyKey", &path, notes))
+    });
 }
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";

@@ -1,5 +1,7 @@
 //! Go's notation for durations: reading and printing it.
 
+use std::fmt::Write as _;
+
 use jiff::SignedDuration;
 
 /// Nanoseconds of each unit, which is all that the notation knows.
@@ -21,19 +23,38 @@ const LIMIT: u64 = 1 << 63;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
     /// Not a list of numbers with units, or too large for 64-bit nanoseconds.
-    #[error("time: invalid duration {0:?}")]
+    #[error("time: invalid duration {}", quoted(.0))]
     Invalid(String),
     /// A number without a unit.
-    #[error("time: missing unit in duration {0:?}")]
+    #[error("time: missing unit in duration {}", quoted(.0))]
     MissingUnit(String),
     /// A unit that does not exist.
-    #[error("time: unknown unit {unit:?} in duration {text:?}")]
+    #[error("time: unknown unit {} in duration {}", quoted(.unit), quoted(.text))]
     UnknownUnit {
         /// The unit as written.
         unit: String,
         /// The whole text.
         text: String,
     },
+}
+
+/// In quotes, with every byte that is not printable ASCII in hex, as Go's time package quotes.
+fn quoted(text: &str) -> String {
+    let mut out = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            ' '..='\u{7f}' => out.push(c),
+            _ => {
+                for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+                    // Writing to a text cannot fail.
+                    let _ = write!(out, "\\x{byte:02x}");
+                }
+            }
+        }
+    }
+    out.push('"');
+    out
 }
 
 /// Reads a duration: an optional sign, then numbers with units that add up; `0` needs no unit.

@@ -2,12 +2,13 @@
 //!
 //! All others go to the library.
 
-use regex::Regex;
-
 use kube_cel::cel::Value as LibraryValue;
+use regex::Regex;
+use serde_json::{Map as JsonMap, Value};
 
 use super::compile::Node;
 use super::operators::BinaryOperator;
+use super::value::{List, Map};
 use super::{Error, Fuel, Val, library, lists, strings};
 use crate::admission::{format, go_text, re2};
 
@@ -215,22 +216,52 @@ fn from_library<'a>(
         }
         other => other,
     });
-    library::call(name, target, args).map_err(|error| match name {
-        "quantity" => Error::new(
-            "quantities must match the regular expression \
-             '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
-        ),
-        _ => error,
-    })
+    library::call(name, target, args)
 }
 
+/// One unit for each value, however deep, and more for its text: the library gets a copy.
 fn burn_operand(value: &Val<'_>, fuel: &mut Fuel) -> Result<(), Error> {
     match value {
         Val::String(text) => fuel.burn_text(text),
-        Val::List(list) => fuel.burn(list.len() as u64),
-        Val::Map(map) => fuel.burn(map.len() as u64),
-        _ => Ok(()),
+        Val::Bytes(bytes) => fuel.burn(1 + bytes.len() as u64 / 10),
+        Val::List(List::Data { items, .. }) => burn_items(items, fuel),
+        Val::List(List::Built(items)) => {
+            fuel.burn(1)?;
+            items.iter().try_for_each(|item| burn_operand(item, fuel))
+        }
+        Val::Map(Map::Data { fields, .. }) => burn_fields(fields, fuel),
+        Val::Map(Map::Built(entries)) => {
+            fuel.burn(1)?;
+            entries.iter().try_for_each(|(key, value)| {
+                burn_operand(key, fuel)?;
+                burn_operand(value, fuel)
+            })
+        }
+        Val::Optional(Some(value)) => burn_operand(value, fuel),
+        _ => fuel.burn(1),
     }
+}
+
+fn burn_data(data: &Value, fuel: &mut Fuel) -> Result<(), Error> {
+    match data {
+        Value::String(text) => fuel.burn_text(text),
+        Value::Array(items) => burn_items(items, fuel),
+        Value::Object(fields) => burn_fields(fields, fuel),
+        Value::Null | Value::Bool(_) | Value::Number(_) => fuel.burn(1),
+    }
+}
+
+fn burn_items(items: &[Value], fuel: &mut Fuel) -> Result<(), Error> {
+    fuel.burn(1)?;
+    items.iter().try_for_each(|item| burn_data(item, fuel))
+}
+
+fn burn_fields(fields: &JsonMap<String, Value>, fuel: &mut Fuel) -> Result<(), Error> {
+    fuel.burn(1)?;
+    fields.iter().try_for_each(|(name, value)| {
+        fuel.burn_text(name)?;
+        burn_data(value, fuel)
+    })
 }
 
 /// A pattern from an object may be as expensive to compile as the `regex` crate allows, tens of

@@ -1,6 +1,9 @@
 //! Calls into the function library of kube-cel.
 
+mod quantity;
+
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
@@ -22,8 +25,9 @@ const OPERANDS: [&str; 5] = ["@0", "@1", "@2", "@3", "@4"];
 pub(crate) fn call<'a>(
     function: &str,
     target: Option<Val<'a>>,
-    args: Vec<Val<'a>>,
+    mut args: Vec<Val<'a>>,
 ) -> Result<Val<'a>, Error> {
+    quantity::check_operands(function, &mut args)?;
     let mut scope = FUNCTIONS.new_inner_scope();
     let mut names = OPERANDS.iter();
     let mut bind = |value: Val<'a>| -> Result<IdedExpr, Error> {
@@ -35,19 +39,41 @@ pub(crate) fn call<'a>(
     let args = args.into_iter().map(bind).collect::<Result<_, _>>()?;
     let call = CallExpr { func_name: function.to_owned(), target, args };
     let expression = IdedExpr { id: 0, expr: Expr::Call(call) };
-    // Some functions panic on extreme texts (`quantity('1e309')` when compared, `'%.999999f'` as a
-    // format). An object must not be able to do more with that than to be refused. Nothing is
-    // shared with the call but functions without state.
-    let call = AssertUnwindSafe(|| LibraryValue::resolve(&expression, &scope));
-    let Ok(result) = catch_unwind(call) else {
-        return Err(Error::new(format!("{function}: the value is too extreme")));
-    };
+    let result = guarded(function, || LibraryValue::resolve(&expression, &scope))?;
     match result {
-        Ok(value) => from_library(value),
+        Ok(value) => {
+            let value = from_library(value)?;
+            quantity::check_result(function, &value)?;
+            Ok(value)
+        }
+        Err(ExecutionError::FunctionError { .. }) if function == "quantity" => {
+            Err(quantity::malformed())
+        }
         Err(ExecutionError::FunctionError { message, .. }) => Err(Error::new(message)),
         Err(ExecutionError::Overflow(..)) => Err(Error::new("integer overflow")),
         Err(_) => Err(Error::no_such_overload()),
     }
+}
+
+/// Whether two values that only the library knows are equal.
+pub(crate) fn equal(a: &LibraryValue, b: &LibraryValue) -> Result<bool, Error> {
+    guarded("==", || a == b)
+}
+
+/// How two values that only the library knows are ordered, if their type has an order.
+pub(crate) fn compare(a: &LibraryValue, b: &LibraryValue) -> Result<Ordering, Error> {
+    guarded("<", || a.partial_cmp(b))?.ok_or_else(Error::no_such_overload)
+}
+
+/// Runs code of the library. Some of it panics on extreme texts (`'%.999999f'` as a format). An
+/// object must not be able to do more with that than to be refused. Nothing is shared with the
+/// library but functions without state.
+fn guarded<T>(function: &str, code: impl FnOnce() -> T) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(code)).map_err(|_| too_extreme(function))
+}
+
+fn too_extreme(function: &str) -> Error {
+    Error::new(format!("{function}: the value is too extreme"))
 }
 
 fn to_library(value: Val<'_>) -> Result<LibraryValue, Error> {

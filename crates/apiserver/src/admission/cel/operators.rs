@@ -176,7 +176,7 @@ pub(super) fn equal(a: &Val<'_>, b: &Val<'_>, fuel: &mut Fuel) -> Result<bool, E
         (Val::Bytes(a), Val::Bytes(b)) => Ok(a == b),
         (Val::Type(a), Val::Type(b)) => Ok(a == b),
         (Val::Optional(Some(a)), Val::Optional(Some(b))) => equal(a, b, fuel),
-        (Val::Library(a), Val::Library(b)) => Ok(a == b),
+        (Val::Library(a), Val::Library(b)) => library::equal(a, b),
         (Val::Raw(a), Val::Raw(b)) => Ok(a == b),
         (Val::List(a), Val::List(b)) => equal_lists(a, b, fuel),
         (Val::Map(a), Val::Map(b)) => equal_maps(a, b, fuel),
@@ -265,7 +265,7 @@ pub(super) fn compare(a: &Val<'_>, b: &Val<'_>) -> Result<Ordering, Error> {
         (Val::Bool(a), Val::Bool(b)) => Ok(a.cmp(b)),
         (Val::String(a), Val::String(b)) => Ok(a.cmp(b)),
         (Val::Bytes(a), Val::Bytes(b)) => Ok(a.cmp(b)),
-        (Val::Library(a), Val::Library(b)) => a.partial_cmp(b).ok_or_else(Error::no_such_overload),
+        (Val::Library(a), Val::Library(b)) => library::compare(a, b),
         (a, b) => order_numbers(a, b),
     }
 }

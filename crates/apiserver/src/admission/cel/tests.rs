@@ -42,12 +42,16 @@ fn data() -> Value {
 
 /// `true`, `false`, or the error.
 fn eval(expression: &str) -> String {
-    let (schema, data) = (schema(), data());
+    eval_on(expression, &data())
+}
+
+fn eval_on(expression: &str, data: &Value) -> String {
+    let schema = schema();
     let program = match Program::compile(expression, &schema, false) {
         Ok(program) => program,
         Err(problem) => return format!("does not compile: {problem}"),
     };
-    let this = Val::of_scope(&data, &schema, false).unwrap();
+    let this = Val::of_scope(data, &schema, false).unwrap();
     let result = program.run(this.clone(), Some(this), &mut Fuel::new(Fuel::PER_RULE));
     match result.and_then(|value| value.as_bool()) {
         Ok(value) => value.to_string(),
@@ -281,8 +285,133 @@ fn work_is_bounded() {
         (&nested,                                     "operation cancelled: actual cost limit exceeded"),
         (&format!("{nested} || true"),                "operation cancelled: actual cost limit exceeded"), // not forgiven
         ("lists.range(1000000000000).size() > 0",     "operation cancelled: actual cost limit exceeded"),
-        // Where the library panics, the object is refused.
-        ("quantity('1e309').compareTo(quantity('1')) > 0", "compareTo: the value is too extreme"),
     ]);
     assert_eq!(Error::OutOfFuel.to_string(), "operation cancelled: actual cost limit exceeded");
+}
+
+#[test]
+fn a_list_costs_what_its_items_cost() {
+    let mut data = data();
+    let long = json!("a".repeat(1_000_000));
+    data["s"] = long.clone();
+    data["l"] = json!([long]);
+    data["map"] = json!({"a": long});
+    let cut = "operation cancelled: actual cost limit exceeded";
+    for (expression, repeated) in [
+        ("sets.contains([self.s], [self.s])", cut),
+        ("sets.contains(self.l, self.l)", cut),
+        ("sets.contains([[[self.s]]], [[[self.s]]])", cut),
+        ("sets.contains([{'k': self.s}], [{'k': self.s}])", cut),
+        ("sets.contains([self.map], [self.map])", cut),
+        ("sets.contains([bytes(self.s)], [bytes(self.s)])", cut),
+        ("sets.contains([optional.of(self.s)], [optional.of(self.s)])", cut),
+        ("sets.contains(self.li, self.li)", "true"),
+    ] {
+        assert_eq!(eval_on(expression, &data), "true", "{expression}");
+        let many = format!("lists.range(1000).all(i, {expression})");
+        assert_eq!(eval_on(&many, &data), repeated, "{many}");
+    }
+}
+
+/// Nor do they panic: nothing here is left to the guard around the library.
+#[test]
+fn quantities_do_not_overflow() {
+    let mut data = data();
+    let mut eval = |expression: &str, a: &str, b: &str| {
+        data["s"] = json!(a);
+        data["uni"] = json!(b);
+        eval_on(
+            &expression.replace('A', "quantity(self.s)").replace('B', "quantity(self.uni)"),
+            &data,
+        )
+    };
+    let uses = [
+        "A == B",
+        "A != B",
+        "A in [B]",
+        "[A] == [B]",
+        "{'k': A} == {'k': B}",
+        "optional.of(A) == optional.of(B)",
+        "A.compareTo(B) == 0",
+        "A.isLessThan(B)",
+        "A.isGreaterThan(B)",
+        "A.add(B) == A",
+        "A.sub(B) == A",
+        "sets.contains([A], [B])",
+        "[A, B].distinct().size() == 1",
+        "[A, B].indexOf(B) == 0",
+    ];
+    let zeros = "0".repeat(1000);
+    let long = format!("1{zeros}");
+    let tiny = format!("0.{zeros}1");
+    for extreme in [
+        "1e309",
+        "-1e309",
+        "1e22",
+        "1e-16",
+        "1.5e-15",
+        "1e-309",
+        "10e2147483647",
+        "1e2147483648",
+        "0.1e-2147483648",
+        "1e-9223372036854775808",
+        "99999999999999999999999",
+        "100000E",
+        "0.0000001n",
+        " 1e309 ",
+        "10000Ei",
+        &long,
+        &tiny,
+    ] {
+        for expression in uses {
+            for (a, b) in [(extreme, "1"), ("1", extreme), (extreme, "1n"), (extreme, extreme)] {
+                let result = eval(expression, a, b);
+                assert_eq!(result, "quantity: the value is too extreme", "{expression}: {a}, {b}");
+            }
+        }
+        let rule = "isQuantity(self.s)";
+        assert!(extreme.len() > 100 || eval(rule, extreme.trim(), "") == "true", "{extreme}");
+    }
+    // The furthest apart of what is allowed.
+    let allowed = [
+        "9999999999999900000001",
+        "-9999999999999900000001",
+        "0.000000000000001",
+        "0",
+        "1e21",
+        "-0.000000000000001",
+        "1e-15",
+        "8000Ei",
+        "1n",
+        "9.99e21",
+        "1.50000000000000000000",
+    ];
+    for expression in uses {
+        for a in allowed {
+            for b in allowed {
+                let result = eval(expression, a, b);
+                let is_sum = expression.contains(".add") || expression.contains(".sub");
+                let is_big = is_sum && result.ends_with(": the value is too extreme");
+                assert!(
+                    is_big || matches!(&*result, "true" | "false"),
+                    "{expression}: {a}, {b}: {result}"
+                );
+            }
+        }
+    }
+    for (expression, a, b) in [
+        ("A == B", "1k", "1000"),
+        ("A == B", "8000Ei", "9223372036854775808000"),
+        ("A.isGreaterThan(B)", "1e21", "0.000000000000001"),
+        ("A.isLessThan(B)", "-1e21", "-0.000000000000001"),
+        ("A in [B] && A.add(B) == quantity('2')", "1", "1000m"),
+        ("!isQuantity(self.s) && !isQuantity(self.uni)", "1e+-3", "1e"),
+    ] {
+        assert_eq!(eval(expression, a, b), "true", "{expression}: {a}, {b}");
+    }
+    // A sum is bounded too: this would be 10^21 * 2^60.
+    let doubled = format!("[A]{}.size() == 1", ".map(x, x.add(x))".repeat(60));
+    assert_eq!(eval(&doubled, "1e21", ""), "add: the value is too extreme");
+    let malformed = eval("A == B", "abc", "1");
+    assert!(malformed.starts_with("quantities must match"), "{malformed}");
 }

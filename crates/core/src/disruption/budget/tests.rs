@@ -1,3 +1,5 @@
+use jiff::SignedDuration;
+
 use super::*;
 use Reason::{Drifted, Empty, Underutilized, Unhealthy};
 
@@ -14,7 +16,8 @@ fn budget(nodes: &str) -> Budget {
 }
 
 fn scheduled(nodes: &str, schedule: &str, duration: SignedDuration) -> Budget {
-    Budget { schedule: Some(schedule.to_owned()), duration: Some(duration), ..budget(nodes) }
+    let duration = Some(format!("{}s", duration.as_secs()));
+    Budget { schedule: Some(schedule.to_owned()), duration, ..budget(nodes) }
 }
 
 fn only(reasons: &[Reason], budget: Budget) -> Budget {
@@ -71,7 +74,7 @@ fn the_tightest_budget_that_covers_the_reason_wins() {
 #[test]
 fn a_budget_that_cannot_be_read_allows_nothing_for_any_reason() {
     #[rustfmt::skip]
-    let cases: [(&str, &[Budget], &str); 9] = [
+    let cases: [(&str, &[Budget], &str); 10] = [
         ("10/BU-4",  &[scheduled("10", "@wrongly", HOUR)],
             "invariant violated, invalid cron, unrecognized descriptor: @wrongly"),
         ("10/BU-4",  &[budget("1000a%")],
@@ -88,8 +91,10 @@ fn a_budget_that_cannot_be_read_allows_nothing_for_any_reason() {
             "invalid value for IntOrString: invalid type: string is not a percentage"),
         ("beyond 64 bits", &[budget("99999999999999999999")],
             "invalid value for IntOrString: invalid type: string is not a percentage"),
-        ("duration alone", &[Budget { duration: Some(HOUR), ..budget("10") }],
+        ("duration alone", &[Budget { duration: Some("1h".to_owned()), ..budget("10") }],
             "invariant violated, invalid cron, expected exactly 5 fields, found 0: []"),
+        ("10/DU-5: too long", &[Budget { duration: Some("9999999h".to_owned()), ..scheduled("10", "@yearly", HOUR) }],
+            "time: invalid duration \"9999999h\""),
     ];
     for (case, budgets, problem) in cases {
         for reason in Reason::ALL {

@@ -1,0 +1,49 @@
+//! The core repeats a few texts of the interface, because it knows no other crate. This crate sees
+//! both sides, so here they are compared.
+
+use std::collections::BTreeSet;
+
+use karpenter_api::nodepool::BUDGET_REASONS;
+use karpenter_api::requirement::OPERATORS;
+use karpenter_api::{labels, taints};
+use karpenter_core::disruption::Reason;
+use karpenter_core::requirement::{Aliases, Operator};
+use karpenter_core::taint::{TaintEffect, is_known_ephemeral};
+use proptest::prelude::*;
+
+#[test]
+fn operators_and_reasons_are_the_same() {
+    assert_eq!(Operator::ALL.map(Operator::name), OPERATORS);
+    let reasons: BTreeSet<_> = Reason::ALL.iter().map(ToString::to_string).collect();
+    assert_eq!(reasons, BUDGET_REASONS.iter().map(ToString::to_string).collect());
+}
+
+#[test]
+fn aliases_are_the_same() {
+    let aliases = Aliases::default();
+    for (old, key) in labels::ALIASES {
+        assert_eq!(aliases.key(old), key, "{old}");
+    }
+}
+
+#[test]
+fn ephemeral_taints_are_the_same() {
+    for taint in taints::ephemeral() {
+        let effect = match taint.effect.as_str() {
+            taints::NO_SCHEDULE => TaintEffect::NoSchedule,
+            taints::NO_EXECUTE => TaintEffect::NoExecute,
+            other => panic!("no ephemeral taint has the effect {other}"),
+        };
+        assert!(is_known_ephemeral(&taint.key, effect), "{taint:?}");
+    }
+}
+
+proptest! {
+    /// Both sides read Go's durations, and say the same about what is none.
+    #[test]
+    fn durations_read_alike(text in "[-+]?([0-9]{0,12}(\\.[0-9]{0,22})?(ns|us|µs|ms|s|m|h|d|é\"| )?){0,3}") {
+        let api = karpenter_api::grammar::parse_duration(&text).map_err(|error| error.to_string());
+        let core = karpenter_core::go::parse_duration(&text).map_err(|error| error.to_string());
+        prop_assert_eq!(api, core);
+    }
+}
