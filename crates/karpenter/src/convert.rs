@@ -182,7 +182,7 @@ impl Kind {
             (labels::GROUP, "v1", NODE_POOL) => Self::NodePool,
             (aws::GROUP, "v1", EC2_NODE_CLASS) => Self::NodeClass,
             (labels::GROUP, _, "Machine" | "NodeClaim") => Self::Recreated { kind: kind.into() },
-            // The version is what is foreign about it.
+            // Of our groups, but nothing to convert: the version may be what is odd about it.
             (labels::GROUP | aws::GROUP, ..) => {
                 Self::Foreign { kind: format!("{kind} of {api_version}") }
             }
