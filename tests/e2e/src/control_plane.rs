@@ -148,7 +148,34 @@ impl ControlPlane {
         let mut wait = vec!["wait", "--for=condition=Established", "--timeout=30s"];
         wait.extend(names.iter().map(String::as_str));
         self.kubectl(&wait, None).await?.ok()?;
+        for name in &names {
+            self.wait_until_described(name).await?;
+        }
         Ok(names)
+    }
+
+    /// Established kinds are served, but discovery and OpenAPI, which kubectl asks first, follow a
+    /// moment later.
+    async fn wait_until_described(&self, crd: &str) -> Result<()> {
+        let path = "jsonpath={.spec.group} {.spec.versions[0].name} {.spec.names.plural}";
+        let kind = self.kubectl(&["get", crd, "-o", path], None).await?.ok()?;
+        let [group, version, plural] = kind.split(' ').collect::<Vec<_>>()[..] else {
+            bail!("{crd} is no CRD: {kind}");
+        };
+        let (api, own) = (format!("apis/{group}/{version}"), format!("/{plural}"));
+        let described = format!("/openapi/v3/{api}");
+        let discovery = format!("/{api}");
+        wait::until(&format!("{crd} is described"), START_LIMIT, async || {
+            let pages = [described.as_str(), discovery.as_str()];
+            for (page, text) in pages.into_iter().zip([own.as_str(), plural]) {
+                let page = self.kubectl(&["get", "--raw", page], None).await?;
+                if !page.status.success() || !page.stdout.contains(text) {
+                    return Ok(None);
+                }
+            }
+            Ok(Some(()))
+        })
+        .await
     }
 
     /// A kubeconfig file of an administrator.
