@@ -55,6 +55,8 @@ pub(crate) struct Conversion {
     pub(crate) results: Vec<Converted>,
     /// Inputs that only make sense together, since settings moved from one to the other.
     pub(crate) links: Vec<Link>,
+    /// Pools with kubelet settings, which leave them: nothing may be lost on the way.
+    pub(crate) movers: Vec<usize>,
 }
 
 /// The indexes of a pool and of the class that got its kubelet settings.
@@ -112,7 +114,9 @@ pub(crate) fn convert(objects: &[&Value], options: &Options) -> Conversion {
             }
             Kind::Recreated { kind } => {
                 notes.add(&FieldPath::default(), Note::Recreated { kind: kind.clone() });
-                Fate::Dropped
+                // What v1 takes as it is stays where somebody keeps it.
+                let is_v1 = object["apiVersion"] == "karpenter.sh/v1";
+                if is_v1 { Fate::Foreign } else { Fate::Dropped }
             }
             kind => {
                 let parts = draft(kind, object, options, notes.fresh());
@@ -128,10 +132,12 @@ pub(crate) fn convert(objects: &[&Value], options: &Options) -> Conversion {
         results.push(Converted { fate, outputs: Vec::new(), findings: notes.findings });
     }
     draft::settle_names(&mut drafts);
+    let movers = drafts.iter().filter(|draft| draft.kubelet().is_some());
+    let movers = movers.map(|draft| draft.input).collect();
     let links = placement::place(&mut drafts);
     validate::check(&mut drafts);
     assemble(objects, drafts, &mut results);
-    Conversion { results, links }
+    Conversion { results, links, movers }
 }
 
 /// Hands the drafts over to the inputs that they came from.

@@ -72,7 +72,11 @@ impl ControlPlane {
     }
 
     async fn try_start(programs: &Programs, parts: Parts, free: Ports) -> Result<Self> {
-        let dir = tempfile::Builder::new().prefix("karpenter-e2e-").tempdir()?.keep();
+        // Tokens of an administrator are in there.
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        let dir =
+            tempfile::Builder::new().prefix("karpenter-e2e-").permissions(private).tempdir()?;
+        let dir = dir.keep();
         let sweeper = Component::sweeper(&dir)?;
         let credentials = Credentials::create(&dir)?;
         let url = format!("https://127.0.0.1:{}", free.api);

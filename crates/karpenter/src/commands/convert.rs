@@ -209,10 +209,15 @@ impl Run<'_> {
         Ok(if lines.is_empty() { self.outcome() } else { Outcome::Finding })
     }
 
+    /// Rewrites files in two steps: first everything is written beside them, then, if that went
+    /// well for all, the new files take the names. Classes go first, so that kubelet settings are
+    /// in two places rather than in none should the machine stop in between.
     fn rewrite(&self) -> Outcome {
         let mut outcome = self.outcome();
+        let mut ready = Vec::new();
         let plans = self.replacements().into_iter().zip(self.held_back());
-        for (source, (replacements, held_back)) in self.manifests.sources.iter().zip(plans) {
+        for (number, (replacements, held_back)) in plans.enumerate() {
+            let source = &self.manifests.sources[number];
             let Some(path) = &source.path else { continue };
             if replacements.iter().all(|replacement| *replacement == Replacement::Keep) {
                 continue;
@@ -222,26 +227,41 @@ impl Run<'_> {
                 outcome = Outcome::Finding;
                 continue;
             }
-            match replace::write_file(path, source, &replace::text(source, &replacements)) {
+            match replace::prepare(path, source, &replace::text(source, &replacements)) {
+                Ok(prepared) => ready.push((self.receives(number), source, prepared)),
+                Err(diagnostic) => {
+                    report(&diagnostic.to_string());
+                    report("no file was written");
+                    return Outcome::Finding;
+                }
+            }
+        }
+        ready.sort_by_key(|(receives, ..)| !receives);
+        for (_, source, prepared) in ready {
+            match prepared.finish() {
                 Ok(backup) => {
-                    let backup = backup.display().to_string();
-                    report(&format!(
-                        "rewritten: {} (backup: {})",
-                        printable(&source.name),
-                        printable(&backup)
-                    ));
+                    let backup = printable(&backup.display().to_string());
+                    report(&format!("rewritten: {} (backup: {backup})", printable(&source.name)));
                 }
                 Err(diagnostic) => {
                     report(&diagnostic.to_string());
-                    outcome = Outcome::Finding;
+                    return Outcome::Finding;
                 }
             }
         }
         outcome
     }
 
+    /// Whether a source holds a class that gets kubelet settings from elsewhere.
+    fn receives(&self, source: usize) -> bool {
+        let source_of = |input: usize| self.manifests.objects[input].origin.source;
+        self.conversion.links.iter().any(|(_, class)| source_of(*class) == source)
+    }
+
     /// Which sources stay as they are: those with an error, and those that would lose kubelet
-    /// settings to, or expect them from, a file that stays as it is.
+    /// settings to, or expect them from, a file that stays as it is. Where anything at all is in
+    /// error, no kubelet settings move: what could not be read may be the class that they are
+    /// for, or a pool that shares it.
     fn held_back(&self) -> Vec<bool> {
         let source_of = |input: usize| self.manifests.objects[input].origin.source;
         let mut held_back = vec![false; self.manifests.sources.len()];
@@ -250,6 +270,9 @@ impl Run<'_> {
         }
         for (input, result) in self.conversion.results.iter().enumerate() {
             held_back[source_of(input)] |= result.fate == Fate::Failed;
+        }
+        for mover in self.conversion.movers.iter().filter(|_| self.has_errors()) {
+            held_back[source_of(*mover)] = true;
         }
         loop {
             let mut spread = false;

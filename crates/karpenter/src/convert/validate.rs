@@ -9,6 +9,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::draft::{Draft, Part, failed_inputs};
+use super::notes::Note;
 use super::{EC2_NODE_CLASS, NODE_POOL};
 use crate::admission;
 use crate::manifest::FieldPath;
@@ -19,10 +20,20 @@ pub(super) fn check(drafts: &mut [Draft]) {
     for draft in drafts {
         let is_ours = !matches!(draft.part, Part::Workload);
         if is_ours && !failed.contains(&draft.input) {
+            drop_unknown_fields(draft);
             for (field, message) in v1(&draft.object) {
                 draft.refuse(field, message);
             }
         }
+    }
+}
+
+/// The API server would drop them in silence, or refuse the object because of them, as kubectl
+/// asks it to.
+fn drop_unknown_fields(draft: &mut Draft) {
+    let Some(kind) = admission::kind_of(&draft.object) else { return };
+    for path in kind.prune(&mut draft.object) {
+        draft.notes.add(&FieldPath::of(&path), Note::UnknownField);
     }
 }
 

@@ -3,6 +3,7 @@
 //! Done on demand, by reading the document once more with positions: most documents never need
 //! it, and values with positions would take several times the memory.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -16,7 +17,7 @@ use super::path::{FieldPath, Step};
 pub(super) enum Lines {
     Scalar,
     List(Vec<(usize, Lines)>),
-    Mapping(Vec<(String, usize, Lines)>),
+    Mapping(BTreeMap<String, (usize, Lines)>),
 }
 
 /// Positions of a document that has been read before; nothing where the parser disagrees.
@@ -34,10 +35,9 @@ impl Lines {
                 (Self::List(items), Step::Index(index)) => {
                     items.get(*index).map(|(line, inner)| (*line, inner))
                 }
-                (Self::Mapping(fields), Step::Key(key)) => fields
-                    .iter()
-                    .find(|(name, ..)| name == key)
-                    .map(|(_, line, inner)| (*line, inner)),
+                (Self::Mapping(fields), Step::Key(key)) => {
+                    fields.get(key).map(|(line, inner)| (*line, inner))
+                }
                 _ => None,
             };
             let Some((found, inner)) = next else { break };
@@ -96,9 +96,9 @@ impl<'de> Visitor<'de> for Positions {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Lines, A::Error> {
-        let mut lines = Vec::new();
+        let mut lines = BTreeMap::new();
         while let Some(key) = fields.next_key::<Spanned<String>>()? {
-            lines.push((key.value, line(&key.referenced), fields.next_value()?));
+            lines.insert(key.value, (line(&key.referenced), fields.next_value()?));
         }
         let _: Option<(IgnoredAny, IgnoredAny)> = fields.next_entry()?;
         Ok(Lines::Mapping(lines))

@@ -13,18 +13,30 @@ pub(super) fn extract(
     values: Vec<Option<Value>>,
     manifests: &mut Manifests,
 ) {
-    let mut extraction = Extraction { source, manifests };
+    let mut extraction = Extraction { source, manifests, refused: 0 };
     for (document, value) in values.into_iter().enumerate() {
         let origin = Origin { source: number, document, path: FieldPath::default() };
         if let Some(value) = value {
             extraction.add(value, &origin, None);
         }
     }
+    let untold = extraction.refused.saturating_sub(REFUSALS_TOLD_MAX);
+    if untold > 0 {
+        let diagnostic = Diagnostic::new(format!("{untold} more that are no Kubernetes objects"))
+            .at(Place::file(&source.name))
+            .fix("mend or remove them");
+        let problem = Problem { source: Some(number), diagnostic: diagnostic.into() };
+        manifests.problems.push(problem);
+    }
 }
+
+/// Refusals of one file that are told one by one; whoever has more has the wrong file.
+const REFUSALS_TOLD_MAX: usize = 20;
 
 struct Extraction<'a> {
     source: &'a Source,
     manifests: &'a mut Manifests,
+    refused: usize,
 }
 
 /// What an item of a typed list may leave out, since the list says it.
@@ -72,6 +84,10 @@ impl Extraction<'_> {
     }
 
     fn refuse(&mut self, origin: &Origin, what: &str, found: String) {
+        self.refused += 1;
+        if self.refused > REFUSALS_TOLD_MAX {
+            return;
+        }
         let line = self.source.line(origin.document, &origin.path);
         let mut place = Place::file(&self.source.name).line(line);
         if !origin.path.is_root() {

@@ -25,7 +25,10 @@ impl FieldPath {
                 steps.push(inside.parse().map_or(Step::Key(inside.to_owned()), Step::Index));
                 rest = after.strip_prefix('.').unwrap_or(after);
             } else {
-                let end = rest[1..].find(['.', '[']).map_or(rest.len(), |end| end + 1);
+                // A key has at least one character, whatever that is.
+                let mut marks = rest.char_indices().skip(1);
+                let end =
+                    marks.find(|(_, c)| matches!(c, '.' | '[')).map_or(rest.len(), |mark| mark.0);
                 steps.push(Step::Key(rest[..end].to_owned()));
                 rest = rest[end..].strip_prefix('.').unwrap_or(&rest[end..]);
             }

@@ -89,54 +89,99 @@ fn json(source: &Source, replacements: &[Replacement]) -> String {
     }
 }
 
-/// Replaces a file in one step and keeps the old text beside it. Returns the path of that backup.
-///
-/// The new text is complete on disk before it takes the name, so that a reader, or a machine that
-/// stops, sees the old file or the new one. A link keeps pointing at its file, which is the one
-/// that changes.
-pub(crate) fn write_file(path: &Path, old: &Source, new: &str) -> Result<PathBuf, Box<Diagnostic>> {
-    let failed = |what: &str, error: &io::Error| {
-        Diagnostic::new(what)
-            .at(Place::file(path.display().to_string()))
-            .found(error.to_string())
-            .fix("the file is unchanged; make it and its directory writable")
-    };
-    let real = fs::canonicalize(path).map_err(|error| failed("cannot find file", &error))?;
-    let metadata = fs::metadata(&real).map_err(|error| failed("cannot read file", &error))?;
+/// A new text that waits beside its file, complete on disk.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    /// The file itself; a link keeps pointing at it.
+    real: PathBuf,
+    draft: tempfile::TempPath,
+    old: Vec<u8>,
+    permissions: fs::Permissions,
+}
+
+/// Writes a new text beside its file, which stays as it is.
+pub(crate) fn prepare(path: &Path, old: &Source, new: &str) -> Result<Prepared, Box<Diagnostic>> {
+    let real = fs::canonicalize(path).map_err(|error| failed(path, "cannot find file", &error))?;
+    let cannot_read = |error: io::Error| failed(path, "cannot read file", &error);
+    let cannot_write = |error: io::Error| failed(path, "cannot write file", &error);
+    let metadata = fs::metadata(&real).map_err(cannot_read)?;
     if !metadata.is_file() {
         return Err(Diagnostic::new("only a regular file can be changed in place")
             .at(Place::file(path.display().to_string()))
             .into());
     }
+    let mark = if old.had_byte_order_mark { "\u{feff}" } else { "" };
+    let old = [mark, &old.text].concat().into_bytes();
+    if fs::read(&real).map_err(cannot_read)? != old {
+        return Err(changed_meanwhile(path));
+    }
     let folder = real.parent().unwrap_or(Path::new("/"));
-    let cannot_write = |error: io::Error| failed("cannot write file", &error);
-
     let mut draft = tempfile::NamedTempFile::new_in(folder).map_err(cannot_write)?;
     draft.write_all(new.as_bytes()).map_err(cannot_write)?;
     draft.as_file().set_permissions(metadata.permissions()).map_err(cannot_write)?;
     draft.as_file().sync_all().map_err(cannot_write)?;
+    // Closed, since there may be more files than a process may have open.
+    let draft = draft.into_temp_path();
+    Ok(Prepared { real, draft, old, permissions: metadata.permissions() })
+}
 
-    let backup = back_up(&real, old, metadata.permissions())
-        .map_err(|error| failed("cannot write the backup", &error))?;
-    draft.persist(&real).map_err(|error| failed("cannot replace file", &error.error))?;
-    Ok(backup)
+impl Prepared {
+    /// Keeps the old text beside the file and gives its name to the new one, in one step: a
+    /// reader, or a machine that stops, sees the old file or the new one. Returns the path of the
+    /// backup.
+    pub(crate) fn finish(self) -> Result<PathBuf, Box<Diagnostic>> {
+        let Self { real, draft, old, permissions } = self;
+        if fs::read(&real).is_ok_and(|now| now != old) {
+            return Err(changed_meanwhile(&real));
+        }
+        let backup = back_up(&real, &old, &permissions)
+            .map_err(|error| failed(&real, "cannot write the backup", &error))?;
+        draft.persist(&real).map_err(|error| {
+            let _ = fs::remove_file(&backup);
+            failed(&real, "cannot replace file", &error.error)
+        })?;
+        Ok(backup)
+    }
+}
+
+fn failed(path: &Path, what: &str, error: &io::Error) -> Box<Diagnostic> {
+    Diagnostic::new(what)
+        .at(Place::file(path.display().to_string()))
+        .found(error.to_string())
+        .fix("the file is unchanged; make sure that its directory is writable and has room")
+        .into()
+}
+
+fn changed_meanwhile(path: &Path) -> Box<Diagnostic> {
+    Diagnostic::new("file was changed by somebody else while it was being converted")
+        .at(Place::file(path.display().to_string()))
+        .fix("the file is unchanged; run the command again")
+        .into()
 }
 
 /// Writes the old text to the first of `x.bak`, `x.bak.1`, `x.bak.2`… that does not exist yet.
-fn back_up(path: &Path, old: &Source, permissions: fs::Permissions) -> io::Result<PathBuf> {
+fn back_up(path: &Path, old: &[u8], permissions: &fs::Permissions) -> io::Result<PathBuf> {
     /// Somebody who has this many backups needs another tool.
     const BACKUPS_MAX: usize = 1000;
-    let mark = if old.had_byte_order_mark { "\u{feff}" } else { "" };
     for attempt in 0..BACKUPS_MAX {
         let backup = backup_name(path, attempt);
-        let mut file: File = match OpenOptions::new().write(true).create_new(true).open(&backup) {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        // Nobody else may look into it before it has the rights of the file.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file: File = match options.open(&backup) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             opened => opened?,
         };
-        file.write_all(mark.as_bytes())?;
-        file.write_all(old.text.as_bytes())?;
-        file.set_permissions(permissions)?;
-        file.sync_all()?;
+        let written = file
+            .write_all(old)
+            .and_then(|()| file.set_permissions(permissions.clone()))
+            .and_then(|()| file.sync_all());
+        if let Err(error) = written {
+            let _ = fs::remove_file(&backup);
+            return Err(error);
+        }
         return Ok(backup);
     }
     Err(io::Error::other(format!("there are {BACKUPS_MAX} backups already")))

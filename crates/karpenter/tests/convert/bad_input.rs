@@ -142,3 +142,43 @@ fn a_bomb() {
         ran.stderr
     );
 }
+
+#[test]
+fn a_field_may_have_any_name() {
+    let pool = POOL.replace("\nspec:\n", "\nspec:\n  limits: {é: abc}\n");
+    let ran = convert(Path::new("."), &[], pool);
+    assert_eq!(ran.code, 1, "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("E99 NodePool/pool spec.limits[é]: v1 validation: "),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
+fn many_mistakes_of_one_kind_are_counted_not_listed() {
+    let list =
+        format!(r#"{{"apiVersion": "v1", "kind": "List", "items": [{}0]}}"#, "1,".repeat(5_000));
+    let ran = convert(Path::new("."), &[], list);
+    assert_eq!((ran.code, ran.stdout.as_str()), (1, ""));
+    assert!(ran.stderr.contains("4981 more that are no Kubernetes objects"), "{}", ran.stderr);
+    assert!(ran.stderr.lines().count() < 120, "{}", ran.stderr);
+}
+
+/// kubectl asks the API server to refuse unknown fields, so they must not reach the output.
+#[test]
+fn unknown_fields_are_told_and_dropped_at_any_depth() {
+    let class = CLASS.replace(
+        "  role: nodes\n",
+        "  role: nodes\n  blockDeviceMappings: [{ebs: {volumesize: 20Gi, snapshotID: snap-1}}]\n",
+    );
+    let ran = convert(Path::new("."), &[], class);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let told = "W00 EC2NodeClass/class spec.blockDeviceMappings[0].ebs.volumesize: unknown field, dropped (stdin:8)";
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    assert!(
+        !ran.stdout.lines().any(|line| line.trim_start().starts_with("volumesize")),
+        "{}",
+        ran.stdout
+    );
+}

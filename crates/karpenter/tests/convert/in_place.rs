@@ -104,3 +104,43 @@ fn a_directory_that_cannot_be_written_is_told() {
     );
     assert_eq!(read(&folder, "sub/pool.yaml"), POOL);
 }
+
+/// A pool whose kubelet settings have to reach the class `c` in another file.
+const MOVING: &str = "apiVersion: karpenter.sh/v1beta1
+kind: NodePool
+metadata: {name: moving}
+spec:
+  template:
+    spec:
+      nodeClassRef: {name: c}
+      kubelet: {maxPods: 10}
+      requirements: []
+";
+
+/// Settings leave a pool only together with an error-free input: what is in error may be the class
+/// that they are for, or a pool that shares it.
+#[test]
+fn kubelet_settings_wait_for_every_error_to_be_mended() {
+    let class = CLASS.replace("metadata:\n  name: class", "metadata:\n  name: c");
+    let idle = "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: idle}\nspec:\n  \
+                disruption: {consolidationPolicy: WhenEmpty}\n  template: {spec: {nodeClassRef: {name: c}, requirements: []}}\n";
+    for (other, text) in [
+        ("class.yaml", class.replace("role: nodes", "")),
+        ("class.yaml", "a: [\n".to_owned()),
+        ("idle.yaml", idle.to_owned()), // E30
+    ] {
+        let folder = folder(&[("pool.yaml", MOVING), (other, &text)]);
+        let ran = convert(folder.path(), &["-f", ".", "--in-place"], "");
+        assert_eq!(ran.code, 1, "{}", ran.stderr);
+        assert_eq!(read(&folder, "pool.yaml"), MOVING, "{other}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn claims_of_v1_stay() {
+    let claim =
+        "# Ours.\napiVersion: karpenter.sh/v1\nkind: NodeClaim\nmetadata: {name: own}\nspec: {}\n";
+    let folder = folder(&[("claim.yaml", claim)]);
+    let ran = convert(folder.path(), &["-f", ".", "--in-place"], "");
+    assert_eq!((ran.code, read(&folder, "claim.yaml").as_str()), (0, claim), "{}", ran.stderr);
+}

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::super::replace::{Entry, Replacement, text, write_file};
+use super::super::replace::{Entry, Replacement, prepare, text};
 use super::*;
 
 fn entry(name: &str) -> Entry {
@@ -63,7 +63,7 @@ fn backups_never_overwrite_each_other() {
     for attempt in 0..3 {
         let old = fs::read_to_string(&path).unwrap();
         let source = &read_text("x.yaml", &old).sources[0];
-        write_file(&path, source, &format!("kind: new{attempt}\n")).unwrap();
+        prepare(&path, source, &format!("kind: new{attempt}\n")).unwrap().finish().unwrap();
     }
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
     let texts = ["x.yaml", "x.yaml.bak", "x.yaml.bak.1", "x.yaml.bak.2"].map(read);
@@ -81,7 +81,7 @@ fn links_and_permissions_stay() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
     symlink(&file, &link).unwrap();
     let source = &read_text("x.yaml", "kind: old\n").sources[0];
-    let backup = write_file(&link, source, "kind: new\n").unwrap();
+    let backup = prepare(&link, source, "kind: new\n").unwrap().finish().unwrap();
     assert!(backup.ends_with("real.yaml.bak"), "{}", backup.display());
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert_eq!(fs::read_to_string(&file).unwrap(), "kind: new\n");
