@@ -132,6 +132,7 @@ pub(crate) fn convert(objects: &[&Value], options: &Options) -> Conversion {
         results.push(Converted { fate, outputs: Vec::new(), findings: notes.findings });
     }
     draft::settle_names(&mut drafts);
+    validate::check_kubelets(&mut drafts);
     let movers = drafts.iter().filter(|draft| draft.kubelet().is_some());
     let movers = movers.map(|draft| draft.input).collect();
     let links = placement::place(&mut drafts);

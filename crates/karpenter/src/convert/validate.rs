@@ -2,6 +2,7 @@
 //! the controller makes at run time (spec 10 §16.3.5).
 
 use karpenter_api::ec2_nodeclass::Ec2NodeClassSpec;
+use karpenter_api::kubelet;
 use karpenter_api::nodepool::NodePoolSpec;
 use karpenter_api::validation::{Provider, ec2_nodeclass, nodepool};
 use karpenter_apiserver::admission::FieldError;
@@ -13,6 +14,21 @@ use super::notes::Note;
 use super::{EC2_NODE_CLASS, NODE_POOL};
 use crate::admission;
 use crate::manifest::FieldPath;
+
+/// Blames every pool whose kubelet settings would spoil the class that they move to (E99): the
+/// class, and the other pools that share it, are not at fault.
+pub(super) fn check_kubelets(drafts: &mut [Draft]) {
+    for draft in drafts {
+        let Some(kubelet) = draft.kubelet() else { continue };
+        let Some(settings) = kubelet.settings.as_object() else { continue };
+        let checked = kubelet::check_structure(settings)
+            .and_then(|()| kubelet::check_expressions(settings, false));
+        if let Err(invalid) = checked {
+            let field = kubelet.field.clone();
+            draft.notes.add(&field, Note::Invalid { message: invalid.message });
+        }
+    }
+}
 
 /// Blames every draft that v1 would refuse (E99).
 pub(super) fn check(drafts: &mut [Draft]) {
@@ -42,7 +58,8 @@ pub(super) fn v1(object: &Value) -> Vec<(FieldPath, String)> {
     let Some(kind) = admission::kind_of(object) else { return Vec::new() };
     let (stored, errors) = admission::admit(kind, object);
     if !errors.is_empty() {
-        return errors.iter().filter(|error| error.path != NO_FIELD).map(blamed).collect();
+        let errors = errors.iter().filter(|error| error.path != NO_FIELD);
+        return errors.map(|error| blamed(error, &stored)).collect();
     }
     match kind.kind() {
         NODE_POOL => running_pool(&stored["spec"]),
@@ -76,8 +93,8 @@ fn running_class(spec: &Value) -> Vec<(FieldPath, String)> {
 /// errors beside it.
 const NO_FIELD: &str = "<nil>";
 
-fn blamed(error: &FieldError) -> (FieldPath, String) {
+fn blamed(error: &FieldError, object: &Value) -> (FieldPath, String) {
     let line = error.to_string();
     let text = line.strip_prefix(&format!("{}: ", error.path)).unwrap_or(&line).to_owned();
-    (FieldPath::of(&error.path), text)
+    (FieldPath::within(&error.path, object), text)
 }

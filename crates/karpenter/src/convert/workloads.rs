@@ -115,17 +115,20 @@ const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 fn rename_node_affinity(node: &mut Fields, path: &FieldPath, notes: &mut Notes) {
-    let mut satisfied_by_all = false;
-    if let Some(required) = node.get_mut(REQUIRED) {
+    let terms = node.get_mut(REQUIRED).and_then(|required| required.get_mut("nodeSelectorTerms"));
+    if let Some(terms) = terms.and_then(Value::as_array_mut) {
         let path = path.key(REQUIRED).key("nodeSelectorTerms");
-        for (index, term) in items(required, &["nodeSelectorTerms"]) {
-            satisfied_by_all |= rename_expressions(term, &path.index(index), notes);
+        let (before, mut index) = (terms.len(), 0);
+        // The terms are alternatives. One that asks for nothing any more would match no node, and
+        // what the others ask for must stay.
+        terms.retain_mut(|term| {
+            let path = path.index(index);
+            index += 1;
+            !rename_expressions(term, &path, notes)
+        });
+        if before > 0 && terms.is_empty() {
+            node.shift_remove(REQUIRED);
         }
-    }
-    if satisfied_by_all {
-        // The terms are alternatives. One that asks for nothing any more would match no node,
-        // although it now allows every node.
-        node.shift_remove(REQUIRED);
     }
     if let Some(preferred) = node.get_mut(PREFERRED).and_then(Value::as_array_mut) {
         let path = path.key(PREFERRED);

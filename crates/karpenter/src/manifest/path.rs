@@ -36,6 +36,30 @@ impl FieldPath {
         Self(steps)
     }
 
+    /// The path that a text names in `value`, whose keys may have dots of their own.
+    pub(crate) fn within(text: &str, value: &Value) -> Self {
+        let mut steps = Vec::new();
+        let (mut rest, mut here) = (text, value);
+        while let Value::Object(fields) = here {
+            let continues = |after: &str| after.is_empty() || after.starts_with(['.', '[']);
+            let leads = |key: &&String| rest.strip_prefix(key.as_str()).is_some_and(continues);
+            let Some(key) = fields.keys().filter(leads).max_by_key(|key| key.len()) else { break };
+            steps.push(Step::Key(key.clone()));
+            here = &fields[key];
+            rest = &rest[key.len()..];
+            while let (Value::Array(items), Some((index, after))) =
+                (here, rest.strip_prefix('[').and_then(|rest| rest.split_once(']')))
+                && let Some((index, item)) =
+                    index.parse().ok().and_then(|index: usize| Some((index, items.get(index)?)))
+            {
+                steps.push(Step::Index(index));
+                (here, rest) = (item, after);
+            }
+            rest = rest.strip_prefix('.').unwrap_or(rest);
+        }
+        Self(steps).join(&Self::of(rest))
+    }
+
     pub(crate) fn key(&self, key: &str) -> Self {
         self.with(Step::Key(key.to_owned()))
     }
@@ -115,6 +139,20 @@ mod tests {
             FieldPath::of("items").index(0).join(&path).to_string(),
             "items[0].spec.requirements[2].key"
         );
+    }
+
+    #[test]
+    fn keys_with_dots_are_found_in_their_object() {
+        let object = json!({"spec": {"limits": {"a.b/c": 1}, "list": [[{"x": 1}]]}});
+        for (text, wanted) in [
+            ("spec.limits.a.b/c", "spec.limits[a.b/c]"),
+            ("spec.limits.other", "spec.limits.other"),
+            ("spec.list[0][0].x", "spec.list[0][0].x"),
+            ("spec.list[7].x", "spec.list[7].x"),
+            ("é.b", "[é].b"),
+        ] {
+            assert_eq!(FieldPath::within(text, &object).to_string(), wanted);
+        }
     }
 
     #[test]

@@ -71,7 +71,7 @@ fn errors() -> Vec<Row> {
         Row(vec![beta_class(json!({})), beta_pool(json!({ "kubelet": { "podsPerCore": 2 } }), json!({}))], Options::default(),
             "E99 EC2NodeClass/c spec.kubelet: v1 validation: spec.kubelet has fields not applied by the Bottlerocket AMI family"),
         Row(vec![beta_class(json!({})), beta_pool(json!({ "kubelet": { "maxPods": -1 } }), json!({}))], Options::default(),
-            "E99 EC2NodeClass/c spec.kubelet: v1 validation: spec.kubelet.maxPods: -1 can't be negative"),
+            "E99 NodePool/p spec.template.spec.kubelet: v1 validation: spec.kubelet.maxPods: -1 can't be negative"),
         row(named(provisioner(json!({})), "Not_A_Name"), "E99 NodePool/Not_A_Name metadata.name: v1 validation: Invalid value: \"Not_A_Name\""),
     ]
 }

@@ -34,6 +34,10 @@ fn settings_move_to_the_class() {
             EC2NodeClass/c spec.kubelet = null
             NodePool/z spec.template.spec.nodeClassRef.name = "c"
         "#),
+        ("a bad block is its own pool's fault", vec![class(), pool("bad", json!({ "maxPods": -5 })), pool("good", json!({ "maxPods": 9 })), pool("z", Value::Null)], "
+            objects = EC2NodeClass/c EC2NodeClass/c-good NodePool/good NodePool/z
+            E99
+        "),
         ("an empty block is none", vec![class(), pool("a", json!({})), pool("b", Value::Null)], "
             objects = EC2NodeClass/c NodePool/a NodePool/b
             EC2NodeClass/c spec.kubelet = null

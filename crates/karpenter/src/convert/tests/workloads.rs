@@ -63,9 +63,11 @@ fn labels_that_are_gone_are_dropped() {
     assert_eq!(said.len(), 1);
     assert!(said[0].starts_with("W04 Pod/w spec.affinity.nodeAffinity."), "{said:?}");
 
-    // A term without expressions matches no node, but this one now allows them all.
+    // An alternative that could match nothing any more goes; what the others ask for stays.
     let (spec, _) =
         spec_of(terms(json!([{ "matchExpressions": [gone] }, { "matchExpressions": [other] }])));
+    assert_eq!(spec, terms(json!([{ "matchExpressions": [other] }])));
+    let (spec, _) = spec_of(terms(json!([{ "matchExpressions": [gone] }])));
     assert_eq!(spec, json!({ "affinity": { "nodeAffinity": {} } }));
 
     let (spec, said) =
