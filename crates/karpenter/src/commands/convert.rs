@@ -35,8 +35,8 @@ pub(crate) struct Args {
     /// Rewrite the files, keep the old text as FILE.bak and other documents as they are
     ///
     /// Each file is replaced in one step and keeps its format; comments above a converted object
-    /// stay, comments inside it do not. A file with an error, or one that shares kubelet settings
-    /// with such a file, is not touched.
+    /// stay, comments inside it do not. A file with an error is not touched; as long as there is
+    /// any error, neither is a file that kubelet settings would leave or reach.
     #[arg(long, conflicts_with = "output")]
     in_place: bool,
 

@@ -70,6 +70,27 @@ fn backups_never_overwrite_each_other() {
     assert_eq!(texts, ["kind: new2\n", "kind: old\n", "kind: new0\n", "kind: new1\n"]);
 }
 
+/// The backup is what was read, so a later edit would be in neither file.
+#[test]
+fn a_file_that_somebody_else_changed_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.yaml");
+    let source = &read_text("x.yaml", "kind: old\n").sources[0];
+    let files = || fs::read_dir(folder.path()).unwrap().count();
+
+    fs::write(&path, "kind: edited\n").unwrap();
+    let refused = prepare(&path, source, "kind: new\n").unwrap_err().to_string();
+    assert!(refused.contains("changed by somebody else"), "{refused}");
+
+    fs::write(&path, "kind: old\n").unwrap();
+    let prepared = prepare(&path, source, "kind: new\n").unwrap();
+    assert_eq!((fs::read_to_string(&path).unwrap().as_str(), files()), ("kind: old\n", 2));
+    fs::write(&path, "kind: edited\n").unwrap();
+    let refused = prepared.finish().unwrap_err().to_string();
+    assert!(refused.contains("changed by somebody else"), "{refused}");
+    assert_eq!((fs::read_to_string(&path).unwrap().as_str(), files()), ("kind: edited\n", 1));
+}
+
 #[cfg(unix)]
 #[test]
 fn links_and_permissions_stay() {
