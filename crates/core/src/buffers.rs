@@ -2,6 +2,8 @@
 
 use crate::resources::Resources;
 
+pub mod virtual_pods;
+
 /// The most replicas that there can be.
 const REPLICAS_MAX: u32 = i32::MAX.unsigned_abs();
 
@@ -99,7 +101,9 @@ mod tests {
             Case("rounds up",          scalable(10), Some(21),  None,     NONE,                 NONE,              3),
             Case("0%",                 scalable(10), Some(0),   None,     NONE,                 NONE,              0),
             Case("percentage wins",    scalable(10), Some(50),  Some(2),  NONE,                 NONE,              5),
-            Case("no replicas there",  scalable(0),  Some(50),  None,     NONE,                 NONE,              0),
+            Case("40/OV-12",           scalable(10), Some(20),  Some(5),  &[("cpu", 3_000)],    &[("cpu", 1_000)], 3),
+            Case("40/OV-13",           scalable(10), Some(1),   None,     NONE,                 NONE,              1),
+            Case("40/OV-13: none there", scalable(0), Some(50), None,     NONE,                 NONE,              0),
             Case("no percentage there", TEMPLATE,    Some(50),  Some(2),  NONE,                 NONE,              2),
             Case("absent replicas are 1", Workload::Scalable { replicas: None }, Some(200), None, NONE, NONE,      2),
             Case("limits alone",       TEMPLATE,     None,      None,     &[("cpu", 4_000)],    &[("cpu", 1_500)], 2),

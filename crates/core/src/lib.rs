@@ -8,23 +8,41 @@
 //! |---|---|
 //! | [`requirement`] | which label values a node may have: the algebra under everything else |
 //! | [`resources`] | exact quantities and maps of them |
-//! | [`taint`] | taints that are expected to go away by themselves |
+//! | [`taint`], [`selector`], [`host_port`], [`volume`] | the other algebras: tolerating, selecting, colliding, attaching |
 //! | [`weight`] | the order in which NodePools and NodeOverlays are tried |
-//! | [`scheduling`] | placing pods: limits of a NodePool, minValues |
+//! | [`snapshot`], [`pod`], [`catalog`], [`id`] | what is decided about: the cluster, its pods, what can be launched |
+//! | [`scheduling`] | placing pods: the solver, which pods, limits, minValues, devices, default spread |
+//! | [`plan`], [`reason`] | what was decided, and why not otherwise |
+//! | [`verify`] | whether a plan can be carried out, by the rules of Kubernetes |
+//! | [`lifecycle`] | the next step of one NodeClaim: has it drifted from what it was made of |
 //! | [`disruption`] | replacing and removing nodes: budgets, do-not-disrupt |
 //! | [`static_capacity`], [`buffers`] | replicas of static NodePools and of CapacityBuffers |
 //! | [`overlay`] | NodeOverlays: price and capacity on top of what the cloud reports |
+//! | `testing` (feature) | builders, small worlds in text, and what a test asks of a plan |
 //! | [`go`] | Go's durations and integers, where users write or read them |
 #![warn(missing_docs)]
 
+mod bits;
 pub mod buffers;
+pub mod catalog;
 pub mod disruption;
 pub mod go;
+pub mod host_port;
+pub mod id;
 pub mod lifecycle;
 pub mod overlay;
+pub mod plan;
+pub mod pod;
+pub mod reason;
 pub mod requirement;
 pub mod resources;
 pub mod scheduling;
+pub mod selector;
+pub mod snapshot;
 pub mod static_capacity;
 pub mod taint;
+#[cfg(feature = "testing")]
+pub mod testing;
+pub mod verify;
+pub mod volume;
 pub mod weight;

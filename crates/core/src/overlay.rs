@@ -1,6 +1,6 @@
 //! NodeOverlays: prices and extended resources on top of what the cloud reports (spec 10 §4.4).
 //!
-//! One evaluation goes over all overlays, [heaviest first](crate::weight::heaviest_first), and
+//! One [evaluation](evaluate()) goes over all overlays, [heaviest first](crate::weight::heaviest_first), and
 //! [records](Overrides::record) each one for what it [selects](matching_offerings) in every pool.
 //! An overlay that conflicts with an accepted one is applied nowhere.
 
@@ -11,10 +11,12 @@ use std::fmt;
 use crate::requirement::Requirements;
 use crate::resources::{Quantity, Resources};
 
+mod evaluate;
 mod price;
 #[cfg(test)]
 mod tests;
 
+pub use evaluate::{Evaluation, NamedOverlay, Verdict, evaluate};
 pub use price::{PriceChange, PriceError};
 
 /// What an overlay puts on top of what it selects.
@@ -52,17 +54,17 @@ pub struct Selection {
 /// `node_side` is everything that a node of this pool and type would say: the pool's name and
 /// template labels and the type's own requirements. It must meet the overlay strictly, while an
 /// offering may leave `well_known` labels open.
-pub fn matching_offerings(
+pub fn matching_offerings<'a>(
     overlay: &Requirements,
     node_side: &Requirements,
-    offerings: &[Requirements],
+    offerings: impl IntoIterator<Item = &'a Requirements>,
     well_known: &BTreeSet<String>,
 ) -> Vec<usize> {
     if node_side.compatible(overlay, &BTreeSet::new()).is_err() {
         return Vec::new();
     }
     let matches = |offering: &Requirements| overlay.compatible(offering, well_known).is_ok();
-    let matching = offerings.iter().enumerate().filter(|(_, offering)| matches(offering));
+    let matching = offerings.into_iter().enumerate().filter(|(_, offering)| matches(offering));
     matching.map(|(index, _)| index).collect()
 }
 
@@ -93,6 +95,9 @@ impl Overrides {
         if selections.iter().any(|selection| self.conflicts(overlay, selection)) {
             return Err(Conflict);
         }
+        if overlay.price.is_none() && overlay.capacity.is_empty() {
+            return Ok(());
+        }
         let weight = overlay.weight.unwrap_or(0);
         for selection in selections {
             let overrides = self.by_type.entry(selection.instance_type.clone()).or_default();
@@ -122,6 +127,11 @@ impl Overrides {
             && selection.offerings.iter().any(|name| is_taken(&overrides.prices, name, weight));
         price
             || overlay.capacity.iter().any(|(name, _)| is_taken(&overrides.capacity, name, weight))
+    }
+
+    /// Whether an overlay says anything about an instance type.
+    pub fn touches(&self, instance_type: &TypeKey) -> bool {
+        self.by_type.contains_key(instance_type)
     }
 
     /// The price change of an offering, if an overlay has one.

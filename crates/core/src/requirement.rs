@@ -35,7 +35,7 @@ const VALUES_SHOWN: usize = 5;
 ///
 /// Invariant: bounds stand only on a complement, they do not cross, and every excluded value lies
 /// inside them. So equal sets built by different intersections are equal values.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Requirement {
     key: String,
     complement: bool,

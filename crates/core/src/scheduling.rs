@@ -1,4 +1,22 @@
-//! Placing pods: what limits the nodes that they may get.
+//! Placing pods: on nodes that exist, on NodeClaims that were just opened, on new ones (spec 20).
+//!
+//! [`solve`] is the entry. It takes a snapshot and the pods to place, and returns a
+//! [`Plan`](crate::plan::Plan); what cannot be placed comes back with a
+//! [`Refusal`](crate::reason::Refusal).
 
+pub mod default_spread;
+pub mod demand;
+pub mod dra;
+mod fuel;
 pub mod limits;
 pub mod min_values;
+mod options;
+#[cfg(any(test, feature = "testing"))]
+pub mod reference;
+mod request;
+mod solve;
+
+pub use fuel::Fuel;
+pub use options::{MinValuesPolicy, Options, PreferencePolicy, ReservedMode};
+pub use request::Request;
+pub use solve::solve;

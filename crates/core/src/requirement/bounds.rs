@@ -5,7 +5,7 @@ use super::Operator;
 /// `gte..=lte`, open where a side is absent.
 ///
 /// Invariant: the two sides do not cross; a range without any integer is not a `Bounds`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Bounds {
     pub(super) gte: Option<i64>,
     pub(super) lte: Option<i64>,

@@ -31,6 +31,31 @@ impl Requirements {
         }
     }
 
+    /// Whether these, as the node side, can be narrowed to the domains that topology groups picked
+    /// for them.
+    ///
+    /// Groups that leave no common domain of a key collapse it to DoesNotExist, which a node that
+    /// lacks the label, or may lack it, would satisfy. But a node in no domain satisfies none of
+    /// them.
+    pub fn takes_domains(
+        &self,
+        narrowed: &Self,
+        allow_undefined: &BTreeSet<String>,
+    ) -> Result<(), Incompatible> {
+        let mut question = Self::default();
+        for asked in narrowed.iter() {
+            match self.get(asked.key()) {
+                None if asked.is_empty() => question.add(Requirement::exists(asked.key())),
+                Some(own) if asked.is_empty() && !own.is_empty() => {
+                    let (incoming, existing) = (asked.clone(), own.clone());
+                    return Err(Incompatible::Conflicts(vec![Conflict { incoming, existing }]));
+                }
+                _ => question.add(asked.clone()),
+            }
+        }
+        self.compatible(&question, allow_undefined)
+    }
+
     /// Whether every key that both have leaves some value. Keys of one side only are fine.
     ///
     /// Two requirements that a node without the label satisfies agree even without a common value.

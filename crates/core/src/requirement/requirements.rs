@@ -10,7 +10,7 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// What labels a node may have: one set of values per key. A key that is not here may have any
 /// value or none.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Requirements {
     by_key: BTreeMap<String, Requirement>,
 }

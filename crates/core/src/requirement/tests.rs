@@ -391,6 +391,10 @@ fn unknown_labels_get_a_hint_if_one_is_similar() {
     }
     let strict = existing.compatible(&set([of("zone", Exists, &[])]), &BTreeSet::new());
     assert_eq!(strict.unwrap_err().to_string(), "label \"zone\" does not have known values");
+    let nothing = Requirements::default();
+    let strict = nothing.compatible(&set([of("deployment", Exists, &[])]), &BTreeSet::new());
+    let expected = "label \"deployment\" does not have known values";
+    assert_eq!(strict.unwrap_err().to_string(), expected, "20/A22");
 }
 
 #[test]

@@ -117,7 +117,7 @@ mod tests {
         struct Case(&'static str, Vec<Requirement>, &'static [&'static str], Result<usize, String>);
         #[rustfmt::skip]
         let cases = [
-            Case("10/RQ-24",       vec![exists(TYPE, 3), exists(FAMILY, 3)], &["c4.large", "c5.xlarge", "m4.2xlarge"], Ok(3)),
+            Case("10/RQ-24 40/CP-06", vec![exists(TYPE, 3), exists(FAMILY, 3)], &["c4.large", "c5.xlarge", "m4.2xlarge"], Ok(3)),
             Case("10/RQ-25",       vec![exists(TYPE, 3), exists(FAMILY, 3)], &["c4.large", "c4.xlarge", "c5.2xlarge"],
                 Err(format!("{UNMET}(label(s)=[{FAMILY}])"))),
             Case("both fall short", vec![exists(TYPE, 3), exists(FAMILY, 2)], &["c4.large", "c4.xlarge"],
@@ -135,6 +135,13 @@ mod tests {
             let got = needed(&requirements, &types).map_err(|unmet| unmet.to_string());
             assert_eq!(got, expected, "{case}: {requirements} on {names:?}");
         }
+    }
+
+    #[test]
+    fn what_falls_short_says_how_many_values_there_are() {
+        let types = ["c4.large", "c4.xlarge", "c5.2xlarge"].map(|name| instance_type(name, &["a"]));
+        let unmet = needed(&[exists(FAMILY, 3)].into_iter().collect(), &types).unwrap_err();
+        assert_eq!(unmet.achieved, BTreeMap::from([(FAMILY.to_owned(), 2)]), "40/CP-06");
     }
 
     #[test]

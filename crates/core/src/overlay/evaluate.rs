@@ -1,0 +1,199 @@
+//! All overlays on all pools at once (spec 40 §6.1, spec 10 §4.4, spec 20 §3.21).
+//!
+//! First every overlay is recorded or refused, heaviest first, since one that conflicts anywhere is
+//! applied nowhere. Then the catalog is rewritten, where something changed.
+
+use std::sync::Arc;
+
+use super::{Conflict, Overlay, Overrides, Selection, TypeKey, matching_offerings};
+use crate::catalog::{Catalog, InstanceType, InstanceTypes, Offering};
+use crate::requirement::{Aliases, Requirement, Requirements};
+use crate::snapshot::Pool;
+use crate::weight::heaviest_first;
+
+#[cfg(test)]
+mod tests;
+
+const NODE_POOL: &str = "karpenter.sh/nodepool";
+
+/// A NodeOverlay.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedOverlay {
+    /// Its name.
+    pub name: String,
+    /// What it selects.
+    pub requirements: Requirements,
+    /// What it puts on top.
+    pub overlay: Overlay,
+    /// Why it cannot be used, found when it was read (runtime validation).
+    pub problem: Option<String>,
+}
+
+/// What an evaluation found.
+#[derive(Clone, Debug)]
+pub struct Evaluation {
+    /// The catalog with all accepted overlays. What none of them touches is the same object as
+    /// before.
+    pub catalog: Catalog,
+    /// What became of each overlay, in the order of evaluation.
+    pub verdicts: Vec<(String, Verdict)>,
+}
+
+/// What became of an overlay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is applied to all that it selects, which may be nothing.
+    Accepted,
+    /// It cannot be used, and why.
+    Invalid(String),
+    /// It says something about the same thing as another one of its weight, and is applied nowhere.
+    Conflict,
+}
+
+/// Applies overlays to a catalog that has none yet. `pools` are all NodePools, since an overlay can
+/// be in conflict with another on any of them; those that the catalog does not have are skipped.
+pub fn evaluate(pools: &[Pool], catalog: &Catalog, overlays: &[NamedOverlay]) -> Evaluation {
+    let views: Vec<_> = pools.iter().filter_map(|pool| PoolView::new(pool, catalog)).collect();
+    let mut overlays: Vec<_> = overlays.iter().collect();
+    heaviest_first(&mut overlays, |named| (named.overlay.weight, &named.name));
+    let mut overrides = Overrides::default();
+    let mut verdicts = Vec::new();
+    for named in overlays {
+        let verdict = match &named.problem {
+            Some(problem) => Verdict::Invalid(problem.clone()),
+            None => verdict(&mut overrides, named, &views, catalog),
+        };
+        verdicts.push((named.name.clone(), verdict));
+    }
+    Evaluation { catalog: applied(&overrides, catalog, &views), verdicts }
+}
+
+/// Records an overlay for all pools, unless it conflicts on one.
+fn verdict(
+    overrides: &mut Overrides,
+    named: &NamedOverlay,
+    views: &[PoolView<'_>],
+    catalog: &Catalog,
+) -> Verdict {
+    let selections: Vec<_> =
+        views.iter().flat_map(|view| view.selections(named, catalog)).collect();
+    match overrides.record(&named.overlay, &selections) {
+        Ok(()) => Verdict::Accepted,
+        Err(Conflict) => Verdict::Conflict,
+    }
+}
+
+/// A NodePool with the instance types that it can launch.
+struct PoolView<'a> {
+    name: &'a str,
+    /// What the template says about every node: labels and the pool's name.
+    labels: Requirements,
+    types: &'a InstanceTypes,
+}
+
+impl<'a> PoolView<'a> {
+    fn new(pool: &'a Pool, catalog: &'a Catalog) -> Option<Self> {
+        let types = catalog.pools.get(&pool.name)?;
+        Some(Self { name: &pool.name, labels: node_labels(pool, &catalog.aliases), types })
+    }
+
+    /// What an overlay selects of this pool.
+    fn selections(&self, named: &NamedOverlay, catalog: &Catalog) -> Vec<Selection> {
+        let select = |instance_type: &Arc<InstanceType>| {
+            let offerings = &instance_type.offerings;
+            let matching = matching_offerings(
+                &named.requirements,
+                &self.node_side(instance_type, &named.requirements),
+                offerings.iter().map(|offering| &offering.requirements),
+                &catalog.well_known,
+            );
+            (!matching.is_empty()).then(|| Selection {
+                instance_type: self.key(instance_type),
+                offerings: matching.into_iter().map(|index| text(&offerings[index])).collect(),
+            })
+        };
+        self.types.iter().filter_map(select).collect()
+    }
+
+    /// What a node of this pool and type says about the labels that are asked for. The other labels
+    /// are left out: they do not matter, and there are many.
+    fn node_side(&self, instance_type: &InstanceType, asked: &Requirements) -> Requirements {
+        asked
+            .keys()
+            .flat_map(|key| [self.labels.get(key), instance_type.requirements.get(key)])
+            .flatten()
+            .cloned()
+            .collect()
+    }
+
+    fn key(&self, instance_type: &InstanceType) -> TypeKey {
+        TypeKey { pool: self.name.to_owned(), instance_type: instance_type.name.clone() }
+    }
+
+    /// The types with what was recorded for them; none if nothing was.
+    fn overlaid(&self, overrides: &Overrides) -> Option<InstanceTypes> {
+        let overlay = |instance_type: &Arc<InstanceType>| {
+            overlaid(instance_type, &self.key(instance_type), overrides).map(Arc::new)
+        };
+        let changes: Vec<_> = self.types.iter().map(overlay).collect();
+        changes.iter().any(Option::is_some).then(|| {
+            let types = self.types.iter().zip(changes);
+            types.map(|(same, changed)| changed.unwrap_or_else(|| Arc::clone(same))).collect()
+        })
+    }
+}
+
+fn node_labels(pool: &Pool, aliases: &Aliases) -> Requirements {
+    let labels = pool.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    let mut labels = Requirements::from_labels(labels, aliases);
+    labels.add(Requirement::in_values(NODE_POOL, [&pool.name]));
+    labels
+}
+
+/// Names an offering within its instance type. The names of offerings are their requirements.
+fn text(offering: &Offering) -> String {
+    offering.requirements.to_string()
+}
+
+fn applied(overrides: &Overrides, catalog: &Catalog, views: &[PoolView<'_>]) -> Catalog {
+    let mut result = catalog.clone();
+    // Pools that shared a list, and still have the same one, go on sharing it.
+    let mut lists: Vec<(&InstanceTypes, InstanceTypes)> = Vec::new();
+    for view in views {
+        let Some(types) = view.overlaid(overrides) else { continue };
+        let known =
+            lists.iter().find(|(before, after)| Arc::ptr_eq(before, view.types) && *after == types);
+        let types = if let Some((_, after)) = known {
+            Arc::clone(after)
+        } else {
+            lists.push((view.types, Arc::clone(&types)));
+            types
+        };
+        result.pools.insert(view.name.to_owned(), types);
+    }
+    result
+}
+
+/// The instance type with what was recorded for it; none if nothing was.
+fn overlaid(
+    instance_type: &InstanceType,
+    key: &TypeKey,
+    overrides: &Overrides,
+) -> Option<InstanceType> {
+    if !overrides.touches(key) {
+        return None;
+    }
+    let mut changed = instance_type.clone();
+    let capacity = overrides.capacity(key);
+    if !capacity.is_empty() {
+        changed.capacity = changed.capacity.overlaid_by(&capacity);
+        changed.has_capacity_overlay = true;
+    }
+    for offering in &mut changed.offerings {
+        if let Some(change) = overrides.price(key, &text(offering)) {
+            offering.price = change.apply(offering.price);
+            offering.has_price_overlay = true;
+        }
+    }
+    Some(changed)
+}

@@ -1,0 +1,63 @@
+//! What a solve decided.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::id::{NodeId, PodId, PoolId};
+use crate::reason::{Explanation, Refusal};
+use crate::requirement::Requirements;
+use crate::resources::Resources;
+
+/// Where each pod goes, and why some go nowhere.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// NodeClaims to create, in the order they were opened.
+    pub claims: Vec<PlannedClaim>,
+    /// Existing nodes that received pods, in the order they were tried; pods in the order placed.
+    pub existing: Vec<(NodeId, Vec<PodId>)>,
+    /// Pods without a place, by id. A pod that was never tried, because fuel ran out, is not here.
+    pub refused: BTreeMap<PodId, Arc<Refusal>>,
+    /// Trees of refusals for the pods that were named in the options.
+    pub explanations: BTreeMap<PodId, Explanation>,
+    /// NodePools whose own requirements leave no instance type, in the order of trial.
+    pub unusable_pools: Vec<UnusablePool>,
+    /// Pending pods by the zone that their constraints leave them (spec 20 §4.9): a zone,
+    /// `flexible` or `none`.
+    pub effective_zones: BTreeMap<String, usize>,
+    /// Whether the solve was cut short.
+    pub ran_dry: bool,
+}
+
+/// A NodeClaim to create.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlannedClaim {
+    /// Its NodePool.
+    pub pool: PoolId,
+    /// The pods that it is for, in the order placed.
+    pub pods: Vec<PodId>,
+    /// Positions in the pool's list of the catalog, cheapest first (ties by name), at most 600.
+    pub instance_types: Arc<[u32]>,
+    /// The final requirements (spec 20 §3.24), without the hostname. `karpenter.sh/registered` and
+    /// `karpenter.sh/initialized` are among them, as in the solve; writing the NodeClaim leaves them
+    /// out.
+    pub requirements: Arc<Requirements>,
+    /// Requests of its pods and the least daemon overhead.
+    pub requests: Resources,
+    /// The reservations that it holds, by id, sorted.
+    pub reservations: Vec<String>,
+    /// Whether minValues were lowered for it.
+    pub min_values_relaxed: bool,
+    /// The lowest price per hour among its compatible, available offerings; none if there is none.
+    pub cheapest: Option<f64>,
+    /// Drivers whose devices were allocated for it, sorted.
+    pub dynamic_drivers: Vec<String>,
+}
+
+/// A NodePool that can launch nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnusablePool {
+    /// The pool.
+    pub pool: PoolId,
+    /// Whether minValues were the reason.
+    pub min_values: bool,
+}

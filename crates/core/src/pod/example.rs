@@ -1,0 +1,37 @@
+//! Pods for tests.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::{Owner, Phase, Pod, PodSpec};
+use crate::selector::Labels;
+
+/// A pod of namespace `default` that the scheduler found no place for.
+pub(crate) fn pending(name: &str) -> Pod {
+    Pod {
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+        uid: format!("uid-{name}"),
+        created: Timestamp::UNIX_EPOCH,
+        labels: Arc::new(Labels::new()),
+        spec: Arc::new(PodSpec::default()),
+        claims: Vec::new(),
+        node: None,
+        phase: Phase::Pending,
+        terminating: false,
+        unschedulable: true,
+        preempting: false,
+        owner: Owner::Other,
+        controller: None,
+        do_not_disrupt: false,
+        is_virtual: false,
+        problem: None,
+    }
+}
+
+/// The same with claims.
+#[cfg(test)]
+pub(crate) fn with_claims(name: &str, claims: &[&str]) -> Pod {
+    Pod { claims: claims.iter().map(|&claim| claim.to_owned()).collect(), ..pending(name) }
+}

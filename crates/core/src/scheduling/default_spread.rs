@@ -1,0 +1,235 @@
+//! Spread constraints that a cluster gives to pods without any (spec 20 §3.18).
+//!
+//! The constraints come without selector. Which pods are counted is deduced for each pod, as
+//! kube-scheduler does it: from the Services that select it, and from its controller.
+
+use crate::pod::{Pod, SpreadConstraint};
+use crate::selector::{Condition, Expression, LabelSelector, Labels, Selector};
+use crate::snapshot::{Snapshot, WorkloadKey};
+
+/// The spread constraints of a pod: its own if it has any, else the defaults with the deduced
+/// selector, else none.
+///
+/// The answer depends on the pod's namespace, labels, controller and own constraints only.
+pub fn applied(
+    snapshot: &Snapshot,
+    pod: &Pod,
+    defaults: &[SpreadConstraint],
+) -> Vec<SpreadConstraint> {
+    if !pod.spec.spread.is_empty() || defaults.is_empty() {
+        return pod.spec.spread.clone();
+    }
+    let selector = deduced(snapshot, pod);
+    // It would count every pod of the namespace.
+    if selector == LabelSelector::default() {
+        return Vec::new();
+    }
+    let with_selector = |constraint: &SpreadConstraint| SpreadConstraint {
+        selector: Selector::Matching(selector.clone()),
+        ..constraint.clone()
+    };
+    defaults.iter().map(with_selector).collect()
+}
+
+/// What Services and controller say about the pods of a kind; no parts if they say nothing.
+fn deduced(snapshot: &Snapshot, pod: &Pod) -> LabelSelector {
+    let mut selector = LabelSelector::of_labels(service_labels(snapshot, pod));
+    let Some((key, workload)) = controller_selector(snapshot, pod) else {
+        return selector;
+    };
+    if key.kind == REPLICATION_CONTROLLER.1 {
+        selector.labels.extend(workload.labels.clone());
+        return selector;
+    }
+    // These stand beside the labels of Services: where both name a key, both must hold.
+    let equalities = workload.labels.iter().map(|(key, value)| Expression {
+        key: key.clone(),
+        condition: Condition::In([value.clone()].into()),
+    });
+    selector.expressions.extend(equalities);
+    selector.expressions.extend(workload.expressions.iter().cloned());
+    selector
+}
+
+/// The selectors of all Services that select the pod, as one. They cannot disagree, as each is part
+/// of the pod's labels. A Service without selector selects nothing.
+fn service_labels(snapshot: &Snapshot, pod: &Pod) -> Labels {
+    let selecting =
+        |selector: &&Labels| selector.iter().all(|(key, value)| pod.labels.get(key) == Some(value));
+    let services = snapshot.services.iter().filter(|service| service.namespace == pod.namespace);
+    let selectors = services.filter_map(|service| service.selector.as_ref()).filter(selecting);
+    selectors.flatten().map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// API group and kind.
+const REPLICATION_CONTROLLER: (&str, &str) = ("", "ReplicationController");
+const REPLICA_SET: (&str, &str) = ("apps", "ReplicaSet");
+const STATEFUL_SET: (&str, &str) = ("apps", "StatefulSet");
+
+/// The controller of the pod, if it is of a kind that counts, and its selector.
+fn controller_selector<'a>(
+    snapshot: &'a Snapshot,
+    pod: &Pod,
+) -> Option<(&'a WorkloadKey, &'a LabelSelector)> {
+    let controller = pod.controller.as_ref()?;
+    let kind = (controller.group.as_str(), controller.kind.as_str());
+    if ![REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET].contains(&kind) {
+        return None;
+    }
+    snapshot.workloads.get_key_value(&WorkloadKey {
+        group: controller.group.clone(),
+        kind: controller.kind.clone(),
+        namespace: pod.namespace.clone(),
+        name: controller.name.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::pod::{Controller, PodSpec, example};
+    use crate::snapshot::Service;
+
+    fn labels(pairs: &[(&str, &str)]) -> Labels {
+        pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
+    }
+
+    fn spread(key: &str) -> SpreadConstraint {
+        SpreadConstraint {
+            topology_key: key.to_owned(),
+            max_skew: 1,
+            is_required: true,
+            selector: Selector::Nothing,
+            match_label_keys: Vec::new(),
+            min_domains: None,
+            honors_node_affinity: true,
+            honors_node_taints: false,
+        }
+    }
+
+    fn service(name: &str, selector: Option<&[(&str, &str)]>) -> Service {
+        Service {
+            namespace: "default".to_owned(),
+            name: name.to_owned(),
+            selector: selector.map(labels),
+        }
+    }
+
+    fn workload((group, kind): (&str, &str), name: &str) -> WorkloadKey {
+        let [group, kind, name] = [group, kind, name].map(str::to_owned);
+        WorkloadKey { group, kind, namespace: "default".to_owned(), name }
+    }
+
+    fn pod(pairs: &[(&str, &str)], controller: Option<((&str, &str), &str)>) -> Pod {
+        let controller = controller.map(|((group, kind), name)| {
+            let [group, kind, name] = [group, kind, name].map(str::to_owned);
+            Controller { group, kind, uid: format!("uid-{name}"), name }
+        });
+        Pod { labels: Arc::new(labels(pairs)), controller, ..example::pending("p") }
+    }
+
+    fn cluster() -> Snapshot {
+        let of = |pairs| LabelSelector::of_labels(labels(pairs));
+        let mut with_expression = of(&[("app", "web")]);
+        with_expression.expressions.insert(canary());
+        Snapshot {
+            services: vec![
+                service("all", Some(&[])),
+                service("headless", None),
+                service("web", Some(&[("app", "web")])),
+                service("web-tier", Some(&[("tier", "front")])),
+                Service { namespace: "other".to_owned(), ..service("web", Some(&[("team", "x")])) },
+            ],
+            workloads: [
+                (workload(REPLICA_SET, "one"), of(&[("hash", "1")])),
+                (workload(REPLICA_SET, "two"), of(&[("hash", "2")])),
+                (workload(STATEFUL_SET, "db"), with_expression),
+                (workload(REPLICATION_CONTROLLER, "old"), of(&[("app", "old")])),
+                (workload(REPLICATION_CONTROLLER, "empty"), of(&[])),
+                (workload(("batch", "Job"), "job"), of(&[("job", "1")])),
+            ]
+            .into(),
+            ..Snapshot::default()
+        }
+    }
+
+    fn canary() -> Expression {
+        Expression { key: "canary".to_owned(), condition: Condition::DoesNotExist }
+    }
+
+    fn is(key: &str, value: &str) -> Expression {
+        Expression { key: key.to_owned(), condition: Condition::In([value.to_owned()].into()) }
+    }
+
+    #[test]
+    fn the_selector_comes_from_services_and_controller() {
+        type Pairs = &'static [(&'static str, &'static str)];
+        struct Case(
+            &'static str,
+            Pairs,
+            Option<((&'static str, &'static str), &'static str)>,
+            Pairs,
+            Vec<Expression>,
+        );
+        #[rustfmt::skip]
+        let cases = [
+            // case                   labels                 controller                       labels of the selector, expressions
+            Case("20/D49",            &[("hash", "1")],      Some((REPLICA_SET, "one")),      &[],                 vec![is("hash", "1")]),
+            Case("20/D50",            &[("a", "b")],         None,                            &[],                 vec![]),
+            Case("20/D50",            &[("app", "web")],     Some((("batch", "Job"), "job")), &[("app", "web")],   vec![]),
+            Case("20/D50",            &[("job", "1")],       Some((("batch", "Job"), "job")), &[],                 vec![]),
+            Case("20/D51",            &[("hash", "2")],      Some((REPLICA_SET, "two")),      &[],                 vec![is("hash", "2")]),
+            Case("both",              &[("app", "web")],     Some((STATEFUL_SET, "db")),      &[("app", "web")],   vec![is("app", "web"), canary()]),
+            Case("two Services",      &[("app", "web"), ("tier", "front")], None,             &[("app", "web"), ("tier", "front")], vec![]),
+            Case("overwrites",        &[("app", "web")],     Some((REPLICATION_CONTROLLER, "old")), &[("app", "old")], vec![]),
+            Case("empty selector",    &[("a", "b")],         Some((REPLICATION_CONTROLLER, "empty")), &[],         vec![]),
+            Case("gone",              &[("app", "web")],     Some((REPLICA_SET, "gone")),     &[("app", "web")],   vec![]),
+            Case("other group",       &[("hash", "1")],      Some((("x", "ReplicaSet"), "one")), &[],              vec![]),
+        ];
+        let snapshot = cluster();
+        for Case(case, pod_labels, controller, selected, expressions) in cases {
+            let pod = pod(pod_labels, controller);
+            let got = applied(&snapshot, &pod, &[spread("zone"), spread("host")]);
+            let expected = LabelSelector {
+                labels: labels(selected),
+                expressions: expressions.into_iter().collect(),
+            };
+            if expected == LabelSelector::default() {
+                assert_eq!(got, [], "{case}");
+                continue;
+            }
+            let with = |key| SpreadConstraint {
+                selector: Selector::Matching(expected.clone()),
+                ..spread(key)
+            };
+            assert_eq!(got, [with("zone"), with("host")], "{case}");
+        }
+    }
+
+    #[test]
+    fn own_constraints_keep_all_defaults_away() {
+        let own = vec![spread("rack")];
+        let spec = Arc::new(PodSpec { spread: own.clone(), ..PodSpec::default() });
+        let pod = Pod { spec, ..pod(&[("hash", "1")], Some((REPLICA_SET, "one"))) };
+        assert_eq!(applied(&cluster(), &pod, &[spread("zone")]), own, "20/D49");
+    }
+
+    #[test]
+    fn without_defaults_there_are_none() {
+        let pod = pod(&[("hash", "1")], Some((REPLICA_SET, "one")));
+        assert_eq!(applied(&cluster(), &pod, &[]), []);
+    }
+
+    #[test]
+    fn the_selector_counts_the_replicas_that_run_already() {
+        let new = pod(&[("hash", "1"), ("app", "web")], Some((REPLICA_SET, "one")));
+        let [constraint] = &applied(&cluster(), &new, &[spread("zone")])[..] else {
+            panic!("20/D52: one constraint");
+        };
+        assert!(constraint.selector.matches(&new.labels), "20/D52");
+        let other_revision = labels(&[("hash", "2"), ("app", "web")]);
+        assert!(!constraint.selector.matches(&other_revision), "20/D51");
+    }
+}

@@ -1,0 +1,280 @@
+//! Which pods need a place (spec 20 §2.3, §2.4).
+
+use std::collections::BTreeMap;
+
+use crate::id::PodId;
+use crate::pod::{Owner, Pod, Problem};
+use crate::snapshot::Snapshot;
+use crate::taint::{Taint, TaintEffect};
+
+/// The pods of a snapshot that a provisioning loop looks at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Demand {
+    /// To be placed, by id.
+    pub place: Vec<PodId>,
+    /// Waiting for a place, but not considered, and why.
+    pub ignored: BTreeMap<PodId, Problem>,
+}
+
+/// The pods to place: those that the scheduler found no place for, those that stand for spare
+/// capacity, and those that nodes on their way out are about to lose.
+///
+/// Only the first are checked. The others run already, or are made by us.
+pub fn demand(snapshot: &Snapshot) -> Demand {
+    let mut demand = Demand::default();
+    for (index, pod) in snapshot.pods.iter().enumerate() {
+        let id = PodId::new(index);
+        if is_displaced(snapshot, pod) || (pod.is_virtual && pod.node.is_none()) {
+            demand.place.push(id);
+        } else if is_provisionable(pod) {
+            match problem(snapshot, pod) {
+                None => demand.place.push(id),
+                Some(problem) => {
+                    demand.ignored.insert(id, problem);
+                }
+            }
+        }
+    }
+    demand
+}
+
+/// Whether the pod waits for capacity. The scheduler must have given up on it, and it must not be
+/// about to get a place by preemption or by its node. Phase and deletion are not looked at.
+pub fn is_provisionable(pod: &Pod) -> bool {
+    pod.unschedulable
+        && pod.node.is_none()
+        && !pod.preempting
+        && !matches!(pod.owner, Owner::DaemonSet | Owner::Node)
+}
+
+/// Whether the pod will come back elsewhere when it is gone from its node. Pods of StatefulSets are
+/// replaced only after they are gone, so that they count while they terminate.
+pub fn is_reschedulable(pod: &Pod) -> bool {
+    (pod.is_active() || (pod.terminating && pod.owner == Owner::StatefulSet))
+        && !matches!(pod.owner, Owner::DaemonSet | Owner::Node)
+}
+
+/// Whether the pod is about to be moved: it comes back elsewhere, and nothing keeps it where it is
+/// for an unknown time, for which new capacity would be wasted.
+pub fn is_currently_reschedulable(snapshot: &Snapshot, pod: &Pod) -> bool {
+    is_reschedulable(pod)
+        && (!pod.is_active() || !(pod.do_not_disrupt || is_held_by_budgets(snapshot, pod)))
+}
+
+/// A pod on a node that is on its way out.
+fn is_displaced(snapshot: &Snapshot, pod: &Pod) -> bool {
+    let node = pod.node.and_then(|node| snapshot.nodes.get(node.index()));
+    node.is_some_and(|node| node.is_deleting) && is_currently_reschedulable(snapshot, pod)
+}
+
+/// Whether PodDisruptionBudgets keep an active pod from being evicted for good. Kubernetes evicts no
+/// pod that has more than one.
+fn is_held_by_budgets(snapshot: &Snapshot, pod: &Pod) -> bool {
+    if is_left_on_node(pod) {
+        return false;
+    }
+    let budgets = snapshot.disruption_budgets.iter();
+    let mut budgets = budgets
+        .filter(|budget| budget.namespace == pod.namespace && budget.selector.matches(&pod.labels));
+    match (budgets.next(), budgets.next()) {
+        (None, _) => false,
+        (Some(budget), None) => budget.blocks_all,
+        (Some(_), Some(_)) => true,
+    }
+}
+
+/// Whether the pod tolerates the taint of nodes that are drained. It is not evicted, so budgets do
+/// not matter.
+fn is_left_on_node(pod: &Pod) -> bool {
+    let disrupted = Taint {
+        key: "karpenter.sh/disrupted".to_owned(),
+        value: String::new(),
+        effect: TaintEffect::NoSchedule,
+    };
+    pod.spec.tolerations.iter().any(|toleration| toleration.tolerates(&disrupted))
+}
+
+/// Everything that is wrong with a pod that waits, in one text.
+fn problem(snapshot: &Snapshot, pod: &Pod) -> Option<Problem> {
+    match (pod.problem.clone(), snapshot.volumes.validate(pod)) {
+        (known, Ok(())) => known,
+        (None, Err(text)) => Some(Problem { text, is_opt_out: false }),
+        (Some(known), Err(text)) => {
+            Some(Problem { text: format!("{}; {text}", known.text), ..known })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::id::NodeId;
+    use crate::pod::{Phase, PodSpec, example};
+    use crate::resources::Resources;
+    use crate::selector::{LabelSelector, Labels, Selector};
+    use crate::snapshot::{Node, PodDisruptionBudget};
+    use crate::taint::Toleration;
+    use crate::volume::{StorageClass, VolumeClaim};
+
+    fn placed(snapshot: Snapshot, pod: Pod) -> bool {
+        let snapshot = Snapshot { pods: vec![pod], ..snapshot };
+        demand(&snapshot).place == [PodId(0)]
+    }
+
+    #[test]
+    fn pods_that_the_scheduler_gave_up_on_are_placed() {
+        let pod = || example::pending("p");
+        #[rustfmt::skip]
+        let cases = [
+            ("waiting",              pod(),                                              true),
+            ("20/B5",                Pod { unschedulable: false, ..pod() },              false),
+            ("20/B6",                Pod { preempting: true, ..pod() },                  false),
+            ("20/B7",                Pod { owner: Owner::DaemonSet, ..pod() },           false),
+            ("20/B7",                Pod { owner: Owner::Node, ..pod() },                false),
+            ("StatefulSet",          Pod { owner: Owner::StatefulSet, ..pod() },         true),
+            ("phase does not matter", Pod { phase: Phase::Failed, ..pod() },             true),
+            ("nor does deletion",    Pod { terminating: true, ..pod() },                 true),
+            ("virtual, unvalidated", Pod { is_virtual: true, phase: Phase::Unset, claims: vec!["none".to_owned()], ..pod() }, true),
+        ];
+        for (case, pod, expected) in cases {
+            let demand = demand(&Snapshot { pods: vec![pod.clone()], ..Snapshot::default() });
+            assert_eq!(demand.place == [PodId(0)], expected, "{case}");
+            assert_eq!(demand.ignored, BTreeMap::new(), "{case}");
+        }
+    }
+
+    fn snapshot_with_claims() -> Snapshot {
+        let claims = [("late", "late"), ("immediate", "immediate")].map(|(name, class)| {
+            let claim = VolumeClaim { storage_class: Some(class.to_owned()), ..Default::default() };
+            (("default".to_owned(), name.to_owned()), claim)
+        });
+        let classes = [("late", false), ("immediate", true)].map(|(name, binds_immediately)| {
+            (name.to_owned(), StorageClass { binds_immediately, ..Default::default() })
+        });
+        let mut snapshot = Snapshot::default();
+        snapshot.volumes.claims.extend(claims);
+        snapshot.volumes.classes.extend(classes);
+        snapshot
+    }
+
+    #[test]
+    fn pods_with_a_problem_are_ignored_and_others_are_not() {
+        const OPT_OUT: &str = "configured to not run on a Karpenter provisioned node \
+             (requirement=karpenter.sh/nodepool DoesNotExist)";
+        const MISSING: &str = "getting persistent volume claim, PersistentVolumeClaim \"none\" \
+             not found (PersistentVolumeClaim=none)";
+        const IMMEDIATE: &str = "failed to validate pvc, pvc with immediate volume binding mode \
+             must be bound (PersistentVolumeClaim=default/immediate, StorageClass=immediate)";
+        let problem = |text: &str, is_opt_out| Problem { text: text.to_owned(), is_opt_out };
+        let with = |claims: &[&str], problem| Pod { problem, ..example::with_claims("p", claims) };
+        #[rustfmt::skip]
+        let cases = [
+            ("20/B8",  with(&[], Some(problem("bad selector", false))), problem("bad selector", false)),
+            ("20/B11", with(&[], Some(problem(OPT_OUT, true))),         problem(OPT_OUT, true)),
+            ("20/B12", with(&["none"], None),                           problem(MISSING, false)),
+            ("20/C62", with(&["immediate"], None),                      problem(IMMEDIATE, false)),
+            ("both",   with(&["none"], Some(problem(OPT_OUT, true))),   problem(&format!("{OPT_OUT}; {MISSING}"), true)),
+        ];
+        for (case, pod, expected) in cases {
+            let pods = vec![pod, example::with_claims("fine", &["late"])];
+            let demand = demand(&Snapshot { pods, ..snapshot_with_claims() });
+            assert_eq!(demand.place, [PodId(1)], "{case}");
+            assert_eq!(demand.ignored, [(PodId(0), expected)].into(), "{case}");
+        }
+    }
+
+    /// One node, going or not.
+    fn one_node(is_deleting: bool) -> Snapshot {
+        let node = Node {
+            name: "n".to_owned(),
+            labels: Labels::new(),
+            taints: Vec::new(),
+            object: None,
+            pool: None,
+            is_managed: true,
+            is_initialized: true,
+            is_deleting,
+            capacity: Resources::default(),
+            allocatable: Resources::default(),
+            published_drivers: BTreeMap::new(),
+            initialized_at: None,
+            last_pod_event: None,
+            provider_id: "n".to_owned(),
+        };
+        Snapshot { nodes: vec![node], ..Snapshot::default() }
+    }
+
+    fn running() -> Pod {
+        let node = Some(NodeId(0));
+        Pod { node, phase: Phase::Running, unschedulable: false, ..example::pending("p") }
+    }
+
+    #[test]
+    fn pods_of_nodes_on_their_way_out_are_placed_if_they_come_back() {
+        let pod = running;
+        #[rustfmt::skip]
+        let cases = [
+            ("20/B17",            pod(),                                                          true),
+            ("20/B18",            Pod { terminating: true, ..pod() },                             false),
+            ("20/B18",            Pod { terminating: true, owner: Owner::StatefulSet, ..pod() },  true),
+            ("20/B19",            Pod { owner: Owner::DaemonSet, ..pod() },                       false),
+            ("static pod",        Pod { owner: Owner::Node, ..pod() },                            false),
+            ("over",              Pod { phase: Phase::Succeeded, ..pod() },                       false),
+            ("do-not-disrupt",    Pod { do_not_disrupt: true, ..pod() },                          false),
+            ("protected, but going already",
+                Pod { do_not_disrupt: true, terminating: true, owner: Owner::StatefulSet, ..pod() }, true),
+            ("not validated",     Pod { claims: vec!["none".to_owned()], ..pod() },               true),
+        ];
+        for (case, pod, expected) in cases {
+            assert_eq!(placed(one_node(true), pod.clone()), expected, "{case}");
+            assert!(!placed(one_node(false), pod), "{case}: the node stays");
+        }
+    }
+
+    #[test]
+    fn pods_that_budgets_hold_for_good_are_not_placed() {
+        let budget = |namespace: &str, selector, blocks_all| PodDisruptionBudget {
+            namespace: namespace.to_owned(),
+            selector,
+            blocks_all,
+        };
+        let all = || Selector::Matching(LabelSelector::default());
+        let here = |blocks_all| budget("default", all(), blocks_all);
+        let tolerant = Pod {
+            spec: Arc::new(PodSpec {
+                tolerations: vec![Toleration {
+                    operator: "Exists".to_owned(),
+                    ..Toleration::default()
+                }],
+                ..PodSpec::default()
+            }),
+            ..running()
+        };
+        let going = Pod { terminating: true, owner: Owner::StatefulSet, ..running() };
+        #[rustfmt::skip]
+        let cases = [
+            ("20/B19",               vec![here(true)],                          running(), false),
+            ("20/B19",               vec![here(true), here(true)],              running(), false),
+            ("any two block",        vec![here(false), here(false)],            running(), false),
+            ("allows some",          vec![here(false)],                         running(), true),
+            ("other namespace",      vec![budget("other", all(), true)],        running(), true),
+            ("selects nothing",      vec![budget("default", Selector::Nothing, true)], running(), true),
+            ("is not evicted",       vec![here(true)],                          tolerant,  true),
+            ("is evicted already",   vec![here(true)],                          going,     true),
+        ];
+        for (case, disruption_budgets, pod, expected) in cases {
+            let snapshot = Snapshot { disruption_budgets, ..one_node(true) };
+            assert_eq!(placed(snapshot, pod), expected, "{case}");
+        }
+    }
+
+    #[test]
+    fn pods_that_are_already_pending_count_beside_those_of_a_going_node() {
+        let pods =
+            vec![running(), example::pending("a"), running(), running(), example::pending("b")];
+        let demand = demand(&Snapshot { pods, ..one_node(true) });
+        assert_eq!(demand.place, [0, 1, 2, 3, 4].map(PodId), "20/B20");
+    }
+}

@@ -1,0 +1,88 @@
+//! Dynamic resource allocation (spec 20 §3.19).
+//!
+//! Claims of pods want devices. Drivers publish devices in slices, for a node, for some nodes or
+//! for all; nodes that are not there yet will publish what their instance type's templates say.
+//! This module finds devices for the claims of a pod on one candidate, and keeps what pods placed
+//! earlier in the solve hold.
+//!
+//! | File | Owns |
+//! |---|---|
+//! | `types` | slices, claims, classes and templates as plain values |
+//! | `matches` | which devices a selector matches, evaluated outside |
+//! | `allocator` | the entry: what is asked, what is found |
+//! | `plan` | a claim read: requests, limits, why it cannot be served |
+//! | `pools`, `devices` | which devices a candidate sees, in which order |
+//! | `search`, `stock`, `constraints`, `counters`, `capacity` | the search on one instance type |
+//! | `tracker` | what is held, by candidate and type |
+//!
+//! # How the solver uses it
+//!
+//! One [`Allocator`] for a solve; none while requests are ignored, and then pods that
+//! [ask](crate::pod::PodSpec::asks_dynamic_resources) are refused.
+//!
+//! ```text
+//! let mut allocator = Allocator::for_request(request);
+//!
+//! // once for a pod that asks, before any candidate (Refusal::DynamicResources on error)
+//! let claims = allocator.resolve(&pod.namespace, &pod.spec.resource_claims)?;
+//!
+//! // existing node, after topology of a volume alternative (spec 20 §3.8); the result narrows
+//! // nothing, since the labels of a node do not change
+//! let candidate = Candidate {
+//!     id: CandidateId::Node(node_id),
+//!     node_name: node.object.as_ref().map(|_| node.name.as_str()),
+//!     requirements: &node_requirements,              // before this pod
+//!     types: vec![CandidateType::of_node(type_label, catalog_type, node.is_initialized)],
+//! };
+//! let allocation = allocator.allocate(&candidate, &claims)?;   // "allocating dynamic resources, {e}"
+//!
+//! // in-flight NodeClaim, step 3b of spec 20 §3.9
+//! let candidate = Candidate {
+//!     id: CandidateId::InFlight(claim_number),
+//!     node_name: None,
+//!     requirements: &claim.requirements,             // before this pod
+//!     types: claim.types.iter().map(|t| CandidateType::in_flight(&t.name, &t.dynamic_resources)).collect(),
+//! };
+//! let allocation = allocator.allocate(&candidate, &claims)?;   // "allocating dynamic resources, {e}"
+//! requirements.compatible(&allocation.requirements, well_known)?;  // "incompatible dynamic resource requirements, {e}"
+//! requirements.extend(allocation.requirements.iter().cloned());
+//! // step 3e: of the types that pass the filter keep those at allocation.types; none →
+//! // "no instance type satisfies both scheduling and dynamic resource requirements"
+//!
+//! // add, in both cases
+//! allocator.commit(candidate.id, allocation);
+//! // then, for a NodeClaim, the names of candidate.types that it does not have any more
+//! allocator.release(candidate.id, dropped);
+//!
+//! // when the plan is written
+//! planned.dynamic_drivers = allocator.drivers(CandidateId::InFlight(claim_number));
+//! ```
+//!
+//! A new NodeClaim needs its number before the first `allocate`; a number whose claim was not kept
+//! may be used again, as long as nothing was committed for it. `release` is also right, and frees
+//! devices sooner, when a later pod without claims narrows the types.
+
+mod allocator;
+mod capacity;
+mod constraints;
+mod counters;
+mod devices;
+mod matches;
+mod plan;
+mod pools;
+mod search;
+mod stock;
+#[cfg(test)]
+mod tests;
+mod tracker;
+mod types;
+
+pub use allocator::{Allocation, Allocator, Candidate, CandidateType};
+pub use matches::{Matches, SelectorError};
+pub use tracker::{CandidateId, ChosenDevice, ClaimDevices, ClaimHold};
+pub use types::{
+    Allocated, AllocatedDevice, Ask, Attribute, AttributeBinding, Claim, ClaimKey, ClaimRef,
+    Constraint, Consumer, Count, CounterSet, Device, DeviceCapacity, DeviceClass, DeviceId,
+    DeviceQuery, DeviceRequest, DeviceSelector, DeviceShape, DynamicResources, DynamicState, Reach,
+    RequestPolicy, Rule, ShareRange, Slice, SliceTemplate,
+};

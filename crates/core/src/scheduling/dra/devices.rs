@@ -1,0 +1,96 @@
+//! The devices that one candidate could use: published ones first, then its types' own.
+
+use std::ops::Range;
+
+use super::allocator::{Candidate, CandidateType};
+use super::pools::{PoolView, Pools};
+use super::types::{Device, DeviceId};
+use crate::requirement::Requirements;
+
+/// A device that may be chosen.
+#[derive(Debug)]
+pub(super) struct Item<'s> {
+    pub(super) id: DeviceId,
+    pub(super) device: &'s Device,
+    /// The labels that a node needs to use it.
+    pub(super) topology: Option<&'s Requirements>,
+    /// Whether it is an instance type's, and not there yet.
+    pub(super) is_template: bool,
+    /// Whether only this candidate can use it.
+    pub(super) is_local: bool,
+    /// Whether its pool lacks slices, so that it cannot be counted on.
+    pub(super) is_incomplete: bool,
+}
+
+/// Devices in the order in which they are tried. A position counts published devices first and goes
+/// on with those of an instance type, so it means nothing without the type.
+#[derive(Debug)]
+pub(super) struct Devices<'s> {
+    /// What the candidate sees of pools, with positions of devices.
+    pub(super) pools: Vec<(PoolView<'s>, Range<usize>)>,
+    published: Vec<Item<'s>>,
+    templates: Vec<Vec<Item<'s>>>,
+}
+
+impl<'s> Devices<'s> {
+    pub(super) fn new(
+        pools: &'s Pools<'_>,
+        views: Vec<PoolView<'s>>,
+        candidate: &'s Candidate<'_>,
+    ) -> Self {
+        let mut published = Vec::new();
+        let mut seen = Vec::new();
+        for view in views {
+            let start = published.len();
+            published.extend(view.devices.iter().map(|at| {
+                let device = &pools.devices()[*at];
+                Item {
+                    id: device.id.clone(),
+                    device: device.device,
+                    topology: device.topology.as_deref(),
+                    is_template: false,
+                    is_local: device.is_local,
+                    is_incomplete: view.is_incomplete,
+                }
+            }));
+            seen.push((view, start..published.len()));
+        }
+        let templates = candidate.types.iter().map(template_items).collect();
+        Self { pools: seen, published, templates }
+    }
+
+    /// How many devices there are for the type.
+    pub(super) fn len(&self, type_at: usize) -> usize {
+        self.published.len() + self.templates[type_at].len()
+    }
+
+    pub(super) fn get(&self, type_at: usize, position: usize) -> &Item<'s> {
+        match position.checked_sub(self.published.len()) {
+            None => &self.published[position],
+            Some(template) => &self.templates[type_at][template],
+        }
+    }
+
+    /// The positions of the type's own devices.
+    pub(super) fn templates(&self, type_at: usize) -> Range<usize> {
+        self.published.len()..self.len(type_at)
+    }
+}
+
+fn template_items<'s>(candidate_type: &'s CandidateType<'_>) -> Vec<Item<'s>> {
+    let items = candidate_type.templates.iter().flat_map(|template| {
+        template.devices.iter().map(|device| Item {
+            id: DeviceId {
+                driver: template.driver.clone(),
+                pool: template.pool.clone(),
+                device: device.name.clone(),
+            },
+            device,
+            topology: None,
+            is_template: true,
+            is_local: true,
+            is_incomplete: false,
+        })
+    });
+    items.collect()
+}

@@ -1,0 +1,200 @@
+//! Pools of published devices, and which of them a node can use (rules 2, 5 and 6).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::counters::{CounterKey, consumption, counter_key};
+use super::types::{Device, DeviceId, Reach, Slice};
+use crate::requirement::Requirements;
+use crate::resources::Quantity;
+
+/// The published devices that count, by pool.
+#[derive(Debug)]
+pub(super) struct Pools<'a> {
+    by_key: Vec<Pool<'a>>,
+    devices: Vec<Published<'a>>,
+    /// The budgets of all pools.
+    pub(super) budgets: BTreeMap<CounterKey, Quantity>,
+}
+
+/// The slices of one pool at its highest generation.
+#[derive(Debug)]
+struct Pool<'a> {
+    driver: Arc<str>,
+    name: Arc<str>,
+    slices: Vec<PoolSlice<'a>>,
+    /// Fewer or more slices than declared.
+    is_incomplete: bool,
+    /// A budget is declared twice, or a device names one that is not declared.
+    has_bad_counters: bool,
+}
+
+/// A slice with devices.
+#[derive(Debug)]
+struct PoolSlice<'a> {
+    slice: &'a Slice,
+    /// Positions in [`Pools::devices`].
+    devices: Range<usize>,
+}
+
+/// A published device.
+#[derive(Debug)]
+pub(super) struct Published<'a> {
+    pub(super) id: DeviceId,
+    pub(super) device: &'a Device,
+    /// The labels that a node needs to use it; none if all nodes can, or one node by name.
+    pub(super) topology: Option<Arc<Requirements>>,
+    /// Whether it is one node's own.
+    pub(super) is_local: bool,
+}
+
+/// What a node sees of a pool.
+#[derive(Debug)]
+pub(super) struct PoolView<'p> {
+    pub(super) driver: &'p str,
+    pub(super) name: &'p str,
+    pub(super) is_incomplete: bool,
+    /// No device of it can be had.
+    pub(super) is_invalid: bool,
+    /// Positions of devices.
+    pub(super) devices: Vec<usize>,
+}
+
+impl<'a> Pools<'a> {
+    /// Groups slices by driver and pool name. The order of slices is kept inside a pool.
+    pub(super) fn new(slices: impl IntoIterator<Item = &'a Slice>) -> Self {
+        let mut by_key: BTreeMap<(Arc<str>, Arc<str>), Vec<&'a Slice>> = BTreeMap::new();
+        for slice in slices {
+            let pool = by_key.entry((slice.driver.clone(), slice.pool.clone())).or_default();
+            let newest = pool.first().map_or(slice.generation, |known| known.generation);
+            if slice.generation > newest {
+                pool.clear();
+            }
+            if slice.generation >= newest {
+                pool.push(slice);
+            }
+        }
+        let mut pools = Self { by_key: Vec::new(), devices: Vec::new(), budgets: BTreeMap::new() };
+        for ((driver, name), slices) in by_key {
+            pools.add(driver, name, &slices);
+        }
+        pools
+    }
+
+    fn add(&mut self, driver: Arc<str>, name: Arc<str>, slices: &[&'a Slice]) {
+        let declared = slices.first().map_or(0, |slice| slice.slice_count);
+        let mut has_bad_counters = false;
+        let mut sets = BTreeSet::new();
+        for set in slices.iter().flat_map(|slice| &slice.counters) {
+            has_bad_counters |= !sets.insert(set.name.as_str());
+            for (counter, amount) in &set.counters {
+                self.budgets.insert(counter_key(&driver, &name, &set.name, counter), *amount);
+            }
+        }
+        let mut pool_slices = Vec::new();
+        for slice in slices.iter().filter(|slice| slice.counters.is_empty()) {
+            let start = self.devices.len();
+            let topology = topology(slice).map(Arc::new);
+            self.devices.extend(slice.devices.iter().map(|device| Published {
+                id: DeviceId {
+                    driver: driver.clone(),
+                    pool: name.clone(),
+                    device: device.name.clone(),
+                },
+                device,
+                topology: topology.clone(),
+                is_local: matches!(slice.reach, Reach::Node(_)),
+            }));
+            pool_slices.push(PoolSlice { slice, devices: start..self.devices.len() });
+            has_bad_counters |=
+                slice.devices.iter().flat_map(|device| &device.consumes).any(|set| {
+                    !sets.contains(set.name.as_str())
+                        || set.counters.keys().any(|counter| {
+                            let key = counter_key(&driver, &name, &set.name, counter);
+                            !self.budgets.contains_key(&key)
+                        })
+                });
+        }
+        let is_incomplete = i64::try_from(slices.len()) != Ok(declared);
+        let slices = pool_slices;
+        self.by_key.push(Pool { driver, name, slices, is_incomplete, has_bad_counters });
+    }
+
+    /// All devices, in pools or not.
+    pub(super) fn devices(&self) -> &[Published<'a>] {
+        &self.devices
+    }
+
+    /// Takes what these devices consume out of the budgets.
+    pub(super) fn spend(&mut self, taken: impl Fn(&DeviceId) -> bool) {
+        for published in self.devices.iter().filter(|published| taken(&published.id)) {
+            for (key, amount) in consumption(&published.id, published.device).iter() {
+                if let Some(budget) = self.budgets.get_mut(key) {
+                    *budget = budget.saturating_sub(amount);
+                }
+            }
+        }
+    }
+
+    /// The pools of a node with these labels, by driver and name. A pool is seen if one of its
+    /// slices is, or if it is invalid, or if devices that the node cannot use eat of its budgets.
+    pub(super) fn seen_by(
+        &self,
+        requirements: &Requirements,
+        node_name: Option<&str>,
+        well_known: &BTreeSet<String>,
+    ) -> Vec<PoolView<'_>> {
+        let reaches = |slice: &Slice| match &slice.reach {
+            Reach::AllNodes => true,
+            Reach::Node(name) => node_name == Some(name),
+            Reach::Selector(terms) => {
+                terms.iter().any(|term| requirements.compatible(term, well_known).is_ok())
+            }
+            Reach::PerDevice => false,
+        };
+        self.by_key.iter().filter_map(|pool| pool.view(&self.devices, &reaches)).collect()
+    }
+}
+
+impl Pool<'_> {
+    fn view(
+        &self,
+        published: &[Published<'_>],
+        reaches: &dyn Fn(&Slice) -> bool,
+    ) -> Option<PoolView<'_>> {
+        let (seen, unseen): (Vec<_>, Vec<_>) =
+            self.slices.iter().partition(|slice| reaches(slice.slice));
+        let mut devices: Vec<_> = seen.iter().flat_map(|slice| slice.devices.clone()).collect();
+        let names: BTreeSet<_> = devices.iter().map(|at| &published[*at].id.device).collect();
+        let is_invalid = self.has_bad_counters || names.len() < devices.len();
+        let has_eaters = || {
+            let unseen = unseen.iter().flat_map(|slice| &slice.slice.devices);
+            unseen.into_iter().any(|device| !device.consumes.is_empty())
+        };
+        if seen.is_empty() && !is_invalid && !has_eaters() {
+            return None;
+        }
+        if is_invalid {
+            devices.clear();
+        }
+        Some(PoolView {
+            driver: &self.driver,
+            name: &self.name,
+            is_incomplete: self.is_incomplete,
+            is_invalid,
+            devices,
+        })
+    }
+}
+
+/// The labels that the slice's node selector asks for. Terms are intersected: the API allows only
+/// one.
+fn topology(slice: &Slice) -> Option<Requirements> {
+    match &slice.reach {
+        Reach::Selector(terms) => {
+            Some(terms.iter().flat_map(Requirements::iter).cloned().collect())
+        }
+        Reach::AllNodes | Reach::Node(_) | Reach::PerDevice => None,
+    }
+}

@@ -1,0 +1,158 @@
+//! Which claims need devices: rules 1, 3 and 7.
+
+use std::collections::BTreeMap;
+
+use super::world::*;
+use crate::resources::Quantity;
+use crate::scheduling::dra::*;
+
+const NONE: &str = "no instance type can satisfy the allocation";
+
+#[test]
+fn a_claim_that_is_not_there_fails_the_pod() {
+    let world = World::new(vec![]);
+    assert_eq!(world.try_new("c"), "resourceclaim \"default/c\" not found", "rule 1");
+}
+
+#[test]
+fn a_claim_that_is_named_twice_is_met_once() {
+    let world = World::new(vec![slice("p", devices("d"))]).claim("c", claim([query(1)]));
+    assert_eq!(world.try_new("c c"), "small: d", "rule 1");
+}
+
+#[test]
+fn devices_of_live_pods_are_taken() {
+    let with = |reserved_for: Vec<Consumer>| Claim {
+        reserved_for,
+        ..claim([query(1)]).holding(id("p", "d"), &[])
+    };
+    let pod = |uid: &str| Consumer::Pod(uid.to_owned());
+    #[rustfmt::skip]
+    let rows = [
+        ("20/C74: a live pod",           vec![pod("live")],                  NONE),
+        ("20/C74: a leaving pod",        vec![pod("leaving")],               "small: d"),
+        ("rule 3: both",                 vec![pod("leaving"), pod("live")],  NONE),
+        ("rule 3: another consumer",     vec![Consumer::Other],              NONE),
+        ("rule 3: a pod and another",    vec![pod("leaving"), Consumer::Other], NONE),
+        ("rule 3: nobody",               vec![],                             NONE),
+    ];
+    for (case, reserved_for, expected) in rows {
+        let world = World::new(vec![slice("p", devices("d"))])
+            .claim("held", with(reserved_for))
+            .claim("c", claim([query(1)]));
+        assert_eq!(world.try_new("c"), expected, "{case}");
+    }
+}
+
+#[test]
+fn shares_and_budgets_of_live_pods_are_taken() {
+    let share = |pods: &[&str]| {
+        let consumed = BTreeMap::from([("memory".to_owned(), Quantity::from_units(6))]);
+        let mut claim = claim([query(1)]).holding(id("p", "x"), pods);
+        if let Some(allocation) = &mut claim.allocation {
+            allocation.devices[0].consumed = consumed;
+        }
+        claim
+    };
+    let world = |pods: &[&str]| {
+        World::new(vec![
+            slice("p", vec![shared("x", 10).eating(3), device("y").eating(1)]).of(1, 2),
+            slice("p", vec![]).of(1, 2).declaring(budget(3)),
+        ])
+        .claim("held", share(pods))
+        .claim("five", claim([query(1).memory(5)]))
+    };
+    // The budget is gone with the live pod's device, so nothing else of the pool can be had.
+    assert_eq!(world(&["live"]).try_new("five"), NONE, "rule 3");
+    assert_eq!(world(&["leaving"]).try_new("five"), "small: x", "rule 3");
+}
+
+#[test]
+fn shares_of_live_claims_only_are_kept() {
+    let share = |pod: &str| {
+        let mut claim = claim([query(1)]).holding(id("p", "x"), &[pod]);
+        if let Some(allocation) = &mut claim.allocation {
+            allocation.devices[0].consumed =
+                BTreeMap::from([("memory".to_owned(), Quantity::from_units(4))]);
+        }
+        claim
+    };
+    let world = World::new(vec![slice("p", vec![shared("x", 10)])])
+        .claim("one", share("live"))
+        .claim("two", share("leaving"))
+        .claim("six", claim([query(1).memory(6)]))
+        .claim("seven", claim([query(1).memory(7)]));
+    assert_eq!(world.try_new("six"), "small: x", "rule 3");
+    assert_eq!(world.try_new("seven"), NONE, "rule 3");
+}
+
+#[test]
+fn claims_that_have_devices_narrow_the_candidate() {
+    let given = |zone: &str, pods: &[&str]| {
+        let mut claim = claim([query(1)]).holding(id("p", "d"), pods);
+        if let Some(allocation) = &mut claim.allocation {
+            allocation.requirements = zones(&[zone]);
+        }
+        claim
+    };
+    let on_node = |node: &str| {
+        let mut claim = claim([query(1)]).holding(id("p", "d"), &["live"]);
+        if let Some(allocation) = &mut claim.allocation {
+            allocation.node = Some(node.to_owned());
+        }
+        claim
+    };
+    let refused = "in-cluster allocation topology is incompatible with NodeClaim requirements (ResourceClaim=default/c)";
+    #[rustfmt::skip]
+    let rows = [
+        ("rule 7: nowhere in particular", claim([query(1)]).holding(id("p", "d"), &["live"]), "small: "),
+        ("rule 7: a zone",                given("a", &["live"]), "small:  @ topology.kubernetes.io/zone In [a]"),
+        ("rule 7: reserved by nobody",    given("a", &[]),       "small:  @ topology.kubernetes.io/zone In [a]"),
+        ("rule 7: another zone",          given("c", &["live"]), refused),
+        ("rule 7: of leaving pods",       given("c", &["leaving"]), "small: d"),
+        ("rule 7: on a node",             on_node("here"),       refused),
+    ];
+    for (case, claim, expected) in rows {
+        let world = World::new(vec![slice("p", devices("d"))]).claim("c", claim);
+        assert_eq!(world.try_new("c"), expected, "{case}");
+    }
+    let world = World::new(vec![]).claim("c", on_node("here"));
+    assert_eq!(world.look(&world.allocator(), Place::Here, "c"), "small: ", "rule 7: that node");
+}
+
+#[test]
+fn claims_that_have_devices_narrow_the_search_for_others() {
+    let mut given = claim([query(1)]).holding(id("p", "x"), &["live"]);
+    if let Some(allocation) = &mut given.allocation {
+        allocation.requirements = zones(&["b"]);
+    }
+    let zonal = |pool: &str, zone: &str| slice(pool, devices("d")).in_zone(zone);
+    let world = World::new(vec![zonal("pa", "a"), zonal("pb", "b"), slice("pc", devices("e"))])
+        .claim("given", given)
+        .claim("c", claim([query(1)]))
+        .claim("two", claim([query(2)]));
+    let zone = "@ topology.kubernetes.io/zone In [b]";
+    assert_eq!(world.try_new("given c"), format!("small: pb/d {zone}"), "rule 7");
+    // Also when the devices themselves are everywhere.
+    assert_eq!(world.try_new("given two"), format!("small: pb/d pc/e {zone}"), "rule 7");
+}
+
+#[test]
+fn two_claims_in_different_zones_fit_nowhere() {
+    let zonal =
+        |pool: &str, zone: &str| slice(pool, vec![device("d").with("pool", pool)]).in_zone(zone);
+    let world = World::new(vec![zonal("pa", "a"), zonal("pb", "b")])
+        .claim("c", claim([query(1).selecting("pool=pa")]))
+        .claim("d", claim([query(1).selecting("pool=pb")]))
+        .evaluated();
+    assert_eq!(world.try_new("c d"), NONE, "20/C72");
+
+    let mut allocator = world.allocator();
+    world.take(&mut allocator, Place::New(0), "c");
+    world.take(&mut allocator, Place::New(1), "d");
+    assert_eq!(
+        world.look(&allocator, Place::New(2), "c d"),
+        "in-memory allocation topology is incompatible with NodeClaim requirements (ResourceClaim=default/d)",
+        "20/C72, rule 7",
+    );
+}

@@ -1,0 +1,189 @@
+//! What claims of this solve hold (rule 13).
+//!
+//! A NodeClaim has many instance types until it is launched, and each may hold other devices for
+//! the same claims. Of published devices, whatever any type holds is out of reach for others: the
+//! largest amount over the types. Template devices belong to one type of one NodeClaim, so nothing
+//! of them needs to be kept from others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::counters::{Amounts, CapacityKey, CounterKey, Usage};
+use super::types::{ClaimKey, DeviceId};
+use crate::id::NodeId;
+use crate::requirement::Requirements;
+use crate::resources::Quantity;
+
+/// Who devices are allocated for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CandidateId {
+    /// A node that exists.
+    Node(NodeId),
+    /// A NodeClaim that was opened in this solve, by a number of the solver's choice.
+    InFlight(u32),
+}
+
+/// What one instance type of a candidate holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct TypeHold {
+    /// Of published devices.
+    pub(super) published: Usage,
+    /// Of the type's own devices.
+    pub(super) template: Usage,
+}
+
+/// How a claim was met in this solve.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClaimHold {
+    /// Where.
+    pub candidate: CandidateId,
+    /// Whether it has devices that only this candidate can use.
+    pub is_local: bool,
+    /// What the claim gets if the candidate becomes this instance type.
+    pub by_type: BTreeMap<String, ClaimDevices>,
+}
+
+/// The devices of a claim on one instance type.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClaimDevices {
+    /// The labels that a node needs to use them.
+    pub requirements: Requirements,
+    /// The devices, in the order chosen.
+    pub devices: Vec<ChosenDevice>,
+}
+
+/// A device that a claim gets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChosenDevice {
+    /// The device.
+    pub id: DeviceId,
+    /// Whether it is an instance type's, and not there yet.
+    pub is_template: bool,
+    /// The request that it is for, with the alternative after a slash.
+    pub request: String,
+    /// The share of a device that several claims can have.
+    pub consumed: BTreeMap<String, Quantity>,
+}
+
+impl ClaimHold {
+    /// The labels that a node needs, whatever instance type the candidate becomes.
+    pub(super) fn requirements(&self) -> Requirements {
+        let all = self.by_type.values().flat_map(|devices| devices.requirements.iter());
+        all.cloned().collect()
+    }
+}
+
+/// Holdings of all candidates.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Tracker {
+    held: BTreeMap<CandidateId, Held>,
+    /// Who holds a published device that goes to one claim only.
+    holders: BTreeMap<DeviceId, CandidateId>,
+    /// What all candidates keep of published budgets and devices.
+    reserve: Reserve,
+    pub(super) claims: BTreeMap<ClaimKey, ClaimHold>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Held {
+    types: BTreeMap<String, TypeHold>,
+    reserve: Reserve,
+}
+
+/// Shared amounts that are kept from others.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Reserve {
+    counters: Amounts<CounterKey>,
+    capacity: Amounts<CapacityKey>,
+}
+
+impl Tracker {
+    /// Whether a published device can be had for one type of a candidate. What the candidate holds
+    /// for other types is no obstacle: it becomes one of them.
+    pub(super) fn is_free(
+        &self,
+        device: &DeviceId,
+        candidate: CandidateId,
+        type_name: &str,
+    ) -> bool {
+        match self.holders.get(device) {
+            None => true,
+            Some(holder) if *holder != candidate => false,
+            Some(_) => self
+                .of(candidate, type_name)
+                .is_none_or(|hold| !hold.published.devices.contains(device)),
+        }
+    }
+
+    /// What a type of a candidate holds.
+    pub(super) fn of(&self, candidate: CandidateId, type_name: &str) -> Option<&TypeHold> {
+        self.held.get(&candidate)?.types.get(type_name)
+    }
+
+    /// What all hold of a published counter.
+    pub(super) fn counter(&self, key: &CounterKey) -> Quantity {
+        self.reserve.counters.get(key)
+    }
+
+    /// What all hold of a capacity of a published device.
+    pub(super) fn capacity(&self, key: &CapacityKey) -> Quantity {
+        self.reserve.capacity.get(key)
+    }
+
+    pub(super) fn commit(
+        &mut self,
+        candidate: CandidateId,
+        types: BTreeMap<String, TypeHold>,
+        claims: BTreeMap<ClaimKey, ClaimHold>,
+    ) {
+        let held = self.held.entry(candidate).or_default();
+        for (type_name, hold) in types {
+            for device in &hold.published.devices {
+                self.holders.entry(device.clone()).or_insert(candidate);
+            }
+            let own = held.types.entry(type_name).or_default();
+            own.published.add(&hold.published);
+            own.template.add(&hold.template);
+        }
+        held.update_reserve(&mut self.reserve);
+        for (key, claim) in claims {
+            // The first stays: a claim is met once in a solve.
+            self.claims.entry(key).or_insert(ClaimHold { candidate, ..claim });
+        }
+    }
+
+    pub(super) fn release(&mut self, candidate: CandidateId, types: &BTreeSet<&str>) {
+        if let Some(held) = self.held.get_mut(&candidate) {
+            held.types.retain(|name, _| !types.contains(name.as_str()));
+            held.update_reserve(&mut self.reserve);
+            let is_held = |device: &DeviceId| {
+                held.types.values().any(|hold| hold.published.devices.contains(device))
+            };
+            self.holders.retain(|device, holder| *holder != candidate || is_held(device));
+            if held.types.is_empty() {
+                self.held.remove(&candidate);
+            }
+        }
+        self.claims.retain(|_, claim| {
+            if claim.candidate == candidate {
+                claim.by_type.retain(|name, _| !types.contains(name.as_str()));
+            }
+            !claim.by_type.is_empty()
+        });
+    }
+}
+
+impl Held {
+    /// Makes the reserve the largest amounts over the types, and tells the sum of all reserves.
+    fn update_reserve(&mut self, sum: &mut Reserve) {
+        let mut reserve = Reserve::default();
+        for hold in self.types.values() {
+            reserve.counters.raise_to(&hold.published.counters);
+            reserve.capacity.raise_to(&hold.published.capacity);
+        }
+        sum.counters.subtract_all(&self.reserve.counters);
+        sum.capacity.subtract_all(&self.reserve.capacity);
+        sum.counters.add_all(&reserve.counters);
+        sum.capacity.add_all(&reserve.capacity);
+        self.reserve = reserve;
+    }
+}

@@ -1,0 +1,55 @@
+//! The solver that is meant to be obviously right: spec 20 §3 and §4 read line by line, on strings,
+//! ordered maps and [`Requirements`](crate::requirement::Requirements).
+//!
+//! It interns nothing, remembers nothing and tries everything again. The fast solver must give an
+//! equal [`Plan`] for every request; tests compare the two on random worlds.
+//!
+//! | Module | Owns | Spec 20 |
+//! |---|---|---|
+//! | `world` | which nodes and pools take part, and in which order | §2.5, §3.4 |
+//! | `ask` | what a pod asks for right now | §1.7, §3.7 |
+//! | `preferences` | one step of relaxation | §3.15 |
+//! | `templates` | what each NodePool can launch, daemon overhead | §3.2, §3.3 |
+//! | `types` | the instance type filter | §3.10 |
+//! | `existing` | nodes that exist | §3.4, §3.8 |
+//! | `claim` | NodeClaims that were opened in this solve | §3.9 |
+//! | `reservations` | reserved capacity | §3.14, spec 45 §11.1 |
+//! | `topology` | spread, affinity and anti-affinity | §4 |
+//! | `zones` | the effective zone of a pending pod | §4.9 |
+//! | `finish` | NodeClaims as the plan has them | §3.24 |
+//! | `solver` | queue and main loop | §3.5 to §3.7, §3.13 |
+//!
+//! What the spec leaves open is settled here, and the fast solver follows:
+//!
+//! - The placeholder hostname of a NodeClaim is numbered by the NodeClaims that were opened before
+//!   it, so failed attempts take no number.
+//! - Requirements in a refusal by the type filter carry no hostname: that NodeClaim does not exist.
+//! - A hostname group knows every node and every open NodeClaim, whenever it was created.
+//! - A pod on an existing node is counted by the node's labels; what the pod asks adds nothing.
+//! - Topology constraints that leave no common domain of a label are not met by its absence.
+//! - Daemons tolerate PreferNoSchedule taints on existing nodes as on new ones.
+//! - Requests name each pod once; a second mention is ignored.
+
+mod ask;
+mod claim;
+mod existing;
+mod finish;
+mod preferences;
+mod reservations;
+mod solver;
+mod templates;
+#[cfg(test)]
+pub(crate) mod tests;
+mod topology;
+mod types;
+mod world;
+mod zones;
+
+use super::{Fuel, Request};
+use crate::plan::Plan;
+
+/// Places the pods, slowly.
+pub fn solve(request: &Request<'_>, fuel: &mut Fuel<'_>) -> Plan {
+    let world = world::World::new(request);
+    solver::Solver::new(&world).run(fuel)
+}

@@ -1,0 +1,80 @@
+//! NodeClaims as the plan has them (spec 20 §3.24).
+
+use std::sync::Arc;
+
+use super::claim::Claim;
+use super::templates::Template;
+use super::types;
+use super::world::{HOSTNAME, World};
+use crate::catalog::{CAPACITY_TYPE, RESERVED};
+use crate::plan::PlannedClaim;
+use crate::reason::Refusal;
+use crate::requirement::{Requirement, Requirements};
+use crate::resources::Resources;
+use crate::scheduling::{MinValuesPolicy, min_values};
+
+/// How many instance types a NodeClaim lists.
+const MAX_TYPES: usize = 600;
+
+/// The finished NodeClaim, or why its pods have no place after all.
+pub(super) fn finish(
+    world: &World<'_>,
+    template: &Template<'_>,
+    claim: Claim,
+) -> Result<PlannedClaim, Refusal> {
+    let requirements = requirements(world, &claim);
+    let requests = claim.requests.merge(&least_overhead(template, &claim));
+    let price = |position: usize| {
+        let price = template.list[position].cheapest_launch(&requirements, world.well_known());
+        price.unwrap_or(f64::INFINITY)
+    };
+    let mut types = claim.types;
+    types.sort_by(|&a, &b| {
+        let by_name = || template.list[a].name.cmp(&template.list[b].name);
+        price(a).total_cmp(&price(b)).then_with(by_name)
+    });
+    types.truncate(MAX_TYPES);
+    if world.options.min_values == MinValuesPolicy::Strict {
+        let offered = types.iter().map(|&position| &template.list[position].requirements);
+        min_values::needed(&requirements, offered)
+            .map_err(|unmet| Refusal::Truncated { pool: template.pool.name.clone(), unmet })?;
+    }
+    let kept = types.iter().map(|&position| &*template.list[position]);
+    Ok(PlannedClaim {
+        pool: template.id,
+        cheapest: types::cheapest(world, kept, &requirements),
+        pods: claim.pods,
+        instance_types: types
+            .iter()
+            .map(|&position| u32::try_from(position).expect("lists fit into memory"))
+            .collect(),
+        requirements: Arc::new(requirements),
+        requests,
+        reservations: claim.reservations.into_iter().collect(),
+        min_values_relaxed: claim.min_values_relaxed,
+        dynamic_drivers: Vec::new(),
+    })
+}
+
+/// Without the hostname; pinned to the reservations that the NodeClaim holds.
+fn requirements(world: &World<'_>, claim: &Claim) -> Requirements {
+    let holds = !claim.reservations.is_empty();
+    let is_dropped = |key: &str| key == HOSTNAME || (holds && key == CAPACITY_TYPE);
+    let kept = claim.requirements.iter().filter(|requirement| !is_dropped(requirement.key()));
+    let mut requirements: Requirements = kept.cloned().collect();
+    if holds {
+        requirements.add(Requirement::in_values(CAPACITY_TYPE, [RESERVED]));
+        if let Some(label) = &world.catalog.reservation_id_label {
+            requirements.add(Requirement::in_values(label, claim.reservations.iter().cloned()));
+        }
+    }
+    requirements
+}
+
+/// The least overhead of the daemon groups that still have a type. Groups without daemons are left
+/// out of the minimum.
+fn least_overhead(template: &Template<'_>, claim: &Claim) -> Resources {
+    let groups = template.groups.iter();
+    let possible = groups.filter(|group| group.types.iter().any(|t| claim.types.contains(t)));
+    Resources::min(possible.filter_map(|group| group.overhead.as_ref()))
+}

@@ -1,0 +1,50 @@
+//! Giving up what a pod prefers, one step at a time (spec 20 §3.15).
+
+use crate::pod::{PodSpec, Weighted};
+use crate::taint::Toleration;
+
+/// Relaxes the spec by the first step that applies. False when there is nothing left to give up.
+pub(super) fn relax(spec: &mut PodSpec, tolerate_prefer_no_schedule: bool) -> bool {
+    drop_required_term(spec)
+        || drop_heaviest(&mut spec.preferred_pod_affinity)
+        || drop_heaviest(&mut spec.preferred_pod_anti_affinity)
+        || drop_heaviest(&mut spec.preferred_node_affinity)
+        || drop_spread(spec)
+        || (tolerate_prefer_no_schedule && tolerate(spec))
+}
+
+/// The last term always stays.
+fn drop_required_term(spec: &mut PodSpec) -> bool {
+    let applies = spec.node_affinity.len() > 1;
+    if applies {
+        spec.node_affinity.remove(0);
+    }
+    applies
+}
+
+fn drop_heaviest<T>(preferences: &mut Vec<Weighted<T>>) -> bool {
+    preferences.sort_by_key(|preference| std::cmp::Reverse(preference.weight));
+    let applies = !preferences.is_empty();
+    if applies {
+        preferences.remove(0);
+    }
+    applies
+}
+
+/// The first constraint that is not required; the last one takes its slot.
+fn drop_spread(spec: &mut PodSpec) -> bool {
+    let position = spec.spread.iter().position(|constraint| !constraint.is_required);
+    if let Some(position) = position {
+        spec.spread.swap_remove(position);
+    }
+    position.is_some()
+}
+
+fn tolerate(spec: &mut PodSpec) -> bool {
+    let toleration = Toleration::prefer_no_schedule();
+    let applies = !spec.tolerations.contains(&toleration);
+    if applies {
+        spec.tolerations.push(toleration);
+    }
+    applies
+}

@@ -1,0 +1,93 @@
+//! Slots of capacity reservations in the course of a solve (spec 20 §3.14, spec 45 §11.1).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::world::World;
+use crate::catalog::{InstanceType, Offering};
+use crate::reason::ReservedRefusal;
+use crate::requirement::Requirements;
+use crate::scheduling::ReservedMode;
+
+/// How many slots each reservation has left.
+pub(super) struct Reservations {
+    left: BTreeMap<String, u32>,
+}
+
+impl Reservations {
+    /// The least capacity that any pool sees, available or not, and the credits of known ones.
+    pub(super) fn new(world: &World<'_>) -> Self {
+        let mut left: BTreeMap<String, u32> = BTreeMap::new();
+        let types = world.snapshot.pools.iter().flat_map(|pool| world.types(pool));
+        for offering in types.flat_map(|t| &t.offerings).filter(|o| o.is_reserved()) {
+            let capacity = left.entry(id(world, offering)).or_insert(offering.reservation_capacity);
+            *capacity = offering.reservation_capacity.min(*capacity);
+        }
+        for (id, credit) in &world.options.reservation_credits {
+            left.entry(id.clone())
+                .and_modify(|capacity| *capacity = capacity.saturating_add(*credit));
+        }
+        Self { left }
+    }
+
+    /// What a NodeClaim that holds `held` would hold with these types and requirements.
+    pub(super) fn offered<'t>(
+        &self,
+        world: &World<'_>,
+        held: &BTreeSet<String>,
+        types: impl IntoIterator<Item = &'t InstanceType>,
+        requirements: &Requirements,
+    ) -> Result<BTreeSet<String>, ReservedRefusal> {
+        if !world.options.reserved_capacity {
+            return Ok(BTreeSet::new());
+        }
+        let (mut fallback, mut full, mut real) = (false, false, false);
+        let mut reserved = BTreeSet::new();
+        for offering in types.into_iter().flat_map(|t| &t.offerings).filter(|o| o.available) {
+            if requirements.compatible(&offering.requirements, world.well_known()).is_err() {
+                continue;
+            }
+            let id = id(world, offering);
+            let credit = world.options.reservation_credits.get(&id).copied().unwrap_or(0);
+            if !offering.is_reserved() {
+                fallback = true;
+            } else if offering.reservation_capacity == 0 && credit == 0 {
+                full = true;
+            } else {
+                real = true;
+                if held.contains(&id) || self.left.get(&id).is_some_and(|&left| left > 0) {
+                    reserved.insert(id);
+                }
+            }
+        }
+        let is_strict = world.options.reserved == ReservedMode::Strict;
+        if is_strict && real && reserved.is_empty() {
+            return Err(ReservedRefusal::HeldByOthers);
+        }
+        if full && !real && !fallback {
+            return Err(if is_strict {
+                ReservedRefusal::Full
+            } else {
+                ReservedRefusal::FullFallThrough
+            });
+        }
+        if is_strict && !held.is_empty() && reserved.is_empty() {
+            return Err(ReservedRefusal::WouldLose);
+        }
+        Ok(reserved)
+    }
+
+    /// Takes the slots that are new and gives back those that are no longer held.
+    pub(super) fn exchange(&mut self, held: &BTreeSet<String>, now: &BTreeSet<String>) {
+        for id in now.difference(held) {
+            self.left.entry(id.clone()).and_modify(|left| *left = left.saturating_sub(1));
+        }
+        for id in held.difference(now) {
+            self.left.entry(id.clone()).and_modify(|left| *left = left.saturating_add(1));
+        }
+    }
+}
+
+fn id(world: &World<'_>, offering: &Offering) -> String {
+    let label = world.catalog.reservation_id_label.as_deref();
+    offering.reservation_id(label).unwrap_or_default().to_owned()
+}

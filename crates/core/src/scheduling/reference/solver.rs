@@ -1,0 +1,295 @@
+//! Queue and main loop (spec 20 §3.5 to §3.7, §3.13).
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::ask::Ask;
+use super::claim::{Change, Claim};
+use super::existing::Existing;
+use super::finish;
+use super::preferences;
+use super::reservations::Reservations;
+use super::templates::{self, Template};
+use super::topology::{Placement, Topology};
+use super::world::World;
+use super::zones;
+use crate::id::PodId;
+use crate::plan::{Plan, UnusablePool};
+use crate::pod::{Phase, Pod};
+use crate::reason::{PoolRefusal, Refusal, Why};
+use crate::requirement::Requirement;
+use crate::resources::{CPU, MEMORY};
+use crate::scheduling::{Fuel, MinValuesPolicy};
+
+/// Everything that changes in the course of a solve.
+pub(super) struct Solver<'a> {
+    world: &'a World<'a>,
+    templates: Vec<Template<'a>>,
+    unusable: Vec<UnusablePool>,
+    existing: Vec<Existing<'a>>,
+    /// In the order they were opened.
+    claims: Vec<Claim>,
+    /// Positions in `claims` in the order they are tried.
+    order: Vec<usize>,
+    topology: Topology<'a>,
+    reservations: Reservations,
+    /// The pods as they were written.
+    asks: BTreeMap<PodId, Ask<'a>>,
+    refused: BTreeMap<PodId, Refusal>,
+}
+
+/// How a try with all its relaxations ended.
+enum Outcome {
+    Placed,
+    Refused(Refusal),
+    OutOfFuel,
+}
+
+impl<'a> Solver<'a> {
+    pub(super) fn new(world: &'a World<'a>) -> Self {
+        let asks: BTreeMap<_, _> = world.pods.iter().map(|&id| (id, Ask::new(world, id))).collect();
+        let mut topology = Topology::new(world);
+        for id in &world.pods {
+            topology.update(&asks[id], &[]);
+        }
+        let (templates, unusable) = templates::build(world);
+        let existing: Vec<_> = world.nodes.iter().map(|&id| Existing::new(world, id)).collect();
+        for node in &existing {
+            topology.register_host(&node.hostname);
+        }
+        Self {
+            world,
+            templates,
+            unusable,
+            existing,
+            claims: Vec::new(),
+            order: Vec::new(),
+            topology,
+            reservations: Reservations::new(world),
+            asks,
+            refused: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn run(mut self, fuel: &mut Fuel<'_>) -> Plan {
+        let effective_zones = self.effective_zones();
+        let mut queue = Queue::new(self.world);
+        while let Some(id) = queue.pop(self.topology.learned) {
+            match self.try_pod(id, fuel) {
+                Outcome::Placed => {
+                    self.refused.remove(&id);
+                }
+                Outcome::Refused(refusal) => {
+                    self.refused.insert(id, refusal);
+                    let unrelaxed = self.asks[&id].clone();
+                    self.update_topology(&unrelaxed);
+                    queue.push(id, self.topology.learned);
+                }
+                Outcome::OutOfFuel => break,
+            }
+        }
+        self.plan(effective_zones, fuel.is_dry())
+    }
+
+    fn effective_zones(&self) -> BTreeMap<String, usize> {
+        let mut zones = BTreeMap::new();
+        for id in &self.world.pods {
+            let ask = &self.asks[id];
+            if ask.pod.phase == Phase::Pending {
+                *zones.entry(zones::effective(&self.topology, ask)).or_insert(0) += 1;
+            }
+        }
+        zones
+    }
+
+    /// Tries the pod as it was written, then with one preference less each time.
+    fn try_pod(&mut self, id: PodId, fuel: &mut Fuel<'_>) -> Outcome {
+        let mut ask = self.asks[&id].clone();
+        let tolerate = self.world.tolerates_prefer_no_schedule();
+        loop {
+            if !fuel.may_go_on() {
+                return Outcome::OutOfFuel;
+            }
+            let Err(refusal) = self.add(&ask) else { return Outcome::Placed };
+            let is_final =
+                refusal.is_reserved() || matches!(refusal, Refusal::DynamicResourcesIgnored);
+            if is_final || !preferences::relax(&mut ask.spec, tolerate) {
+                return Outcome::Refused(refusal);
+            }
+            ask.recompute(self.world);
+            self.update_topology(&ask);
+        }
+    }
+
+    fn update_topology(&mut self, ask: &Ask<'_>) {
+        let on_nodes = self.existing.iter().flat_map(|node| {
+            let (taints, requirements) = (&node.node.taints[..], &node.requirements);
+            node.pods.iter().map(move |&pod| Placement { pod, taints, requirements })
+        });
+        let on_claims = self.claims.iter().flat_map(|claim| {
+            let taints = &self.templates[claim.template].pool.taints[..];
+            let requirements = &claim.requirements;
+            claim.pods.iter().map(move |&pod| Placement { pod, taints, requirements })
+        });
+        let placements: Vec<_> = on_nodes.chain(on_claims).collect();
+        self.topology.update(ask, &placements);
+    }
+
+    /// Places the pod on the first existing node, open NodeClaim or new NodeClaim that takes it.
+    fn add(&mut self, ask: &Ask<'_>) -> Result<(), Refusal> {
+        if let Some(refusal) = &ask.refusal {
+            return Err(refusal.clone());
+        }
+        if self.add_to_existing(ask) || self.add_to_open_claim(ask) {
+            return Ok(());
+        }
+        if self.templates.is_empty() {
+            return Err(Refusal::NoUsablePool);
+        }
+        self.add_to_new_claim(ask).map_err(Refusal::Pools)
+    }
+
+    fn add_to_existing(&mut self, ask: &Ask<'_>) -> bool {
+        let accepts = |node: &&mut Existing<'_>| node.accepts(self.world, &self.topology, ask);
+        let Some(node) = self.existing.iter_mut().find(accepts) else { return false };
+        node.add(ask);
+        let (taints, requirements) = (&node.node.taints[..], &node.requirements);
+        self.topology.record(&Placement { pod: ask.id, taints, requirements });
+        true
+    }
+
+    /// The NodeClaims with the fewest pods are tried first.
+    fn add_to_open_claim(&mut self, ask: &Ask<'_>) -> bool {
+        self.order.sort_by_key(|&position| self.claims[position].pods.len());
+        let accepted = self.order.iter().find_map(|&position| {
+            let change = self.with_pod(&self.claims[position], ask, false).ok()?;
+            Some((position, change))
+        });
+        let Some((position, change)) = accepted else { return false };
+        self.place(position, ask, change);
+        true
+    }
+
+    /// One refusal per template; none after one that makes the pod wait for a reservation.
+    fn add_to_new_claim(&mut self, ask: &Ask<'_>) -> Result<(), Vec<PoolRefusal>> {
+        let mut refusals = Vec::new();
+        for position in 0..self.templates.len() {
+            match self.new_claim(position, ask) {
+                Ok((mut claim, change)) => {
+                    claim.min_values_relaxed = self.is_relaxed(position, &change);
+                    self.order.push(self.claims.len());
+                    self.claims.push(claim);
+                    self.place(self.claims.len() - 1, ask, change);
+                    self.take_from_limits(position);
+                    return Ok(());
+                }
+                Err(why) => {
+                    let defers = matches!(&why, Why::Reserved(refusal) if refusal.defers());
+                    let Template { id, pool, .. } = &self.templates[position];
+                    refusals.push(PoolRefusal { pool: *id, name: pool.name.clone(), why });
+                    if defers {
+                        break;
+                    }
+                }
+            }
+        }
+        Err(refusals)
+    }
+
+    fn new_claim(&self, position: usize, ask: &Ask<'_>) -> Result<(Claim, Change), Why> {
+        let template = &self.templates[position];
+        let all = template.types.iter().map(|&position| (position, &template.list[position]));
+        let within = template.remaining.filter(all, |(_, own)| &own.capacity);
+        let types = within.map_err(Why::Limits)?.into_iter().map(|(position, _)| position);
+        let claim = Claim::new(position, template, types.collect(), self.claims.len() + 1);
+        let may_relax = self.world.options.min_values == MinValuesPolicy::BestEffort;
+        let change = self.with_pod(&claim, ask, may_relax)?;
+        Ok((claim, change))
+    }
+
+    fn with_pod(&self, claim: &Claim, ask: &Ask<'_>, may_relax: bool) -> Result<Change, Why> {
+        let template = &self.templates[claim.template];
+        claim.with_pod(self.world, template, &self.topology, &self.reservations, ask, may_relax)
+    }
+
+    /// Whether some minValues is lower than the template's.
+    fn is_relaxed(&self, position: usize, change: &Change) -> bool {
+        self.templates[position].requirements.iter().any(|original| {
+            let now = change.requirements.get(original.key()).and_then(Requirement::min_values);
+            matches!((now, original.min_values()), (Some(now), Some(asked)) if now < asked)
+        })
+    }
+
+    fn place(&mut self, position: usize, ask: &Ask<'_>, change: Change) {
+        let claim = &mut self.claims[position];
+        self.reservations.exchange(&claim.reservations, &change.reservations);
+        claim.add(ask, change);
+        self.topology.register_host(&claim.hostname);
+        let taints = &self.templates[claim.template].pool.taints;
+        let requirements = &claim.requirements;
+        self.topology.record(&Placement { pod: ask.id, taints, requirements });
+    }
+
+    /// The newest NodeClaim may become the largest of its types.
+    fn take_from_limits(&mut self, position: usize) {
+        let template = &mut self.templates[position];
+        let types = self.claims.last().map_or(&[][..], |claim| &claim.types);
+        let capacities = types.iter().map(|&position| &template.list[position].capacity);
+        template.remaining = template.remaining.after_claim(capacities);
+    }
+
+    fn plan(mut self, effective_zones: BTreeMap<String, usize>, ran_dry: bool) -> Plan {
+        let mut claims = Vec::new();
+        for claim in self.claims {
+            let pods = claim.pods.clone();
+            match finish::finish(self.world, &self.templates[claim.template], claim) {
+                Ok(claim) => claims.push(claim),
+                Err(refusal) => self.refused.extend(pods.iter().map(|&id| (id, refusal.clone()))),
+            }
+        }
+        let taken = self.existing.into_iter().filter(|node| !node.pods.is_empty());
+        let refused = self.refused.into_iter();
+        Plan {
+            claims,
+            existing: taken.map(|node| (node.id, node.pods)).collect(),
+            refused: refused.map(|(id, refusal)| (id, Arc::new(refusal))).collect(),
+            explanations: BTreeMap::new(),
+            unusable_pools: self.unusable,
+            effective_zones,
+            ran_dry,
+        }
+    }
+}
+
+/// Pods in the order they are tried. It ends when a whole round brought nothing.
+struct Queue {
+    pods: VecDeque<PodId>,
+    /// How long the queue was when a pod was put back, and what groups had learned by then: a
+    /// domain that appears while others are tried is progress too.
+    at_push: BTreeMap<PodId, (usize, usize)>,
+}
+
+impl Queue {
+    fn new(world: &World<'_>) -> Self {
+        let mut pods = world.pods.clone();
+        let rank = |pod: &Pod| {
+            let requests = &pod.spec.requests;
+            let size = (Reverse(requests.amount(CPU)), Reverse(requests.amount(MEMORY)));
+            (size, pod.created, pod.uid.clone())
+        };
+        pods.sort_by_key(|&id| rank(world.snapshot.pod(id)));
+        Self { pods: pods.into(), at_push: BTreeMap::new() }
+    }
+
+    fn pop(&mut self, learned: usize) -> Option<PodId> {
+        let head = self.pods.front()?;
+        let made_no_progress = self.at_push.get(head) == Some(&(self.pods.len(), learned));
+        if made_no_progress { None } else { self.pods.pop_front() }
+    }
+
+    fn push(&mut self, pod: PodId, learned: usize) {
+        self.pods.push_back(pod);
+        self.at_push.insert(pod, (self.pods.len(), learned));
+    }
+}

@@ -1,0 +1,174 @@
+//! What each NodePool can launch, and what daemons take of it (spec 20 §3.2, §3.3).
+
+use std::sync::Arc;
+
+use super::types::{self, Filter};
+use super::world::World;
+use crate::catalog::InstanceType;
+use crate::host_port::HostPort;
+use crate::id::PoolId;
+use crate::plan::UnusablePool;
+use crate::pod::PodSpec;
+use crate::requirement::{Requirement, Requirements};
+use crate::resources::{PODS, Quantity, Resources};
+use crate::scheduling::MinValuesPolicy;
+use crate::scheduling::limits::Remaining;
+use crate::snapshot::{Daemon, Pool};
+use crate::taint::{Taint, Toleration, untolerated};
+
+/// The prototype of a pool's NodeClaims.
+pub(super) struct Template<'a> {
+    pub id: PoolId,
+    pub pool: &'a Pool,
+    /// What a NodeClaim starts with, without hostname.
+    pub requirements: Requirements,
+    /// The pool's list in the catalog.
+    pub list: &'a [Arc<InstanceType>],
+    /// Positions in the list that the pool's own requirements leave.
+    pub types: Vec<usize>,
+    /// Those types by the daemons that run on them.
+    pub groups: Vec<DaemonGroup>,
+    /// What the limits still allow.
+    pub remaining: Remaining,
+}
+
+/// Instance types that get the same daemons.
+pub(super) struct DaemonGroup {
+    /// Positions in the pool's list.
+    pub types: Vec<usize>,
+    /// What the daemons request together; none without daemons.
+    pub overhead: Option<Resources>,
+    /// The ports that they take.
+    pub ports: Vec<HostPort>,
+}
+
+/// Templates in the order of trial, and the pools that have none.
+pub(super) fn build<'a>(world: &World<'a>) -> (Vec<Template<'a>>, Vec<UnusablePool>) {
+    let (mut templates, mut unusable) = (Vec::new(), Vec::new());
+    for &id in &world.pools {
+        match template(world, id) {
+            Ok(template) => templates.push(template),
+            Err(pool) => unusable.push(pool),
+        }
+    }
+    (templates, unusable)
+}
+
+fn template<'a>(world: &World<'a>, id: PoolId) -> Result<Template<'a>, UnusablePool> {
+    let pool = world.snapshot.pool(id);
+    let list = world.types(pool);
+    let requirements = requirements(world, pool);
+    let everything =
+        [DaemonGroup { types: (0..list.len()).collect(), overhead: None, ports: Vec::new() }];
+    let filter = Filter {
+        world,
+        list,
+        groups: &everything,
+        taken_ports: &[],
+        ports: &[],
+        requests: &Resources::default(),
+        total: &Resources::default(),
+    };
+    let is_best_effort = world.options.min_values == MinValuesPolicy::BestEffort;
+    let kept = types::filter(&filter, &everything[0].types, &requirements, is_best_effort);
+    let types = kept
+        .map_err(|refusal| UnusablePool { pool: id, min_values: refusal.min_values.is_some() })?
+        .types;
+    let groups = daemon_groups(world, &requirements, &pool.taints, list, &types);
+    let nodes = world.nodes.iter().map(|&node| world.snapshot.node(node));
+    let own = nodes.filter(|node| node.pool.as_ref() == Some(&pool.name));
+    let remaining = Remaining::new(&pool.limits, own.map(|node| &node.capacity));
+    Ok(Template { id, pool, requirements, list, types, groups, remaining })
+}
+
+fn requirements(world: &World<'_>, pool: &Pool) -> Requirements {
+    let class = &pool.node_class;
+    let class_label = format!("{}/{}", class.group, class.kind.to_lowercase());
+    let mut requirements = pool.requirements.clone();
+    requirements.extend(world.labels(&pool.labels).iter().cloned());
+    for (key, value) in [
+        ("karpenter.sh/nodepool", pool.name.as_str()),
+        (class_label.as_str(), class.name.as_str()),
+        // Only so that daemons that wait for these labels are counted.
+        ("karpenter.sh/registered", "true"),
+        ("karpenter.sh/initialized", "true"),
+    ] {
+        requirements.add(Requirement::in_values(key, [value]));
+    }
+    requirements
+}
+
+fn daemon_groups(
+    world: &World<'_>,
+    template: &Requirements,
+    taints: &[Taint],
+    list: &[Arc<InstanceType>],
+    types: &[usize],
+) -> Vec<DaemonGroup> {
+    let mut groups: Vec<(Vec<&Daemon>, Vec<usize>)> = Vec::new();
+    for &position in types {
+        let runs = |spec: &PodSpec| {
+            runs_on(world, spec, taints, |requirements| {
+                template.compatible(requirements, world.well_known()).is_ok()
+                    && list[position].requirements.intersects(requirements).is_ok()
+            })
+        };
+        let daemons: Vec<&Daemon> =
+            world.snapshot.daemons.iter().filter(|daemon| runs(&daemon.spec)).collect();
+        match groups.iter_mut().find(|(known, _)| *known == daemons) {
+            Some((_, types)) => types.push(position),
+            None => groups.push((daemons, vec![position])),
+        }
+    }
+    groups
+        .into_iter()
+        .map(|(daemons, types)| DaemonGroup {
+            types,
+            overhead: (!daemons.is_empty()).then(|| requests(&daemons)),
+            ports: daemons.iter().flat_map(|d| d.spec.host_ports.iter().cloned()).collect(),
+        })
+        .collect()
+}
+
+/// Whether a daemon runs on nodes with these taints, for which `suits` answers by its requirements:
+/// its node selector and one of its terms. A pure test over all terms, with PreferNoSchedule
+/// tolerated (spec 20 Q7).
+pub(super) fn runs_on(
+    world: &World<'_>,
+    spec: &PodSpec,
+    taints: &[Taint],
+    suits: impl Fn(&Requirements) -> bool,
+) -> bool {
+    if spec.asks_dynamic_resources && world.options.ignore_dynamic_resources {
+        return false;
+    }
+    let mut tolerations = spec.tolerations.clone();
+    tolerations.push(Toleration::prefer_no_schedule());
+    if !untolerated(taints, &tolerations).is_empty() {
+        return false;
+    }
+    alternatives(spec).iter().any(suits)
+}
+
+/// Node selector and term, for each required term; the node selector alone without terms.
+pub(super) fn alternatives(spec: &PodSpec) -> Vec<Requirements> {
+    if spec.node_affinity.is_empty() {
+        return vec![spec.node_selector.clone()];
+    }
+    let with = |term: &Requirements| {
+        let mut requirements = spec.node_selector.clone();
+        requirements.extend(term.iter().cloned());
+        requirements
+    };
+    spec.node_affinity.iter().map(with).collect()
+}
+
+/// What the daemons request together; each is one of `pods`.
+pub(super) fn requests(daemons: &[&Daemon]) -> Resources {
+    let mut sum = Resources::default();
+    sum.set(PODS, Quantity::ZERO);
+    for daemon in daemons {
+        sum.add(&daemon.spec.requests);
+    }
+    sum
+}

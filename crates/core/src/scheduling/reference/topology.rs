@@ -1,0 +1,312 @@
+//! Spread, affinity and anti-affinity of the pods of a solve (spec 20 §4).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::ask::Ask;
+use super::world::{HOSTNAME, World};
+use crate::id::{NodeId, PodId};
+use crate::pod::{AffinityTerm, Pod, PodSpec, SpreadConstraint};
+use crate::reason::TopologyRefusal;
+use crate::requirement::{Requirement, Requirements};
+use crate::scheduling::PreferencePolicy;
+use crate::selector::{Condition, Expression, Selector};
+use crate::taint::Taint;
+
+mod group;
+mod universe;
+
+pub(super) use group::Group;
+use group::{Identity, Kind, NodeFilter};
+use universe::Universe;
+
+/// Where a pod of this solve was placed.
+pub(super) struct Placement<'p> {
+    pub pod: PodId,
+    pub taints: &'p [Taint],
+    pub requirements: &'p Requirements,
+}
+
+/// Asked for the lowest price that a candidate has in a domain of a key.
+pub(super) type PriceOf<'p> = &'p dyn Fn(&str, &str) -> Option<f64>;
+
+/// All groups, in the order of creation.
+pub(super) struct Topology<'a> {
+    world: &'a World<'a>,
+    universe: Universe,
+    /// Constraints of the pods to place.
+    direct: Vec<Group>,
+    /// Required anti-affinity of any pod, to protect others from it.
+    inverse: Vec<Group>,
+    /// The direct groups of each pod, in the order of its constraints.
+    direct_of: BTreeMap<PodId, Vec<usize>>,
+    /// The inverse groups of each pod; these are never given up.
+    inverse_of: BTreeMap<PodId, BTreeSet<usize>>,
+    /// Hostnames of nodes and NodeClaims that take part.
+    hosts: BTreeSet<String>,
+    /// How many domains groups learned of from their owners (Q9).
+    pub(super) learned: usize,
+}
+
+impl<'a> Topology<'a> {
+    /// Knows the anti-affinity of bound pods, and nothing of the pods to place.
+    pub(super) fn new(world: &'a World<'a>) -> Self {
+        let mut topology = Self {
+            world,
+            universe: Universe::new(world),
+            direct: Vec::new(),
+            inverse: Vec::new(),
+            direct_of: BTreeMap::new(),
+            inverse_of: BTreeMap::new(),
+            hosts: BTreeSet::new(),
+            learned: 0,
+        };
+        for (position, pod) in world.snapshot.pods.iter().enumerate() {
+            let id = PodId::new(position);
+            let node = pod.node.map(|node| world.snapshot.node(node));
+            let object = node.and_then(|node| node.object.as_ref());
+            if let (Some(object), false, false) =
+                (object, pod.is_terminal(), world.batch.contains(&id))
+            {
+                for group in topology.join_inverse(pod, &pod.spec) {
+                    let group = &mut topology.inverse[group];
+                    if let Some(domain) = object.labels.get(&group.identity.key) {
+                        group.record([domain]);
+                    }
+                }
+            }
+        }
+        topology
+    }
+
+    /// A node or NodeClaim enters the solve.
+    pub(super) fn register_host(&mut self, hostname: &str) {
+        self.hosts.insert(hostname.to_owned());
+        for group in self.direct.iter_mut().chain(&mut self.inverse) {
+            if group.identity.key == HOSTNAME {
+                group.register([hostname]);
+            }
+        }
+    }
+
+    /// Makes the pod the owner of exactly the groups that it asks for now. Groups that are new count
+    /// what was placed before them (spec 20 §4.4, Q3).
+    pub(super) fn update(&mut self, ask: &Ask<'_>, placements: &[Placement<'_>]) {
+        let joined = self.join_inverse(ask.pod, &ask.spec);
+        self.inverse_of.entry(ask.id).or_default().extend(joined);
+        let mut own: Vec<usize> = Vec::new();
+        for identity in self.constraints(ask) {
+            let known = self.direct.iter().position(|group| group.identity == identity);
+            let position = known.unwrap_or_else(|| {
+                let group = self.counted(identity, ask, placements);
+                self.direct.push(group);
+                self.direct.len() - 1
+            });
+            self.let_in(position, &ask.spec);
+            if !own.contains(&position) {
+                own.push(position);
+            }
+        }
+        self.direct_of.insert(ask.id, own);
+    }
+
+    /// The groups of the pod's constraints in a fixed order: spread, affinity, anti-affinity;
+    /// required before preferred, which count only while preferences are respected.
+    fn constraints(&self, ask: &Ask<'_>) -> Vec<Identity> {
+        let spec = &ask.spec;
+        let respects = self.world.options.preferences == PreferencePolicy::Respect;
+        let preferred = |terms: &'_ [crate::pod::Weighted<AffinityTerm>]| -> Vec<AffinityTerm> {
+            let terms = terms.iter().filter(|_| respects);
+            terms.map(|preference| preference.term.clone()).collect()
+        };
+        let spread = spec.spread.iter().filter(|spread| spread.is_required || respects);
+        let affinity = [&spec.pod_affinity[..], &preferred(&spec.preferred_pod_affinity)].concat();
+        let anti =
+            [&spec.pod_anti_affinity[..], &preferred(&spec.preferred_pod_anti_affinity)].concat();
+        let mut all: Vec<_> = spread.map(|spread| spread_identity(ask, spread)).collect();
+        all.extend(affinity.iter().map(|term| self.term(Kind::Affinity, ask.pod, term)));
+        all.extend(anti.iter().map(|term| self.term(Kind::AntiAffinity, ask.pod, term)));
+        all
+    }
+
+    fn term(&self, kind: Kind, pod: &Pod, term: &AffinityTerm) -> Identity {
+        Identity {
+            kind,
+            key: term.topology_key.clone(),
+            namespaces: self.namespaces(pod, term),
+            selector: term.selector.clone(),
+            max_skew: i32::MAX,
+            min_domains: None,
+            filter: None,
+        }
+    }
+
+    /// The namespaces that a term means (spec 20 §4.2).
+    fn namespaces(&self, pod: &Pod, term: &AffinityTerm) -> BTreeSet<String> {
+        let listed = term.namespaces.iter().cloned();
+        match &term.namespace_selector {
+            None if term.namespaces.is_empty() => BTreeSet::from([pod.namespace.clone()]),
+            None => listed.collect(),
+            Some(selector) => {
+                let all = self.world.snapshot.namespaces.iter();
+                let selected = all.filter(|(_, labels)| selector.matches(labels));
+                selected.map(|(name, _)| name.clone()).chain(listed).collect()
+            }
+        }
+    }
+
+    /// Makes the pod an owner of the inverse groups of its required anti-affinity.
+    fn join_inverse(&mut self, pod: &Pod, spec: &PodSpec) -> Vec<usize> {
+        let mut joined = Vec::new();
+        for term in &spec.pod_anti_affinity {
+            let identity = self.term(Kind::AntiAffinity, pod, term);
+            let known = self.inverse.iter().position(|group| group.identity == identity);
+            let position = known.unwrap_or_else(|| {
+                self.inverse.push(self.empty(identity));
+                self.inverse.len() - 1
+            });
+            let domains = self.universe.tolerated(&term.topology_key, &spec.tolerations);
+            self.learned += self.inverse[position].register(&domains);
+            joined.push(position);
+        }
+        joined
+    }
+
+    /// Affinity and anti-affinity groups know the domains that any of their owners tolerates (Q9).
+    /// Owners of a spread group tolerate the same, if that matters to it.
+    fn let_in(&mut self, position: usize, spec: &PodSpec) {
+        let group = &mut self.direct[position];
+        if group.identity.kind != Kind::Spread {
+            let domains = self.universe.tolerated(&group.identity.key, &spec.tolerations);
+            self.learned += group.register(&domains);
+        }
+    }
+
+    /// A group without any domain but the hosts.
+    fn empty(&self, identity: Identity) -> Group {
+        let mut group = Group::new(identity);
+        if group.identity.key == HOSTNAME {
+            group.register(&self.hosts);
+        }
+        group
+    }
+
+    /// A new direct group, with the domains and counts of the cluster and of this solve.
+    fn counted(&self, identity: Identity, ask: &Ask<'_>, placements: &[Placement<'_>]) -> Group {
+        let mut group = self.empty(identity);
+        if let Some(filter) = group.identity.filter.clone() {
+            let domains = if filter.honors_taints {
+                self.universe.tolerated(&group.identity.key, &ask.spec.tolerations)
+            } else {
+                self.universe.all(&group.identity.key)
+            };
+            group.register(&domains);
+        }
+        for &id in &self.world.nodes {
+            let node = self.world.snapshot.node(id);
+            if let (Some(domain), true) =
+                (node.labels.get(&group.identity.key), self.is_counted(&group, id))
+            {
+                group.register([domain]);
+            }
+        }
+        for (position, pod) in self.world.snapshot.pods.iter().enumerate() {
+            let is_excluded = self.world.batch.contains(&PodId::new(position)) || !pod.is_active();
+            let node = pod.node.filter(|_| !is_excluded && group.selects(pod));
+            let node = node.filter(|&node| self.is_counted(&group, node));
+            group.record(node.and_then(|node| self.domain(node, &group.identity.key)));
+        }
+        for placement in placements {
+            group.place(self.world.snapshot.pod(placement.pod), placement);
+        }
+        group
+    }
+
+    /// Whether pods on a node count: it has a Node object that passes the filter.
+    fn is_counted(&self, group: &Group, node: NodeId) -> bool {
+        let object = self.world.snapshot.node(node).object.as_ref();
+        object
+            .is_some_and(|object| group.admits(&object.taints, &self.world.labels(&object.labels)))
+    }
+
+    /// The domain of a bound pod. A node without hostname label counts under its name (Q19).
+    fn domain(&self, node: NodeId, key: &str) -> Option<String> {
+        let node = self.world.snapshot.node(node);
+        let label = node.object.as_ref()?.labels.get(key).cloned();
+        label.or_else(|| (key == HOSTNAME).then(|| node.name.clone()))
+    }
+
+    /// The node's requirements with the domains that the pod's groups leave (spec 20 §4.5). Every
+    /// group sees the node as it was before.
+    pub(super) fn narrow(
+        &self,
+        ask: &Ask<'_>,
+        node: &Requirements,
+        price: PriceOf<'_>,
+    ) -> Result<Requirements, Box<TopologyRefusal>> {
+        let mut narrowed = node.clone();
+        // The first group that leaves nothing is the pod's error, so their order must not come from
+        // the order of pods in the snapshot.
+        let inverse = self.inverse.iter().filter(|group| group.selects(ask.pod));
+        let mut inverse: Vec<&Group> = inverse.collect();
+        inverse.sort_by_key(|group| {
+            let Identity { key, namespaces, selector, .. } = &group.identity;
+            (key, namespaces, selector)
+        });
+        for group in self.owned(ask.id).chain(inverse) {
+            let key = &group.identity.key;
+            let pod_domains = domains(&ask.strict, key);
+            let node_domains = domains(node, key);
+            let left = group.next(ask.pod, &pod_domains, &node_domains, price);
+            if left.is_empty() {
+                return Err(Box::new(group.refusal(pod_domains, node_domains)));
+            }
+            narrowed.add(left);
+        }
+        Ok(narrowed)
+    }
+
+    /// The direct groups of a pod, in the order of its constraints.
+    pub(super) fn owned(&self, pod: PodId) -> impl Iterator<Item = &Group> {
+        let own = self.direct_of.get(&pod).into_iter().flatten();
+        own.map(|&position| &self.direct[position])
+    }
+
+    /// Counts a pod where it was placed (spec 20 §4.6).
+    pub(super) fn record(&mut self, placement: &Placement<'_>) {
+        let pod = self.world.snapshot.pod(placement.pod);
+        for group in &mut self.direct {
+            group.place(pod, placement);
+        }
+        for &position in self.inverse_of.get(&placement.pod).into_iter().flatten() {
+            let group = &mut self.inverse[position];
+            let domains = domains(placement.requirements, &group.identity.key);
+            group.record(domains.values());
+        }
+    }
+}
+
+/// What requirements say of a key; anything if they do not.
+pub(super) fn domains(requirements: &Requirements, key: &str) -> Requirement {
+    requirements.get(key).cloned().unwrap_or_else(|| Requirement::exists(key))
+}
+
+fn spread_identity(ask: &Ask<'_>, spread: &SpreadConstraint) -> Identity {
+    let mut selector = spread.selector.clone();
+    if let Selector::Matching(selector) = &mut selector {
+        for key in &spread.match_label_keys {
+            if let Some(value) = ask.pod.labels.get(key) {
+                let condition = Condition::In(BTreeSet::from([value.clone()]));
+                selector.expressions.insert(Expression { key: key.clone(), condition });
+            }
+        }
+    }
+    Identity {
+        kind: Kind::Spread,
+        key: spread.topology_key.clone(),
+        namespaces: BTreeSet::from([ask.pod.namespace.clone()]),
+        selector,
+        max_skew: spread.max_skew,
+        min_domains: spread.min_domains,
+        filter: Some(NodeFilter::new(&ask.spec, spread)),
+    }
+}

@@ -1,0 +1,276 @@
+//! One topology group: which pods it counts, where they are, and where the next one may go
+//! (spec 20 §4.1, §4.3, §4.5).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::templates;
+use super::super::world::{HOSTNAME, ZONE};
+use super::{Placement, PriceOf, domains};
+use crate::catalog::CAPACITY_TYPE;
+use crate::pod::{Pod, PodSpec, SpreadConstraint};
+pub(super) use crate::reason::TopologyKind as Kind;
+use crate::reason::TopologyRefusal;
+use crate::requirement::{Requirement, Requirements};
+use crate::selector::Selector;
+use crate::taint::{Taint, Toleration, untolerated};
+
+/// How many domains a refusal names.
+const DOMAINS_SHOWN: usize = 25;
+
+/// Pods with equal constraints share a group (spec 20 §4.1, Q1, Q2).
+#[derive(Clone, Debug, PartialEq)]
+pub(in super::super) struct Identity {
+    pub kind: Kind,
+    pub key: String,
+    pub namespaces: BTreeSet<String>,
+    /// With `matchLabelKeys` worked in.
+    pub selector: Selector,
+    pub max_skew: i32,
+    pub min_domains: Option<i32>,
+    /// Which nodes count; only spread has one.
+    pub filter: Option<NodeFilter>,
+}
+
+/// Nodes that count for a spread constraint (spec 20 §4.3).
+#[derive(Clone, Debug, PartialEq)]
+pub(in super::super) struct NodeFilter {
+    /// The node selector and one required term each.
+    alternatives: Vec<Requirements>,
+    tolerations: Vec<Toleration>,
+    honors_affinity: bool,
+    pub honors_taints: bool,
+}
+
+impl NodeFilter {
+    pub(super) fn new(spec: &PodSpec, spread: &SpreadConstraint) -> Self {
+        Self {
+            alternatives: templates::alternatives(spec),
+            tolerations: spec.tolerations.clone(),
+            honors_affinity: spread.honors_node_affinity,
+            honors_taints: spread.honors_node_taints,
+        }
+    }
+
+    /// Strict even for well-known labels.
+    fn matches(&self, taints: &[Taint], node: &Requirements) -> bool {
+        let nothing = BTreeSet::new();
+        let has_labels =
+            self.alternatives.iter().any(|asked| node.compatible(asked, &nothing).is_ok());
+        let is_tolerated = untolerated(taints, &self.tolerations).is_empty();
+        (!self.honors_affinity || has_labels) && (!self.honors_taints || is_tolerated)
+    }
+}
+
+/// Pods by domain.
+#[derive(Debug)]
+pub(in super::super) struct Group {
+    pub identity: Identity,
+    counts: BTreeMap<String, u32>,
+}
+
+impl Group {
+    pub(super) fn new(identity: Identity) -> Self {
+        Self { identity, counts: BTreeMap::new() }
+    }
+
+    /// Learns of domains. Returns how many are new.
+    pub(super) fn register(&mut self, domains: impl IntoIterator<Item = impl AsRef<str>>) -> usize {
+        let before = self.counts.len();
+        for domain in domains {
+            self.counts.entry(domain.as_ref().to_owned()).or_insert(0);
+        }
+        self.counts.len() - before
+    }
+
+    /// One more pod in each of the domains.
+    pub(super) fn record(&mut self, domains: impl IntoIterator<Item = impl AsRef<str>>) {
+        for domain in domains {
+            let count = self.counts.entry(domain.as_ref().to_owned()).or_insert(0);
+            *count = count.saturating_add(1);
+        }
+    }
+
+    /// Whether the pod is one of those that are counted.
+    pub(super) fn selects(&self, pod: &Pod) -> bool {
+        self.identity.namespaces.contains(&pod.namespace)
+            && self.identity.selector.matches(&pod.labels)
+    }
+
+    /// Whether pods on such a node are counted.
+    pub(super) fn admits(&self, taints: &[Taint], node: &Requirements) -> bool {
+        self.identity.filter.as_ref().is_none_or(|filter| filter.matches(taints, node))
+    }
+
+    /// Counts a placed pod. Anti-affinity is wary of every domain where the pod may end up; the
+    /// others count it only where it is sure to be.
+    pub(super) fn place(&mut self, pod: &Pod, placement: &Placement<'_>) {
+        if !self.selects(pod) || !self.admits(placement.taints, placement.requirements) {
+            return;
+        }
+        let domains = domains(placement.requirements, &self.identity.key);
+        if self.identity.kind == Kind::AntiAffinity || domains.len() == 1 {
+            self.record(domains.values());
+        }
+    }
+
+    /// Where the pod may go, none meaning that the group keeps it out.
+    pub(in super::super) fn next(
+        &self,
+        pod: &Pod,
+        pod_domains: &Requirement,
+        node_domains: &Requirement,
+        price: PriceOf<'_>,
+    ) -> Requirement {
+        let chosen: Vec<&str> = match self.identity.kind {
+            Kind::Spread => self.next_spread(pod, pod_domains, node_domains, price),
+            Kind::Affinity => self.next_affinity(pod, pod_domains, node_domains, price),
+            Kind::AntiAffinity => self.next_anti_affinity(pod_domains, node_domains),
+        };
+        Requirement::in_values(&self.identity.key, chosen)
+    }
+
+    /// The host, for the hostname key. It need not be known to the group yet.
+    fn host<'d>(&self, node_domains: &'d Requirement) -> Option<&'d str> {
+        let is_one = self.identity.key == HOSTNAME && node_domains.len() == 1;
+        node_domains.values().first().filter(|_| is_one).map(String::as_str)
+    }
+
+    fn count(&self, domain: &str) -> u32 {
+        self.counts.get(domain).copied().unwrap_or(0)
+    }
+
+    fn next_spread<'d>(
+        &'d self,
+        pod: &Pod,
+        pod_domains: &Requirement,
+        node_domains: &'d Requirement,
+        price: PriceOf<'_>,
+    ) -> Vec<&'d str> {
+        if let Some(host) = self.host(node_domains) {
+            let count = i64::from(self.count(host)) + i64::from(self.selects(pod));
+            let is_fine = count <= i64::from(self.identity.max_skew);
+            return is_fine.then_some(host).into_iter().collect();
+        }
+        let valid = self.valid_spread(pod, pod_domains, node_domains);
+        let least = valid.iter().map(|domain| self.count(domain)).min();
+        let tied = valid.into_iter().filter(|domain| Some(self.count(domain)) == least);
+        self.best(tied, node_domains, price).into_iter().collect()
+    }
+
+    /// Every domain that keeps the skew.
+    pub(in super::super) fn valid_spread(
+        &self,
+        pod: &Pod,
+        pod_domains: &Requirement,
+        node_domains: &Requirement,
+    ) -> Vec<&str> {
+        let own = i64::from(self.selects(pod));
+        let least = self.least_count(pod_domains);
+        self.counts
+            .iter()
+            .filter(|(domain, _)| node_domains.has(domain))
+            .filter(|&(_, &count)| {
+                i64::from(count) + own - least <= i64::from(self.identity.max_skew)
+            })
+            .map(|(domain, _)| domain.as_str())
+            .collect()
+    }
+
+    fn least_count(&self, pod_domains: &Requirement) -> i64 {
+        if self.identity.key == HOSTNAME {
+            return 0;
+        }
+        let allowed = || self.counts.iter().filter(|(domain, _)| pod_domains.has(domain));
+        let wanted = self.identity.min_domains.map_or(0, |min| usize::try_from(min).unwrap_or(0));
+        if allowed().count() < wanted {
+            return 0;
+        }
+        allowed().map(|(_, &count)| i64::from(count)).min().unwrap_or(i64::from(i32::MAX))
+    }
+
+    fn next_affinity<'d>(
+        &'d self,
+        pod: &Pod,
+        pod_domains: &Requirement,
+        node_domains: &'d Requirement,
+        price: PriceOf<'_>,
+    ) -> Vec<&'d str> {
+        let may_bootstrap = || self.selects(pod) && !self.has_pod_in(pod_domains);
+        if let Some(host) = self.host(node_domains) {
+            let is_fine = pod_domains.has(host) && (self.count(host) > 0 || may_bootstrap());
+            return is_fine.then_some(host).into_iter().collect();
+        }
+        let known = || self.counts.keys().map(String::as_str);
+        let allowed = || known().filter(|domain| pod_domains.has(domain));
+        let here = || allowed().filter(|domain| node_domains.has(domain));
+        let with_pods: Vec<_> = here().filter(|domain| self.count(domain) > 0).collect();
+        if !with_pods.is_empty() || !may_bootstrap() {
+            return with_pods;
+        }
+        // Upstream goes on with a domain that the node does not allow, which the node then refuses;
+        // but one that may lack the label would take it for that.
+        let has_values = !node_domains.is_complement() && !node_domains.is_empty();
+        let other = || self.best(allowed().filter(|_| has_values), node_domains, price);
+        self.best(here(), node_domains, price).or_else(other).into_iter().collect()
+    }
+
+    /// Whether a counted pod is where the pod may be. Also false when there is no counted pod at
+    /// all: both allow the pod to be the first.
+    fn has_pod_in(&self, pod_domains: &Requirement) -> bool {
+        self.counts.iter().any(|(domain, &count)| count > 0 && pod_domains.has(domain))
+    }
+
+    fn next_anti_affinity<'d>(
+        &'d self,
+        pod_domains: &Requirement,
+        node_domains: &'d Requirement,
+    ) -> Vec<&'d str> {
+        if let Some(host) = self.host(node_domains) {
+            return (self.count(host) == 0).then_some(host).into_iter().collect();
+        }
+        let empty = self.counts.iter().filter(|&(_, &count)| count == 0);
+        empty
+            .map(|(domain, _)| domain.as_str())
+            .filter(|domain| node_domains.has(domain) && pod_domains.has(domain))
+            .collect()
+    }
+
+    /// One of equally good domains: the candidate's own, the cheapest, the first by name
+    /// (spec 20 §4.8).
+    fn best<'d>(
+        &self,
+        tied: impl Iterator<Item = &'d str>,
+        node_domains: &Requirement,
+        price: PriceOf<'_>,
+    ) -> Option<&'d str> {
+        let key = self.identity.key.as_str();
+        let has_price = key == ZONE || key == CAPACITY_TYPE;
+        let rank = |domain: &str| {
+            let is_fixed = node_domains.len() == 1 && node_domains.has(domain);
+            let price = has_price.then(|| price(key, domain)).flatten().unwrap_or(f64::INFINITY);
+            (!is_fixed, price)
+        };
+        let ranked = tied.map(|domain| (rank(domain), domain));
+        let best = ranked.min_by(|((fixed_a, price_a), a), ((fixed_b, price_b), b)| {
+            fixed_a.cmp(fixed_b).then(price_a.total_cmp(price_b)).then(a.cmp(b))
+        });
+        best.map(|(_, domain)| domain)
+    }
+
+    /// Why the group keeps a pod out.
+    pub(super) fn refusal(
+        &self,
+        pod_domains: Requirement,
+        node_domains: Requirement,
+    ) -> TopologyRefusal {
+        let shown = self.counts.iter().take(DOMAINS_SHOWN);
+        TopologyRefusal {
+            kind: self.identity.kind,
+            key: self.identity.key.clone(),
+            counts: shown.map(|(domain, &count)| (domain.clone(), count)).collect(),
+            more: self.counts.len().saturating_sub(DOMAINS_SHOWN),
+            pod_domains,
+            node_domains,
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Which instance types are left (spec 20 §3.10, §3.11).
+
+use std::sync::Arc;
+
+use super::templates::DaemonGroup;
+use super::world::{HOSTNAME, World};
+use crate::catalog::InstanceType;
+use crate::host_port::HostPort;
+use crate::reason::{TypeFlags, TypesRefusal};
+use crate::requirement::Requirements;
+use crate::resources::Resources;
+use crate::scheduling::min_values;
+
+/// What does not change between requirements that are tried.
+pub(super) struct Filter<'f> {
+    pub world: &'f World<'f>,
+    /// The pool's list in the catalog.
+    pub list: &'f [Arc<InstanceType>],
+    pub groups: &'f [DaemonGroup],
+    /// Ports of pods that the NodeClaim has already.
+    pub taken_ports: &'f [HostPort],
+    /// Ports of the pod.
+    pub ports: &'f [HostPort],
+    /// Requests of the pod, for the refusal.
+    pub requests: &'f Resources,
+    /// Requests of all pods of the NodeClaim, this one included.
+    pub total: &'f Resources,
+}
+
+/// What passed.
+pub(super) struct Kept {
+    /// Positions in the pool's list, ascending.
+    pub types: Vec<usize>,
+    /// The requirements, with minValues lowered if that was allowed and needed.
+    pub requirements: Requirements,
+}
+
+impl Filter<'_> {
+    /// Groups whose daemons leave the pod's ports alone.
+    fn groups(&self) -> impl Iterator<Item = &DaemonGroup> {
+        let is_free = |group: &&DaemonGroup| {
+            let mut taken = group.ports.iter().chain(self.taken_ports);
+            !taken.any(|port| self.ports.iter().any(|own| own.collides(port)))
+        };
+        self.groups.iter().filter(is_free)
+    }
+
+    /// The candidates that meet the requirements, are large enough and can be bought, whatever
+    /// minValues say; and what the candidates had between them.
+    pub(super) fn pass(
+        &self,
+        candidates: &[usize],
+        requirements: &Requirements,
+    ) -> (Vec<usize>, TypeFlags) {
+        let mut flags = TypeFlags::default();
+        let mut kept = Vec::new();
+        for group in self.groups() {
+            let need = match &group.overhead {
+                Some(overhead) => self.total.merge(overhead),
+                None => self.total.clone(),
+            };
+            for &position in group.types.iter().filter(|position| candidates.contains(position)) {
+                let candidate = &self.list[position];
+                let compatible = candidate.requirements.intersects(requirements).is_ok();
+                let (fits, offering) = self.fits(candidate, &need, requirements);
+                flags.requirements |= compatible;
+                flags.fits |= fits;
+                flags.offering |= offering;
+                flags.requirements_and_fits |= compatible && fits && !offering;
+                flags.requirements_and_offering |= compatible && offering && !fits;
+                flags.fits_and_offering |= fits && offering && !compatible;
+                if compatible && fits {
+                    kept.push(position);
+                }
+            }
+        }
+        kept.sort_unstable();
+        (kept, flags)
+    }
+
+    /// Whether an allocatable group with a suitable offering is large enough, and whether there is a
+    /// suitable offering at all.
+    fn fits(
+        &self,
+        candidate: &InstanceType,
+        need: &Resources,
+        requirements: &Requirements,
+    ) -> (bool, bool) {
+        let (mut fits, mut has_offering) = (false, false);
+        for group in candidate.allocatable_groups() {
+            let suits = group.offerings.iter().any(|&position| {
+                let offering = &candidate.offerings[position].requirements;
+                requirements.compatible(offering, self.world.well_known()).is_ok()
+            });
+            has_offering |= suits;
+            fits |= suits && need.fits_in(&group.allocatable);
+        }
+        (fits, has_offering)
+    }
+
+    /// The least and the largest daemon overhead of the groups that were looked at.
+    fn overhead(&self) -> Option<(Resources, Resources)> {
+        let overheads: Vec<_> = self.groups().filter_map(|group| group.overhead.as_ref()).collect();
+        if overheads.is_empty() {
+            return None;
+        }
+        Some((Resources::min(overheads.iter().copied()), Resources::max(overheads)))
+    }
+
+    /// The lowest price at which one of the types that pass can be bought now.
+    pub(super) fn cheapest(
+        &self,
+        candidates: &[usize],
+        requirements: &Requirements,
+    ) -> Option<f64> {
+        let (kept, _) = self.pass(candidates, requirements);
+        cheapest(self.world, kept.iter().map(|&position| &*self.list[position]), requirements)
+    }
+}
+
+/// The lowest price of an available offering that suits.
+pub(super) fn cheapest<'t>(
+    world: &World<'_>,
+    types: impl IntoIterator<Item = &'t InstanceType>,
+    requirements: &Requirements,
+) -> Option<f64> {
+    types
+        .into_iter()
+        .flat_map(|candidate| &candidate.offerings)
+        .filter(|offering| offering.available)
+        .filter(|offering| {
+            requirements.compatible(&offering.requirements, world.well_known()).is_ok()
+        })
+        .map(|offering| offering.price)
+        .min_by(f64::total_cmp)
+}
+
+/// The candidates that pass, or why none does.
+pub(super) fn filter(
+    filter: &Filter<'_>,
+    candidates: &[usize],
+    requirements: &Requirements,
+    may_relax: bool,
+) -> Result<Kept, Box<TypesRefusal>> {
+    let (types, flags) = filter.pass(candidates, requirements);
+    let offered = types.iter().map(|&position| &filter.list[position].requirements);
+    let unmet = min_values::needed(requirements, offered).err();
+    if !types.is_empty() && (unmet.is_none() || may_relax) {
+        let requirements = match &unmet {
+            Some(unmet) => unmet.relaxed(requirements),
+            None => requirements.clone(),
+        };
+        return Ok(Kept { types, requirements });
+    }
+    let shown = requirements.iter().filter(|requirement| requirement.key() != HOSTNAME);
+    Err(Box::new(TypesRefusal {
+        min_values: unmet.filter(|_| !may_relax),
+        flags,
+        requirements: shown.cloned().collect(),
+        requests: filter.requests.clone(),
+        overhead: filter.overhead(),
+    }))
+}

@@ -1,0 +1,65 @@
+//! The zone that the constraints of a pending pod leave it, for a metric (spec 20 §4.9).
+
+use std::collections::BTreeSet;
+
+use super::ask::Ask;
+use super::topology::{Topology, domains};
+use super::world::ZONE;
+use crate::reason::TopologyKind;
+use crate::requirement::{Operator, Requirement, Requirements};
+
+/// A zone, `flexible` or `none`.
+pub(super) fn effective(topology: &Topology<'_>, ask: &Ask<'_>) -> String {
+    let Some(by_topology) = by_topology(topology, ask) else { return "none".to_owned() };
+    let own = domains(&ask.strict, ZONE);
+    let by_volumes = by_volumes(&ask.alternatives);
+    let candidates = if own.operator() == Operator::In {
+        own.values().clone()
+    } else if let Some(zones) = &by_volumes {
+        zones.clone()
+    } else if !by_topology.is_empty() {
+        by_topology.clone()
+    } else {
+        return "flexible".to_owned();
+    };
+    let mut left = candidates.into_iter().filter(|zone| {
+        own.has(zone)
+            && by_volumes.as_ref().is_none_or(|zones| zones.contains(zone))
+            && (by_topology.is_empty() || by_topology.contains(zone))
+    });
+    match (left.next(), left.next()) {
+        (Some(zone), None) => zone,
+        (Some(_), Some(_)) => "flexible".to_owned(),
+        (None, _) => "none".to_owned(),
+    }
+}
+
+/// The zones that all groups of the pod allow, empty for any; none when some group allows no zone.
+fn by_topology(topology: &Topology<'_>, ask: &Ask<'_>) -> Option<BTreeSet<String>> {
+    let anywhere = Requirement::exists(ZONE);
+    let pod_domains = domains(&ask.all, ZONE);
+    let mut common: Option<BTreeSet<String>> = None;
+    for group in topology.owned(ask.id).filter(|group| group.identity.key == ZONE) {
+        let valid: BTreeSet<String> = if group.identity.kind == TopologyKind::Spread {
+            let valid = group.valid_spread(ask.pod, &pod_domains, &anywhere);
+            valid.into_iter().map(str::to_owned).collect()
+        } else {
+            group.next(ask.pod, &pod_domains, &anywhere, &|_, _| None).values().clone()
+        };
+        if valid.is_empty() {
+            return None;
+        }
+        common = Some(common.map_or(valid.clone(), |common| &common & &valid));
+    }
+    Some(common.unwrap_or_default())
+}
+
+/// The zones of all places for the pod's volumes; none if one of them is not about zones.
+fn by_volumes(alternatives: &[Requirements]) -> Option<BTreeSet<String>> {
+    let zones = |place: &Requirements| {
+        let zones = place.get(ZONE).filter(|zones| zones.operator() == Operator::In)?;
+        Some(zones.values().clone())
+    };
+    let all: Option<Vec<_>> = alternatives.iter().map(zones).collect();
+    all.filter(|all| !all.is_empty()).map(|all| all.into_iter().flatten().collect())
+}

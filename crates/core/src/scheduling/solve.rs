@@ -1,0 +1,253 @@
+//! The solver: pods in, [`Plan`] out (spec 20 §3).
+//!
+//! The decisions are those of the plain reading in `reference`, which tests hold it against. What
+//! makes it fast:
+//!
+//! - requirement sets are numbers, and each question about them is answered once ([`store`]);
+//! - instance types are bits, and each set leaves a mask ([`types`]);
+//! - pods that ask for the same share one class, and relax along one chain ([`shape`]);
+//! - in-flight NodeClaims stand in buckets by number of pods, with a bound of their room
+//!   ([`order`]), existing nodes in runs with a bound of theirs ([`existing`]);
+//! - topology groups say once per attempt which domains are left ([`groups`]);
+//! - a pod that failed is not tried again before something that it looks at has changed.
+//!
+//! Start reading at [`solve`], then `attempt`.
+
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::dra::{Allocator, ClaimKey};
+use super::{Fuel, Request};
+use crate::host_port::HostPort;
+use crate::id::PodId;
+use crate::plan::{Plan, UnusablePool};
+use crate::reason::Refusal;
+use crate::resources::Resources;
+use crate::taint::Taint;
+use crate::volume::Attachments;
+
+mod amounts;
+mod attempt;
+mod claims;
+mod devices;
+mod domains;
+mod existing;
+mod explain;
+mod finish;
+mod flexibility;
+mod groups;
+mod order;
+mod preferences;
+mod queue;
+mod refuse;
+mod reservations;
+mod setup;
+mod shape;
+mod store;
+mod templates;
+mod topology;
+mod types;
+mod world;
+mod zones;
+
+use amounts::{Amounts, Columns};
+use attempt::No;
+use claims::Claim;
+use existing::Existing;
+use order::Order;
+use queue::Queue;
+use reservations::Reservations;
+use shape::{Chains, Making, Shape};
+use store::{SetId, Split, Store};
+use templates::Template;
+use topology::Topology;
+use types::Types;
+use world::World;
+
+/// Where do these pods go?
+///
+/// Deterministic: the same request gives the same plan, whatever the order of the snapshot's lists.
+pub fn solve(request: &Request<'_>, fuel: &mut Fuel<'_>) -> Plan {
+    let mut solver = Solver::new(request);
+    solver.run(request, fuel);
+    solver.finish(fuel.is_dry())
+}
+
+/// A solve in progress.
+struct Solver<'a> {
+    world: World<'a>,
+    store: Store<'a>,
+    columns: Columns,
+    topology: Topology<'a>,
+    types: Vec<Types>,
+    templates: Vec<Template<'a>>,
+    template_taints: Vec<&'a [Taint]>,
+    unusable_pools: Vec<UnusablePool>,
+    tolerate_prefer_no_schedule: bool,
+    chains: Chains<'a>,
+    classes: Vec<Class<'a>>,
+    /// By position in the snapshot; `u32::MAX` for pods that are not asked for.
+    class_of: Vec<u32>,
+    existing: Existing,
+    claims: Vec<Claim>,
+    order: Order,
+    reservations: Reservations,
+    /// Whether reserved offerings have to be looked at at all.
+    uses_reserved: bool,
+    /// None while dynamic resources are ignored.
+    allocator: Option<Allocator<'a>>,
+    /// The domain of existing nodes by key and set.
+    node_domains: FxHashMap<(usize, SetId), Option<usize>>,
+    /// Pods that have a place, for groups that appear later.
+    placed: Vec<(usize, Target)>,
+    /// Pods that found no place when they were last tried.
+    refused: BTreeSet<PodId>,
+    effective_zones: BTreeMap<String, usize>,
+}
+
+/// Pods that are alike in everything that matters here.
+#[derive(Debug)]
+struct Class<'a> {
+    chain: usize,
+    requests: Amounts,
+    plain_requests: &'a Resources,
+    ports: &'a [HostPort],
+    /// Where their volumes may be: one of these.
+    alternatives: Vec<Split>,
+    attachments: Attachments,
+    /// ResourceClaims that they use.
+    devices: Vec<&'a ClaimKey>,
+    /// Why they cannot be placed at all.
+    refusal: Option<Arc<Refusal>>,
+    /// Whether they may go to nodes whose consolidateAfter has not passed.
+    is_exempt: bool,
+    /// The last failure, and what it was based on.
+    failure: Option<Failure>,
+}
+
+/// The last time that a pod of a class found no place.
+#[derive(Clone, Debug)]
+struct Failure {
+    /// What it was based on, see [`Solver::stamp`].
+    stamp: u64,
+    /// Whether any placement of another pod may help.
+    may_heal: bool,
+    /// The shape that was tried last.
+    shape: Option<Rc<Shape>>,
+}
+
+/// Where a pod was placed.
+#[derive(Clone, Copy, Debug)]
+enum Target {
+    Node(usize),
+    Claim(usize),
+}
+
+impl<'a> Solver<'a> {
+    fn run(&mut self, request: &Request<'a>, fuel: &mut Fuel<'_>) {
+        let mut queue = Queue::new(self.world.snapshot, request.pods);
+        while let Some(pod) = queue.pop(self.topology.learned) {
+            match self.place(pod, fuel) {
+                Some(true) => {
+                    self.refused.remove(&pod);
+                }
+                Some(false) => {
+                    self.refused.insert(pod);
+                    queue.push(pod, self.topology.learned);
+                }
+                None => break,
+            }
+        }
+    }
+
+    /// Tries to place a pod, relaxing it step by step. None when the fuel ran out.
+    fn place(&mut self, pod: PodId, fuel: &mut Fuel<'_>) -> Option<bool> {
+        let class = self.class_of[pod.index()] as usize;
+        // Nothing that its class looks at has changed since it failed: it would fail again.
+        let last = self.classes[class].failure.as_ref();
+        let fails_again = last.is_some_and(|last| last.stamp == self.stamp(class, last.may_heal));
+        if fails_again || self.classes[class].refusal.is_some() {
+            return fuel.may_go_on().then_some(false);
+        }
+        let mut last: Option<Rc<Shape>> = None;
+        let mut may_heal = self.uses_reserved
+            || !self.classes[class].devices.is_empty()
+            || self.classes[class].alternatives.iter().any(|p| self.store.asks_custom_label(p.set));
+        // Taken beforehand: its own relaxation may teach groups domains that help others.
+        let stamps = [self.stamp(class, false), self.stamp(class, true)];
+        let mut step = 0;
+        while let Some(shape) = self.shape(class, step) {
+            if !fuel.may_go_on() {
+                return None;
+            }
+            step += 1;
+            // A step that changes nothing ends as the one before.
+            if last.as_ref().is_some_and(|last| Rc::ptr_eq(last, &shape)) {
+                continue;
+            }
+            match self.attempt(pod, class, &shape) {
+                Ok(()) => return Some(true),
+                Err(no) => {
+                    may_heal |= no == No::Unlucky || self.store.asks_custom_label(shape.all.set);
+                    last = Some(shape);
+                    if no == No::Deferred {
+                        break;
+                    }
+                }
+            }
+        }
+        let stamp = stamps[usize::from(may_heal)];
+        self.classes[class].failure = Some(Failure { stamp, may_heal, shape: last });
+        Some(false)
+    }
+
+    /// What the failure of a class depends on: it grows with every change that may help.
+    ///
+    /// Nodes and NodeClaims only fill up and narrow, so what they refused once they refuse for good,
+    /// unless a group that the class looks at counts differently. The exception is what depends on
+    /// the candidate (`may_heal`): the domain that a group picks for it, reservations, devices, and
+    /// labels that only a pod defines. There another pod may make a candidate that suits.
+    fn stamp(&self, class: usize, may_heal: bool) -> u64 {
+        let watched = &self.chains.all[self.classes[class].chain].watched;
+        let groups: u64 = watched.iter().map(|&group| self.topology.group(group).epoch).sum();
+        groups + if may_heal { self.placed.len() as u64 } else { 0 }
+    }
+
+    /// The shape of a class after so many steps of relaxation. Groups that this makes count the
+    /// pods that were placed before (spec 20 Q3).
+    fn shape(&mut self, class: usize, step: usize) -> Option<Rc<Shape>> {
+        let chain = self.classes[class].chain;
+        if let Some(shape) = self.chains.all[chain].shapes.get(step) {
+            return Some(shape.clone());
+        }
+        let before = self.topology.len();
+        let mut making = Making {
+            world: &self.world,
+            store: &mut self.store,
+            topology: &mut self.topology,
+            template_taints: &self.template_taints,
+            tolerate_prefer_no_schedule: self.tolerate_prefer_no_schedule,
+        };
+        let shape = self.chains.shape(chain, step, &mut making);
+        let new: Vec<_> = self.topology.ids().skip(before).collect();
+        if !new.is_empty() {
+            for (class, target) in self.placed.clone() {
+                let who = self.chains.all[self.classes[class].chain].who;
+                let landing = self.landing(target);
+                for group in self.chains.counted_by(who, &self.topology).to_vec() {
+                    if new.contains(&group) {
+                        self.topology.record(group, &landing, &mut self.store);
+                    }
+                }
+            }
+        }
+        shape
+    }
+}
+
+/// A position as an id.
+fn id(index: usize) -> u32 {
+    store::number(index)
+}

@@ -1,0 +1,84 @@
+//! Resources as arrays of numbers.
+//!
+//! Only resources that some pod or daemon of the solve requests, or some NodePool limits, have a
+//! column: nothing else can make a difference, except that a total which is overdrawn elsewhere
+//! takes no pod at all ([`Columns::is_overdrawn`]).
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::resources::{Quantity, Resources};
+
+/// An amount of each resource that matters, in billionths.
+pub(super) type Amounts = SmallVec<[i128; 4]>;
+
+/// Which resources matter.
+#[derive(Debug, Default)]
+pub(super) struct Columns {
+    names: Vec<String>,
+    by_name: FxHashMap<String, usize>,
+}
+
+impl Columns {
+    pub(super) fn add(&mut self, resources: &Resources) {
+        for (name, _) in resources.iter() {
+            if !self.by_name.contains_key(name) {
+                self.by_name.insert(name.to_owned(), self.names.len());
+                self.names.push(name.to_owned());
+            }
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    pub(super) fn zero(&self) -> Amounts {
+        SmallVec::from_elem(0, self.len())
+    }
+
+    pub(super) fn position(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    pub(super) fn amounts(&self, resources: &Resources) -> Amounts {
+        let mut amounts = self.zero();
+        for (name, quantity) in resources.iter() {
+            if let Some(column) = self.position(name) {
+                amounts[column] = quantity.nanos();
+            }
+        }
+        amounts
+    }
+
+    /// Whether something that has no column is below zero.
+    pub(super) fn is_overdrawn(&self, total: &Resources) -> bool {
+        total
+            .iter()
+            .any(|(name, quantity)| quantity < Quantity::ZERO && self.position(name).is_none())
+    }
+}
+
+pub(super) fn add(to: &mut Amounts, other: &Amounts) {
+    for (sum, &amount) in to.iter_mut().zip(other) {
+        *sum = sum.saturating_add(amount);
+    }
+}
+
+pub(super) fn subtract(from: &mut Amounts, other: &Amounts) {
+    for (rest, &amount) in from.iter_mut().zip(other) {
+        *rest = rest.saturating_sub(amount);
+    }
+}
+
+/// Whether each amount is at most the one beside it.
+pub(super) fn within(amounts: &[i128], bounds: &[i128]) -> bool {
+    amounts.iter().zip(bounds).all(|(amount, bound)| amount <= bound)
+}
+
+/// Raises each bound to at least the amount beside it.
+pub(super) fn widen(bounds: &mut Amounts, amounts: &Amounts) {
+    for (bound, &amount) in bounds.iter_mut().zip(amounts) {
+        *bound = amount.max(*bound);
+    }
+}

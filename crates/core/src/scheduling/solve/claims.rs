@@ -1,0 +1,79 @@
+//! NodeClaims that were opened in this solve.
+
+use super::amounts::{Amounts, add};
+use super::store::SetId;
+use super::templates::Template;
+use super::types::Types;
+use crate::bits::Bits;
+use crate::host_port::HostPort;
+use crate::id::PodId;
+use crate::volume::Attachments;
+
+/// A NodeClaim in the making.
+#[derive(Debug)]
+pub(super) struct Claim {
+    pub(super) template: usize,
+    /// Requirements without the hostname.
+    pub(super) set: SetId,
+    pub(super) host: usize,
+    /// Types that it may still become.
+    pub(super) variants: Bits,
+    pub(super) pods: Vec<PodId>,
+    /// Requests of its pods; daemons are not in it.
+    pub(super) total: Amounts,
+    /// At most this much fits in addition, resource by resource.
+    pub(super) room: Amounts,
+    /// The largest type of each resource, so that the room need not be searched for each time.
+    largest: Vec<usize>,
+    pub(super) ports: Vec<HostPort>,
+    pub(super) attached: Attachments,
+    pub(super) min_values_relaxed: bool,
+}
+
+impl Claim {
+    pub(super) fn new(template: usize, set: SetId, host: usize, total: Amounts) -> Self {
+        Self {
+            template,
+            set,
+            host,
+            variants: Bits::default(),
+            pods: Vec::new(),
+            room: total.clone(),
+            largest: Vec::new(),
+            total,
+            ports: Vec::new(),
+            attached: Attachments::new(),
+            min_values_relaxed: false,
+        }
+    }
+
+    /// Takes a pod, and becomes narrower.
+    pub(super) fn take(&mut self, pod: PodId, need: &Amounts, set: SetId, variants: Bits) {
+        self.pods.push(pod);
+        add(&mut self.total, need);
+        self.set = set;
+        self.variants = variants;
+    }
+
+    /// Works out the room anew. Which type is the largest changes seldom: only when it drops out is
+    /// it searched for.
+    pub(super) fn measure(&mut self, template: &Template<'_>, types: &Types) {
+        if self.largest.is_empty() {
+            self.largest = vec![usize::MAX; self.total.len()];
+        }
+        for column in 0..self.total.len() {
+            let free = |variant: usize| {
+                let overhead = template.overhead_of(variant, column);
+                types.variants[variant].allocatable[column].saturating_sub(overhead)
+            };
+            if !self.variants.has(self.largest[column]) {
+                self.largest[column] =
+                    self.variants.iter().max_by_key(|&variant| free(variant)).unwrap_or(usize::MAX);
+            }
+            self.room[column] = match self.largest[column] {
+                usize::MAX => i128::MIN,
+                variant => free(variant).saturating_sub(self.total[column]),
+            };
+        }
+    }
+}

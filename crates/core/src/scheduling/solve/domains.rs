@@ -1,0 +1,79 @@
+//! The values of one topology key, by number.
+
+use rustc_hash::FxHashMap;
+
+use super::store::{KeyId, ReqId, Store};
+use crate::bits::Bits;
+use crate::requirement::Requirement;
+
+/// The domains of a key that any group has heard of. Numbers are given in order of appearance and
+/// never change.
+#[derive(Debug)]
+pub(super) struct Domains {
+    pub(super) key: KeyId,
+    names: Vec<String>,
+    numbers: FxHashMap<String, usize>,
+    /// The requirement `key In [domains]`.
+    exactly: FxHashMap<Bits, ReqId>,
+    /// The domains that a requirement allows; forgotten when a domain is added.
+    allowed: FxHashMap<ReqId, Bits>,
+}
+
+impl Domains {
+    pub(super) fn new(key: KeyId) -> Self {
+        Self {
+            key,
+            names: Vec::new(),
+            numbers: FxHashMap::default(),
+            exactly: FxHashMap::default(),
+            allowed: FxHashMap::default(),
+        }
+    }
+
+    pub(super) fn number(&mut self, name: &str) -> usize {
+        if let Some(&number) = self.numbers.get(name) {
+            return number;
+        }
+        let number = self.names.len();
+        self.names.push(name.to_owned());
+        self.numbers.insert(name.to_owned(), number);
+        self.allowed.clear();
+        self.exactly.clear();
+        number
+    }
+
+    pub(super) fn name(&self, number: usize) -> &str {
+        &self.names[number]
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The domains that a requirement allows; all of them without one.
+    pub(super) fn allowed(&mut self, requirement: Option<ReqId>, store: &Store<'_>) -> Bits {
+        let Some(requirement) = requirement else { return Bits::all(self.len()) };
+        let names = &self.names;
+        let answer = self.allowed.entry(requirement).or_insert_with(|| {
+            let plain = store.get(requirement);
+            let mut bits = Bits::none(names.len());
+            for (number, _) in names.iter().enumerate().filter(|(_, name)| plain.has(name)) {
+                bits.insert(number);
+            }
+            bits
+        });
+        answer.clone()
+    }
+
+    /// The requirement that asks for one of these domains.
+    pub(super) fn exactly(&mut self, domains: &Bits, store: &mut Store<'_>) -> ReqId {
+        if let Some(&id) = self.exactly.get(domains) {
+            return id;
+        }
+        let names = domains.iter().map(|number| self.names[number].as_str());
+        let requirement = Requirement::in_values(store.key_name(self.key), names);
+        let id = store.requirement(requirement);
+        self.exactly.insert(domains.clone(), id);
+        id
+    }
+}

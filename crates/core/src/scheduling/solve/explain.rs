@@ -1,0 +1,121 @@
+//! The whole tree of refusals for a pod: each NodePool, each instance type, each check.
+//!
+//! Worked out on demand only, on plain values, for people: which type came nearest, and by how much
+//! did it miss?
+
+use super::Solver;
+use super::shape::Shape;
+use super::templates::Template;
+use crate::catalog::InstanceType;
+use crate::reason::{Explanation, Miss, PoolExplanation, Refusal, TypeMiss};
+use crate::requirement::Requirements;
+use crate::resources::{Quantity, Resources};
+
+impl Solver<'_> {
+    /// What each NodePool that was tried lacks for a pod of this class.
+    pub(super) fn explain(&self, class: usize, shape: &Shape, refusal: &Refusal) -> Explanation {
+        let Refusal::Pools(pools) = refusal else { return Explanation::default() };
+        let mut asked = self.store.plain_split(shape.all);
+        // Of several places for its volumes the first stands for all.
+        if let Some(&place) = self.classes[class].alternatives.first() {
+            asked.extend(self.store.plain_split(place).iter().cloned());
+        }
+        let pools = pools
+            .iter()
+            .filter_map(|refusal| {
+                let template =
+                    self.templates.iter().find(|template| template.pool_id == refusal.pool)?;
+                Some(PoolExplanation {
+                    pool: refusal.name.clone(),
+                    why: refusal.why.clone(),
+                    types: self.misses(template, class, &asked),
+                })
+            })
+            .collect();
+        Explanation { pools }
+    }
+
+    /// All types of a pool with what they lack, nearest miss first.
+    fn misses(&self, template: &Template<'_>, class: usize, asked: &Requirements) -> Vec<TypeMiss> {
+        let mut requirements = self.store.plain(template.set);
+        requirements.extend(asked.iter().cloned());
+        let types = &self.types[template.types];
+        let mut misses: Vec<(usize, f64, TypeMiss)> = types
+            .list
+            .iter()
+            .enumerate()
+            .map(|(position, instance_type)| {
+                let misses =
+                    self.misses_of(template, class, &requirements, (position, instance_type));
+                let prices = instance_type.offerings.iter().filter(|offering| offering.available);
+                let price = prices.map(|offering| offering.price).min_by(f64::total_cmp);
+                let name = instance_type.name.clone();
+                let count = misses.len();
+                let miss = TypeMiss { instance_type: name, misses };
+                (count, price.unwrap_or(f64::INFINITY), miss)
+            })
+            .collect();
+        misses.sort_by(|a, b| {
+            let by_name = || a.2.instance_type.cmp(&b.2.instance_type);
+            a.0.cmp(&b.0).then_with(|| a.1.total_cmp(&b.1)).then_with(by_name)
+        });
+        misses.into_iter().map(|(_, _, miss)| miss).collect()
+    }
+
+    fn misses_of(
+        &self,
+        template: &Template<'_>,
+        class: usize,
+        requirements: &Requirements,
+        (position, instance_type): (usize, &InstanceType),
+    ) -> Vec<Miss> {
+        let class = &self.classes[class];
+        let mut misses = Vec::new();
+        if let Err(why) = instance_type.requirements.intersects(requirements) {
+            misses.push(Miss::Requirement(why));
+        }
+        let types = &self.types[template.types];
+        let group = template.groups.iter().find(|group| {
+            group.variants.iter().any(|v| types.variants[v].instance_type as usize == position)
+        });
+        let overhead = group.and_then(|group| group.overhead.as_ref());
+        let needed = class.plain_requests.merge(overhead.unwrap_or(&Resources::default()));
+        misses.extend(shortages(instance_type, &needed));
+        let collides = |port: &_| {
+            group.is_some_and(|group| group.ports.iter().any(|other| other.collides(port)))
+        };
+        if class.ports.iter().any(collides) {
+            misses.push(Miss::HostPort);
+        }
+        let well_known = self.store.well_known();
+        let offers = instance_type.offerings.iter().any(|offering| {
+            offering.available
+                && requirements.compatible(&offering.requirements, well_known).is_ok()
+        });
+        if !offers {
+            misses.push(Miss::Offering);
+        }
+        if template.exceeds_limits(&self.columns.amounts(&instance_type.capacity)) {
+            misses.push(Miss::Limits);
+        }
+        misses
+    }
+}
+
+/// Resources of which the largest offering of a type has too little.
+fn shortages(instance_type: &InstanceType, needed: &Resources) -> Vec<Miss> {
+    let short_of = |allocatable: &Resources| -> Vec<Miss> {
+        needed
+            .iter()
+            .map(|(name, needed)| (name, needed, allocatable.amount(name)))
+            .filter(|(_, needed, available)| needed > available)
+            .map(|(name, needed, available): (&str, Quantity, Quantity)| Miss::Resource {
+                name: name.to_owned(),
+                needed,
+                available,
+            })
+            .collect()
+    };
+    let groups = instance_type.allocatable_groups();
+    groups.iter().map(|group| short_of(&group.allocatable)).min_by_key(Vec::len).unwrap_or_default()
+}

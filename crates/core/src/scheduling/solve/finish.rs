@@ -1,0 +1,190 @@
+//! From NodeClaims in the making to a plan (spec 20 §3.24).
+
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::Solver;
+use super::store::{SetId, Undefined, number};
+use crate::bits::Bits;
+use crate::catalog::{CAPACITY_TYPE, RESERVED};
+use crate::plan::{Plan, PlannedClaim};
+use crate::reason::Refusal;
+use crate::requirement::{Requirement, Requirements};
+use crate::resources::Resources;
+use crate::scheduling::dra::CandidateId;
+use crate::scheduling::{MinValuesPolicy, min_values};
+
+/// How many instance types a NodeClaim may list.
+const MAX_TYPES: usize = 600;
+
+/// What many NodeClaims share: worked out once for each requirement set.
+#[derive(Default)]
+struct Shared {
+    requirements: FxHashMap<(SetId, Vec<String>), (SetId, Arc<Requirements>)>,
+    /// By list of types and final set: the types in the order of their price.
+    orders: FxHashMap<(usize, SetId), Rc<Vec<u32>>>,
+    /// By final set and types: the types that are listed, and the lowest price.
+    listed: FxHashMap<(usize, SetId, Bits), Listed>,
+}
+
+/// Instance types, cheapest first, and the lowest price.
+type Listed = (Arc<[u32]>, Option<f64>);
+
+impl Solver<'_> {
+    pub(super) fn finish(mut self, ran_dry: bool) -> Plan {
+        let (mut refused, explanations) = self.refusals();
+        let mut shared = Shared::default();
+        let mut claims = Vec::with_capacity(self.claims.len());
+        for index in 0..self.claims.len() {
+            match self.finish_claim(index, &mut shared) {
+                Ok(claim) => claims.push(claim),
+                Err(refusal) => {
+                    let refusal = Arc::new(refusal);
+                    for &pod in &self.claims[index].pods {
+                        refused.insert(pod, refusal.clone());
+                    }
+                }
+            }
+        }
+        let existing = self.existing.nodes.into_iter().filter(|node| !node.pods.is_empty());
+        Plan {
+            claims,
+            existing: existing.map(|node| (node.id, node.pods)).collect(),
+            refused,
+            explanations,
+            unusable_pools: self.unusable_pools,
+            effective_zones: self.effective_zones,
+            ran_dry,
+        }
+    }
+
+    fn finish_claim(&mut self, index: usize, shared: &mut Shared) -> Result<PlannedClaim, Refusal> {
+        let reservations = self.reservations.of(index);
+        let (set, requirements) = self.final_requirements(index, &reservations, shared);
+        let claim = &self.claims[index];
+        let list = self.templates[claim.template].types;
+        let key = (list, set, claim.variants.clone());
+        let (instance_types, cheapest) = if let Some(known) = shared.listed.get(&key) {
+            known.clone()
+        } else {
+            let listed = self.listed(index, set, shared);
+            shared.listed.insert(key, listed.clone());
+            listed
+        };
+        let claim = &self.claims[index];
+        let template = &self.templates[claim.template];
+        let wants_values = requirements.has_min_values()
+            && self.world.options.min_values == MinValuesPolicy::Strict;
+        if wants_values {
+            let list = &self.types[list].list;
+            let offered =
+                instance_types.iter().map(|&position| &list[position as usize].requirements);
+            min_values::needed(&requirements, offered)
+                .map_err(|unmet| Refusal::Truncated { pool: template.pool.name.clone(), unmet })?;
+        }
+        let mut requests = Resources::default();
+        for pod in &claim.pods {
+            let class = self.class_of[pod.index()] as usize;
+            requests.add(self.classes[class].plain_requests);
+        }
+        let groups = template.groups.iter().filter(|group| group.variants.meets(&claim.variants));
+        requests.add(&Resources::min(groups.filter_map(|group| group.overhead.as_ref())));
+        let candidate = CandidateId::InFlight(number(index));
+        let dynamic_drivers = self.allocator.as_ref().map(|own| own.drivers(candidate));
+        let dynamic_drivers = dynamic_drivers.unwrap_or_default();
+        let claim = &mut self.claims[index];
+        Ok(PlannedClaim {
+            pool: self.templates[claim.template].pool_id,
+            pods: std::mem::take(&mut claim.pods),
+            instance_types,
+            requirements,
+            requests,
+            reservations,
+            min_values_relaxed: claim.min_values_relaxed,
+            cheapest,
+            dynamic_drivers,
+        })
+    }
+
+    /// The requirements that the NodeClaim is created with, pinned to the reservations it holds.
+    fn final_requirements(
+        &mut self,
+        index: usize,
+        reservations: &[String],
+        shared: &mut Shared,
+    ) -> (SetId, Arc<Requirements>) {
+        let key = (self.claims[index].set, reservations.to_vec());
+        if let Some(known) = shared.requirements.get(&key) {
+            return known.clone();
+        }
+        let mut set = key.0;
+        if !reservations.is_empty() {
+            let reserved = Requirement::in_values(CAPACITY_TYPE, [RESERVED]);
+            let reserved = self.store.requirement(reserved);
+            set = self.store.replace(set, reserved);
+            if let Some(label) = &self.world.catalog.reservation_id_label {
+                let ids = Requirement::in_values(label, reservations.iter().cloned());
+                let ids = self.store.requirement(ids);
+                set = self.store.tighten(set, ids);
+            }
+        }
+        let known = (set, Arc::new(self.store.plain(set)));
+        shared.requirements.insert(key, known.clone());
+        known
+    }
+
+    /// All types of a list by the lowest price of a launchable offering that suits, then by name.
+    fn price_order(&mut self, list: usize, set: SetId) -> Vec<u32> {
+        let mut prices = Vec::with_capacity(self.types[list].list.len());
+        for instance_type in &*self.types[list].list.clone() {
+            let mut lowest = f64::INFINITY;
+            for offering in instance_type.offerings.iter().filter(|o| o.is_launchable()) {
+                let asked = self.store.split(&offering.requirements).set;
+                if self.store.compatible(set, asked, Undefined::WellKnown) {
+                    lowest = if offering.price.total_cmp(&lowest).is_lt() {
+                        offering.price
+                    } else {
+                        lowest
+                    };
+                }
+            }
+            prices.push(lowest);
+        }
+        let names = &self.types[list].list;
+        let mut order: Vec<usize> = (0..prices.len()).collect();
+        order.sort_by(|&a, &b| {
+            prices[a].total_cmp(&prices[b]).then_with(|| names[a].name.cmp(&names[b].name))
+        });
+        order.into_iter().map(number).collect()
+    }
+
+    /// The types that a NodeClaim lists, cheapest first, and the lowest price among their available
+    /// offerings that suit.
+    fn listed(&mut self, index: usize, set: SetId, shared: &mut Shared) -> Listed {
+        let list = self.templates[self.claims[index].template].types;
+        let order = if let Some(order) = shared.orders.get(&(list, set)) {
+            order.clone()
+        } else {
+            let order = Rc::new(self.price_order(list, set));
+            shared.orders.insert((list, set), order.clone());
+            order
+        };
+        let answer = self.types[list].answer(set, &mut self.store);
+        let types = &self.types[list];
+        let mut is_left = vec![false; types.list.len()];
+        for kept in types.types_of(&self.claims[index].variants) {
+            is_left[kept as usize] = true;
+        }
+        let left = order.iter().copied().filter(|&position| is_left[position as usize]);
+        let listed: Arc<[u32]> = left.take(MAX_TYPES).collect();
+        is_left.fill(false);
+        listed.iter().for_each(|&position| is_left[position as usize] = true);
+        let cheapest = answer
+            .by_price
+            .iter()
+            .find(|(_, variant)| is_left[types.variants[*variant as usize].instance_type as usize])
+            .map(|(price, _)| *price);
+        (listed, cheapest)
+    }
+}

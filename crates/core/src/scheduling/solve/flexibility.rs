@@ -1,0 +1,86 @@
+//! minValues and reservations of a placement that fits otherwise.
+
+use std::collections::BTreeSet;
+
+use super::Solver;
+use super::reservations::Found;
+use super::store::{KeyId, SetId, Undefined};
+use crate::bits::Bits;
+use crate::reason::ReservedRefusal;
+
+impl Solver<'_> {
+    /// Keys whose minValues the types miss, with the number of values that they have (spec 45
+    /// §11.3).
+    pub(super) fn lacking_min_values(
+        &mut self,
+        set: SetId,
+        variants: &Bits,
+        template: usize,
+    ) -> Vec<(KeyId, u32)> {
+        let types = &self.types[self.templates[template].types];
+        let mut lacking = Vec::new();
+        for &requirement in self.store.members(set) {
+            let plain = self.store.get(requirement);
+            let Some(wanted) = plain.min_values() else { continue };
+            let key = self.store.key_of(requirement);
+            let mut values: BTreeSet<&str> = BTreeSet::new();
+            let mut offers: BTreeSet<_> = BTreeSet::new();
+            for variant in variants.iter() {
+                if values.len() >= wanted as usize {
+                    break;
+                }
+                // Types share few requirements on a key, each of which is read once.
+                let Some(offer) = types.requirement(variant, key) else { continue };
+                if offers.insert(offer) {
+                    let offer = self.store.get(offer);
+                    let listed = offer.values().iter().filter(|_| !offer.is_complement());
+                    values.extend(listed.filter(|v| plain.has(v)).map(String::as_str));
+                }
+            }
+            if values.len() < wanted as usize {
+                lacking.push((key, super::id(values.len())));
+            }
+        }
+        lacking
+    }
+
+    /// The set with minValues lowered to what there is.
+    pub(super) fn relax_min_values(&mut self, set: SetId, lacking: Vec<(KeyId, u32)>) -> SetId {
+        lacking.into_iter().fold(set, |set, (key, achieved)| {
+            let Some(requirement) = self.store.find(set, key) else { return set };
+            let lowered = self.store.get(requirement).clone().with_min_values(Some(achieved));
+            let lowered = self.store.requirement(lowered);
+            self.store.replace(set, lowered)
+        })
+    }
+
+    /// The reservations that a placement would hold, or why it must not be.
+    pub(super) fn reservable(
+        &mut self,
+        set: SetId,
+        variants: &Bits,
+        template: usize,
+        claim: Option<usize>,
+    ) -> Result<BTreeSet<String>, ReservedRefusal> {
+        let label = self.world.catalog.reservation_id_label.as_deref();
+        let types = &self.types[self.templates[template].types];
+        let claim = claim.unwrap_or(usize::MAX);
+        let mut found = Found::default();
+        for instance_type in types.types_of(variants) {
+            for offering in &types.list[instance_type as usize].offerings {
+                let asked = self.store.split(&offering.requirements);
+                if !offering.available
+                    || !self.store.compatible(set, asked.set, Undefined::WellKnown)
+                {
+                    continue;
+                }
+                let id = offering.reservation_id(label).unwrap_or_default();
+                let reserved =
+                    offering.is_reserved().then_some((id, offering.reservation_capacity));
+                self.reservations.look_at(&mut found, claim, reserved, &self.world);
+            }
+        }
+        self.reservations.judge(&found, claim, self.world.options.reserved)?;
+        Ok(found.reservable)
+    }
+}

@@ -1,0 +1,197 @@
+//! Topology groups: constraints that pods share, and the counts they look at (spec 20 §4).
+
+use std::collections::BTreeSet;
+
+use super::domains::Domains;
+use super::store::{ReqId, Split, Store};
+use crate::bits::Bits;
+use crate::reason::TopologyKind;
+use crate::selector::{Labels, Selector};
+use crate::taint::Toleration;
+
+/// A topology group of this solve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct GroupId(pub(super) u32);
+
+/// What makes two constraints one group. Everything that the group looks at is in here, so that a
+/// group never serves a pod by another pod's rules (spec 20 Q1, Q2).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Identity {
+    /// Anti-affinity of others that keeps pods away, as opposed to a pod's own constraint.
+    pub(super) is_inverse: bool,
+    pub(super) kind: TopologyKind,
+    pub(super) key: String,
+    pub(super) namespaces: BTreeSet<String>,
+    pub(super) selector: Selector,
+    pub(super) max_skew: i64,
+    pub(super) min_domains: Option<i64>,
+    pub(super) filter: Option<Filter>,
+}
+
+/// Which nodes count for a spread constraint (spec 20 §4.3).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Filter {
+    /// One of these must be met, if node affinity is honoured.
+    pub(super) sets: Vec<Split>,
+    pub(super) honors_affinity: bool,
+    pub(super) honors_taints: bool,
+    pub(super) tolerations: Vec<Toleration>,
+}
+
+impl Identity {
+    /// Whether the group is about a pod with these labels.
+    pub(super) fn selects(&self, namespace: &str, labels: &Labels) -> bool {
+        self.namespaces.contains(namespace) && self.selector.matches(labels)
+    }
+
+    /// Whether domains are taken from all NodePools, tolerated or not.
+    pub(super) fn takes_all_domains(&self) -> bool {
+        self.filter.as_ref().is_some_and(|filter| !filter.honors_taints)
+    }
+}
+
+/// A group and its counts.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) identity: Identity,
+    pub(super) place: Place,
+    /// Pods by domain number.
+    counts: Vec<u32>,
+    /// Domains that the group knows, empty ones included. Not kept for hostnames, where every
+    /// node is a domain.
+    known: Vec<bool>,
+    /// How many domains have pods.
+    occupied: usize,
+    /// Grows with every change: a pod that failed need not be tried again while it stands.
+    pub(super) epoch: u64,
+}
+
+/// What the domains of a group are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Nodes, existing and new.
+    Host,
+    /// Values of a label: the position of its [`Domains`].
+    Label(usize),
+}
+
+/// Where a pod may go, as one group sees it, before any candidate is looked at.
+#[derive(Debug)]
+pub(super) struct Feasible {
+    /// Domains that satisfy the group.
+    pub(super) domains: Bits,
+    /// Domains of which one may be picked when none of `domains` suits the candidate: the pod would
+    /// be the first of its affinity.
+    pub(super) bootstrap: Option<Bits>,
+}
+
+impl Group {
+    pub(super) fn new(identity: Identity, place: Place) -> Self {
+        Self { identity, place, counts: Vec::new(), known: Vec::new(), occupied: 0, epoch: 0 }
+    }
+
+    pub(super) fn count(&self, domain: usize) -> u32 {
+        self.counts.get(domain).copied().unwrap_or(0)
+    }
+
+    /// Makes a domain known without a pod. Returns whether it is new.
+    pub(super) fn register(&mut self, domain: usize) -> bool {
+        if self.known.len() <= domain {
+            self.known.resize(domain + 1, false);
+        }
+        if self.known[domain] {
+            return false;
+        }
+        self.known[domain] = true;
+        self.epoch += 1;
+        true
+    }
+
+    /// Counts pods in a domain.
+    pub(super) fn record(&mut self, domain: usize, pods: u32) {
+        if pods == 0 {
+            return;
+        }
+        if self.counts.len() <= domain {
+            self.counts.resize(domain + 1, 0);
+        }
+        self.occupied += usize::from(self.counts[domain] == 0);
+        self.counts[domain] = self.counts[domain].saturating_add(pods);
+        self.epoch += 1;
+        if self.place != Place::Host {
+            self.register(domain);
+        }
+    }
+
+    pub(super) fn is_known(&self, domain: usize) -> bool {
+        self.known.get(domain).copied().unwrap_or(false)
+    }
+
+    pub(super) fn is_unoccupied(&self) -> bool {
+        self.occupied == 0
+    }
+
+    /// Domains with pods.
+    pub(super) fn occupied(&self) -> impl Iterator<Item = usize> {
+        self.counts.iter().enumerate().filter(|(_, count)| **count > 0).map(|(domain, _)| domain)
+    }
+
+    /// Where a pod may go (spec 20 §4.5), for groups over a label. `selects_pod` says whether the
+    /// pod counts itself, `pod` is what its own strict requirements say about the key.
+    pub(super) fn feasible(
+        &self,
+        domains: &mut Domains,
+        selects_pod: bool,
+        pod: Option<ReqId>,
+        store: &Store<'_>,
+    ) -> Feasible {
+        let allowed = domains.allowed(pod, store);
+        let known = || (0..domains.len()).filter(|&domain| self.is_known(domain));
+        let pick = |test: &dyn Fn(usize) -> bool| {
+            let mut bits = Bits::none(domains.len());
+            known().filter(|&domain| test(domain)).for_each(|domain| bits.insert(domain));
+            bits
+        };
+        match self.identity.kind {
+            TopologyKind::Spread => {
+                let least = self.least_count(known().filter(|&domain| allowed.has(domain)));
+                let room = self.identity.max_skew + least - i64::from(selects_pod);
+                let domains = pick(&|domain| i64::from(self.count(domain)) <= room);
+                Feasible { domains, bootstrap: None }
+            }
+            TopologyKind::Affinity => {
+                let domains = pick(&|domain| self.count(domain) > 0 && allowed.has(domain));
+                let is_first = self.is_unoccupied() || domains.is_empty();
+                let bootstrap =
+                    (selects_pod && is_first).then(|| pick(&|domain| allowed.has(domain)));
+                Feasible { domains, bootstrap }
+            }
+            TopologyKind::AntiAffinity => {
+                let domains = pick(&|domain| self.count(domain) == 0 && allowed.has(domain));
+                Feasible { domains, bootstrap: None }
+            }
+        }
+    }
+
+    /// The least count that spread is measured against, among the domains that the pod allows.
+    fn least_count(&self, allowed: impl Iterator<Item = usize>) -> i64 {
+        let (mut least, mut domains) = (i64::from(i32::MAX), 0_i64);
+        for domain in allowed {
+            least = least.min(i64::from(self.count(domain)));
+            domains += 1;
+        }
+        match self.identity.min_domains {
+            Some(wanted) if domains < wanted => 0,
+            _ => least,
+        }
+    }
+
+    /// How many pods a host may have for the pod to go there; none for affinity, which wants some.
+    pub(super) fn host_limit(&self, selects_pod: bool) -> Option<i64> {
+        match self.identity.kind {
+            TopologyKind::Spread => Some(self.identity.max_skew - i64::from(selects_pod)),
+            TopologyKind::Affinity => None,
+            TopologyKind::AntiAffinity => Some(0),
+        }
+    }
+}

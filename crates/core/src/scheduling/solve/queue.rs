@@ -1,0 +1,62 @@
+//! The queue of pods (spec 20 §3.5): largest first, and round again while there is progress.
+
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+
+use crate::id::PodId;
+use crate::resources::{CPU, MEMORY};
+use crate::snapshot::Snapshot;
+
+/// Pods that wait for a place.
+#[derive(Debug)]
+pub(super) struct Queue {
+    waiting: VecDeque<Entry>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    pod: PodId,
+    /// How long the queue was when the pod was last pushed, and what groups had learned by then; 0
+    /// for a pod that was not tried yet.
+    when_pushed: (usize, usize),
+}
+
+impl Queue {
+    pub(super) fn new(snapshot: &Snapshot, pods: &[PodId]) -> Self {
+        let mut keyed: Vec<_> = pods
+            .iter()
+            .map(|&id| {
+                let requests = &snapshot.pod(id).spec.requests;
+                (Reverse(requests.amount(CPU)), Reverse(requests.amount(MEMORY)), id)
+            })
+            .collect();
+        keyed.sort_by(|a, b| {
+            let (x, y) = (snapshot.pod(a.2), snapshot.pod(b.2));
+            (a.0, a.1)
+                .cmp(&(b.0, b.1))
+                .then_with(|| x.created.cmp(&y.created))
+                .then_with(|| x.uid.cmp(&y.uid))
+                .then_with(|| a.2.cmp(&b.2))
+        });
+        // A pod that is named twice is placed once.
+        keyed.dedup_by_key(|(_, _, pod)| *pod);
+        let entry = |(_, _, pod)| Entry { pod, when_pushed: (0, 0) };
+        Self { waiting: keyed.into_iter().map(entry).collect() }
+    }
+
+    /// The next pod, or none when the queue is empty or went round once without progress. That a
+    /// group `learned` of a domain is progress too.
+    pub(super) fn pop(&mut self, learned: usize) -> Option<PodId> {
+        let head = self.waiting.front()?;
+        if head.when_pushed == (self.waiting.len(), learned) {
+            return None;
+        }
+        self.waiting.pop_front().map(|entry| entry.pod)
+    }
+
+    /// Puts a pod that found no place at the end.
+    pub(super) fn push(&mut self, pod: PodId, learned: usize) {
+        let when_pushed = (self.waiting.len() + 1, learned);
+        self.waiting.push_back(Entry { pod, when_pushed });
+    }
+}

@@ -1,0 +1,125 @@
+//! Reserved capacity that NodeClaims of this solve hold (spec 20 §3.14, spec 45 §11.1).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::world::World;
+use crate::reason::ReservedRefusal;
+use crate::scheduling::ReservedMode;
+
+/// What is left of each reservation, and who holds what.
+#[derive(Debug, Default)]
+pub(super) struct Reservations {
+    left: BTreeMap<String, i64>,
+    held: BTreeMap<usize, BTreeSet<String>>,
+}
+
+/// What a placement finds among its compatible offerings.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Reservations that can be had.
+    pub(super) reservable: BTreeSet<String>,
+    has_real: bool,
+    has_full: bool,
+    has_fallback: bool,
+}
+
+impl Reservations {
+    pub(super) fn new(world: &World<'_>) -> Self {
+        let label = world.catalog.reservation_id_label.as_deref();
+        let mut left: BTreeMap<String, i64> = BTreeMap::new();
+        let mut lists = Vec::new();
+        for types in world.pools.iter().filter_map(|pool| world.catalog.pools.get(&pool.name)) {
+            // Pools often share a list.
+            if lists.iter().any(|&list| std::sync::Arc::ptr_eq(list, types)) {
+                continue;
+            }
+            lists.push(types);
+            for offering in types.iter().flat_map(|t| &t.offerings).filter(|o| o.is_reserved()) {
+                let id = offering.reservation_id(label).unwrap_or_default();
+                let capacity = i64::from(offering.reservation_capacity);
+                left.entry(id.to_owned())
+                    .and_modify(|least| *least = capacity.min(*least))
+                    .or_insert(capacity);
+            }
+        }
+        for (id, &credit) in &world.options.reservation_credits {
+            if let Some(left) = left.get_mut(id) {
+                *left += i64::from(credit);
+            }
+        }
+        Self { left, held: BTreeMap::new() }
+    }
+
+    /// Looks at one available, compatible offering of a placement on `claim`: the reservation's id
+    /// and capacity, none for an offering that is not reserved.
+    pub(super) fn look_at(
+        &self,
+        found: &mut Found,
+        claim: usize,
+        reserved: Option<(&str, u32)>,
+        world: &World<'_>,
+    ) {
+        let Some((id, capacity)) = reserved else {
+            found.has_fallback = true;
+            return;
+        };
+        let credit = world.options.reservation_credits.get(id).copied().unwrap_or(0);
+        if capacity == 0 && credit == 0 {
+            found.has_full = true;
+            return;
+        }
+        found.has_real = true;
+        if self.holds(claim, id) || self.left.get(id).is_some_and(|&left| left > 0) {
+            found.reservable.insert(id.to_owned());
+        }
+    }
+
+    fn holds(&self, claim: usize, id: &str) -> bool {
+        self.held.get(&claim).is_some_and(|held| held.contains(id))
+    }
+
+    /// Whether the placement may go on with what it found.
+    pub(super) fn judge(
+        &self,
+        found: &Found,
+        claim: usize,
+        mode: ReservedMode,
+    ) -> Result<(), ReservedRefusal> {
+        let is_strict = mode == ReservedMode::Strict;
+        let holds_some = self.held.get(&claim).is_some_and(|held| !held.is_empty());
+        if is_strict && found.has_real && found.reservable.is_empty() {
+            return Err(ReservedRefusal::HeldByOthers);
+        }
+        if found.has_full && !found.has_real && !found.has_fallback {
+            return Err(if is_strict {
+                ReservedRefusal::Full
+            } else {
+                ReservedRefusal::FullFallThrough
+            });
+        }
+        if is_strict && holds_some && found.reservable.is_empty() {
+            return Err(ReservedRefusal::WouldLose);
+        }
+        Ok(())
+    }
+
+    /// The claim holds exactly these from now on.
+    pub(super) fn hold(&mut self, claim: usize, wanted: BTreeSet<String>) {
+        let held = self.held.entry(claim).or_default();
+        if *held == wanted {
+            return;
+        }
+        for id in held.difference(&wanted) {
+            *self.left.entry(id.clone()).or_default() += 1;
+        }
+        for id in wanted.difference(held) {
+            *self.left.entry(id.clone()).or_default() -= 1;
+        }
+        *held = wanted;
+    }
+
+    /// What a claim holds, sorted.
+    pub(super) fn of(&self, claim: usize) -> Vec<String> {
+        self.held.get(&claim).into_iter().flatten().cloned().collect()
+    }
+}

@@ -1,0 +1,257 @@
+//! NodePools as prototypes of NodeClaims, with their daemons and limits (spec 20 §3.2, §3.3, §3.13).
+
+use rustc_hash::FxHashMap;
+
+use super::amounts::{Amounts, Columns};
+use super::shape::strict_requirements;
+use super::store::{KeyId, SetId, Store, Undefined};
+use super::types::Types;
+use super::world::World;
+use crate::bits::Bits;
+use crate::host_port::HostPort;
+use crate::id::PoolId;
+use crate::pod::PodSpec;
+use crate::requirement::{Requirement, Requirements};
+use crate::resources::{NODES, Resources};
+use crate::scheduling::limits::LimitRefusal;
+use crate::snapshot::Pool;
+use crate::taint::{Taint, Toleration, untolerated};
+
+/// A NodePool that can launch something.
+#[derive(Debug)]
+pub(super) struct Template<'a> {
+    pub(super) pool: &'a Pool,
+    pub(super) pool_id: PoolId,
+    pub(super) set: SetId,
+    /// Position of its list of types.
+    pub(super) types: usize,
+    /// What its own requirements leave.
+    pub(super) variants: Bits,
+    pub(super) groups: Vec<DaemonGroup>,
+    pub(super) taints_id: u32,
+    /// minValues of its own requirements, by key.
+    pub(super) min_values: Vec<(KeyId, u32)>,
+    limits: Limits,
+}
+
+/// Types of a template that get the same daemons.
+#[derive(Debug)]
+pub(super) struct DaemonGroup {
+    pub(super) variants: Bits,
+    /// What the daemons request; none without daemons.
+    pub(super) overhead: Option<Resources>,
+    pub(super) amounts: Amounts,
+    pub(super) ports: Vec<HostPort>,
+}
+
+/// What a NodePool may still launch.
+#[derive(Debug)]
+struct Limits {
+    /// Columns that are limited.
+    columns: Vec<usize>,
+    left: Amounts,
+    nodes: Option<i128>,
+    /// Variants within the limits; worked out anew after a change.
+    within: Option<Bits>,
+}
+
+impl<'a> Template<'a> {
+    /// The requirement set of a NodePool's NodeClaims.
+    pub(super) fn requirements(pool: &Pool, world: &World<'_>) -> Requirements {
+        let class = &pool.node_class;
+        let class_label = format!("{}/{}", class.group, class.kind.to_lowercase());
+        let own = [
+            ("karpenter.sh/nodepool", pool.name.as_str()),
+            (class_label.as_str(), class.name.as_str()),
+            ("karpenter.sh/registered", "true"),
+            ("karpenter.sh/initialized", "true"),
+        ];
+        let mut requirements = pool.requirements.clone();
+        let labels = pool.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let labels = Requirements::from_labels(labels, &world.catalog.aliases);
+        requirements.extend(labels.iter().cloned());
+        requirements.extend(own.map(|(key, value)| Requirement::in_values(key, [value])));
+        requirements
+    }
+
+    pub(super) fn new(
+        pool: (&'a Pool, PoolId),
+        (set, types_position, variants): (SetId, usize, Bits),
+        used: &Resources,
+        making: &mut TemplateMaking<'_, 'a>,
+    ) -> Self {
+        let (pool, pool_id) = pool;
+        let types = &mut making.types[types_position];
+        let groups =
+            daemon_groups(pool, set, &variants, types, making.world, making.columns, making.store);
+        let left = pool.limits.subtract(used);
+        let limits = Limits {
+            columns: pool
+                .limits
+                .iter()
+                .filter(|(name, _)| *name != NODES)
+                .filter_map(|(name, _)| making.columns.position(name))
+                .collect(),
+            left: making.columns.amounts(&left),
+            nodes: left.get(NODES).map(crate::resources::Quantity::nanos),
+            within: None,
+        };
+        Self {
+            pool,
+            pool_id,
+            set,
+            types: types_position,
+            variants,
+            groups,
+            taints_id: making.taints_id,
+            min_values: min_values(set, making.store),
+            limits,
+        }
+    }
+
+    /// Types that stay within the limits.
+    pub(super) fn within_limits(&mut self, types: &Types) -> Result<Bits, LimitRefusal> {
+        let limits = &mut self.limits;
+        if limits.nodes == Some(0) {
+            return Err(LimitRefusal::NodesExhausted);
+        }
+        if limits.within.is_none() {
+            let mut within = self.variants.clone();
+            let is_out = limits.nodes.is_some_and(|nodes| nodes < 0);
+            for variant in self.variants.iter() {
+                let capacity = &types.variants[variant].capacity;
+                if is_out || limits.columns.iter().any(|&c| capacity[c] > limits.left[c]) {
+                    within.remove(variant);
+                }
+            }
+            limits.within = Some(within);
+        }
+        match &limits.within {
+            Some(within) if !within.is_empty() => Ok(within.clone()),
+            _ => Err(LimitRefusal::AllTypesExceed),
+        }
+    }
+
+    /// Takes the largest amounts of the types that a new NodeClaim may become.
+    pub(super) fn use_up(&mut self, variants: &Bits, types: &Types) {
+        let limits = &mut self.limits;
+        for &column in &limits.columns {
+            let largest = variants.iter().map(|v| types.variants[v].capacity[column]).max();
+            limits.left[column] = limits.left[column].saturating_sub(largest.unwrap_or(0));
+            limits.within = None;
+        }
+    }
+
+    /// Whether a type of this capacity is more than the limits leave.
+    pub(super) fn exceeds_limits(&self, capacity: &Amounts) -> bool {
+        let limits = &self.limits;
+        limits.nodes.is_some_and(|nodes| nodes <= 0)
+            || limits.columns.iter().any(|&column| capacity[column] > limits.left[column])
+    }
+
+    /// What the daemons of a type take of a resource.
+    pub(super) fn overhead_of(&self, variant: usize, column: usize) -> i128 {
+        match self.groups.as_slice() {
+            [only] => only.amounts[column],
+            groups => groups
+                .iter()
+                .find(|group| group.variants.has(variant))
+                .map_or(0, |group| group.amounts[column]),
+        }
+    }
+}
+
+/// What making templates needs.
+pub(super) struct TemplateMaking<'s, 'a> {
+    pub(super) world: &'s World<'a>,
+    pub(super) columns: &'s Columns,
+    pub(super) store: &'s mut Store<'a>,
+    pub(super) types: &'s mut [Types],
+    pub(super) taints_id: u32,
+}
+
+/// Groups of types by the daemons that they get (spec 20 §3.3).
+fn daemon_groups(
+    pool: &Pool,
+    set: SetId,
+    variants: &Bits,
+    types: &mut Types,
+    world: &World<'_>,
+    columns: &Columns,
+    store: &mut Store<'_>,
+) -> Vec<DaemonGroup> {
+    let daemons: Vec<(Bits, &PodSpec)> = world
+        .snapshot
+        .daemons
+        .iter()
+        .map(|daemon| &*daemon.spec)
+        .filter(|spec| !(spec.asks_dynamic_resources && world.options.ignore_dynamic_resources))
+        .filter(|spec| daemon_tolerates(spec, &pool.taints))
+        .map(|spec| (variants_for(spec, set, types, store), spec))
+        .collect();
+    let mut groups: FxHashMap<Vec<usize>, usize> = FxHashMap::default();
+    let mut result: Vec<DaemonGroup> = Vec::new();
+    for variant in variants.iter() {
+        let own: Vec<usize> =
+            (0..daemons.len()).filter(|&daemon| daemons[daemon].0.has(variant)).collect();
+        let group = *groups.entry(own.clone()).or_insert_with(|| {
+            let mut overhead = Resources::default();
+            for &daemon in &own {
+                overhead.add(&daemons[daemon].1.requests);
+            }
+            result.push(DaemonGroup {
+                variants: types.none(),
+                amounts: columns.amounts(&overhead),
+                ports: own.iter().flat_map(|&d| daemons[d].1.host_ports.clone()).collect(),
+                overhead: (!own.is_empty()).then_some(overhead),
+            });
+            result.len() - 1
+        });
+        result[group].variants.insert(variant);
+    }
+    result
+}
+
+/// Whether a daemon runs in spite of taints. It does not mind PreferNoSchedule.
+pub(super) fn daemon_tolerates(daemon: &PodSpec, taints: &[Taint]) -> bool {
+    let mut tolerations = daemon.tolerations.clone();
+    tolerations.push(Toleration::prefer_no_schedule());
+    untolerated(taints, &tolerations).is_empty()
+}
+
+/// The requirement sets of a daemon, one per required term.
+pub(super) fn daemon_sets(daemon: &PodSpec) -> Vec<Requirements> {
+    if daemon.node_affinity.is_empty() {
+        return vec![daemon.node_selector.clone()];
+    }
+    let with = |term: &Requirements| {
+        strict_requirements(&PodSpec {
+            node_selector: daemon.node_selector.clone(),
+            node_affinity: vec![term.clone()],
+            ..PodSpec::default()
+        })
+    };
+    daemon.node_affinity.iter().map(with).collect()
+}
+
+fn variants_for(daemon: &PodSpec, set: SetId, types: &mut Types, store: &mut Store<'_>) -> Bits {
+    let mut variants = types.none();
+    for requirements in daemon_sets(daemon) {
+        let asked = store.split(&requirements);
+        // A template has no hostname, so only its absence can be asked for.
+        let host_suits = asked.host.is_none_or(|host| store.get(host).allows_absence());
+        if host_suits && store.compatible(set, asked.set, Undefined::WellKnown) {
+            variants.extend(&types.meeting_all(asked.set, store));
+        }
+    }
+    variants
+}
+
+/// minValues that a template asks for, by key.
+fn min_values(set: SetId, store: &Store<'_>) -> Vec<(KeyId, u32)> {
+    store
+        .members(set)
+        .iter()
+        .filter_map(|&id| Some((store.key_of(id), store.get(id).min_values()?)))
+        .collect()
+}

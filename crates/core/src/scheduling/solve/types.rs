@@ -1,0 +1,252 @@
+//! Instance types with indexes: which of them meet a requirement set, and which are large enough,
+//! as sets of bits.
+//!
+//! A *variant* is an instance type in one of its [allocatable
+//! groups](crate::catalog::InstanceType::allocatable_groups). Most types have one. Groups without
+//! an available offering can never be launched and have no variant.
+
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
+
+use super::amounts::{Amounts, Columns};
+use super::store::{KeyId, ReqId, SetId, Store, Undefined, number};
+use crate::bits::Bits;
+use crate::catalog::{InstanceType, InstanceTypes};
+
+/// One list of instance types, shared by the NodePools that use it.
+#[derive(Debug)]
+pub(super) struct Types {
+    pub(super) list: InstanceTypes,
+    pub(super) variants: Vec<Variant>,
+    /// The requirements of each type, by key.
+    requirements: Vec<Vec<(KeyId, ReqId)>>,
+    /// The distinct requirement sets of offerings.
+    offering_sets: Vec<SetId>,
+    /// By resource: ascending amounts, and the variants that have at least as much.
+    sizes: Vec<Vec<(i128, Bits)>>,
+    /// Variants that meet one requirement.
+    meeting: FxHashMap<ReqId, Bits>,
+    answers: FxHashMap<SetId, Rc<Answer>>,
+    /// Whether some offering is reserved.
+    pub(super) has_reserved: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Variant {
+    /// Position in the list.
+    pub(super) instance_type: u32,
+    pub(super) allocatable: Amounts,
+    pub(super) capacity: Amounts,
+    /// Available offerings of the group: position in the type, and in `offering_sets`.
+    pub(super) offerings: Vec<(usize, usize)>,
+    /// The same as bits of `offering_sets`.
+    offered: Bits,
+}
+
+/// What a requirement set leaves of a list of types.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// Variants whose type meets the set and that have an offering which does.
+    pub(super) variants: Bits,
+    /// Which of `offering_sets` suit.
+    pub(super) offerings: Bits,
+    /// Variants with the lowest price of a suitable available offering, cheapest first.
+    pub(super) by_price: Vec<(f64, u32)>,
+}
+
+impl Types {
+    pub(super) fn new(list: &InstanceTypes, columns: &Columns, store: &mut Store<'_>) -> Self {
+        let mut types = Self {
+            list: list.clone(),
+            variants: Vec::new(),
+            requirements: Vec::new(),
+            offering_sets: Vec::new(),
+            sizes: Vec::new(),
+            meeting: FxHashMap::default(),
+            answers: FxHashMap::default(),
+            has_reserved: false,
+        };
+        let mut set_positions = FxHashMap::default();
+        let mut variants = Vec::new();
+        for (position, instance_type) in list.iter().enumerate() {
+            types.has_reserved |=
+                instance_type.offerings.iter().any(crate::catalog::Offering::is_reserved);
+            types.requirements.push(requirements_of(instance_type, store));
+            for group in instance_type.allocatable_groups() {
+                let offerings: Vec<_> = group
+                    .offerings
+                    .iter()
+                    .map(|&offering| {
+                        let wanted = &instance_type.offerings[offering].requirements;
+                        let set = store.split(wanted).set;
+                        let known = *set_positions.entry(set).or_insert_with(|| {
+                            types.offering_sets.push(set);
+                            types.offering_sets.len() - 1
+                        });
+                        (offering, known)
+                    })
+                    .collect();
+                if offerings.is_empty() || has_negative(&group.allocatable) {
+                    continue;
+                }
+                variants.push(Variant {
+                    instance_type: number(position),
+                    allocatable: columns.amounts(&group.allocatable),
+                    capacity: columns.amounts(&instance_type.capacity),
+                    offerings,
+                    offered: Bits::default(),
+                });
+            }
+        }
+        for variant in &mut variants {
+            variant.offered = Bits::none(types.offering_sets.len());
+            variant.offerings.iter().for_each(|&(_, set)| variant.offered.insert(set));
+        }
+        types.variants = variants;
+        types.sizes = (0..columns.len()).map(|column| types.sizes_of(column)).collect();
+        types
+    }
+
+    fn sizes_of(&self, column: usize) -> Vec<(i128, Bits)> {
+        let mut by_size: Vec<(i128, usize)> =
+            self.variants.iter().enumerate().map(|(v, x)| (x.allocatable[column], v)).collect();
+        by_size.sort_unstable();
+        let mut at_least = Bits::none(self.variants.len());
+        let mut sizes: Vec<(i128, Bits)> = Vec::new();
+        for (size, variant) in by_size.into_iter().rev() {
+            at_least.insert(variant);
+            match sizes.last_mut() {
+                Some((last, bits)) if *last == size => *bits = at_least.clone(),
+                _ => sizes.push((size, at_least.clone())),
+            }
+        }
+        sizes.reverse();
+        sizes
+    }
+
+    /// No variant.
+    pub(super) fn none(&self) -> Bits {
+        Bits::none(self.variants.len())
+    }
+
+    /// Keeps the variants that can give `need`.
+    pub(super) fn keep_fitting(&self, variants: &mut Bits, need: &[i128]) {
+        for (sizes, &amount) in self.sizes.iter().zip(need) {
+            let position = sizes.partition_point(|(size, _)| *size < amount);
+            match sizes.get(position) {
+                // The first entry holds every variant.
+                Some(_) if position == 0 => {}
+                Some((_, bits)) => variants.keep(bits),
+                None => *variants = self.none(),
+            }
+        }
+    }
+
+    /// What a requirement set leaves.
+    pub(super) fn answer(&mut self, set: SetId, store: &mut Store<'_>) -> Rc<Answer> {
+        if let Some(answer) = self.answers.get(&set) {
+            return answer.clone();
+        }
+        let answer = Rc::new(self.work_out(set, store));
+        self.answers.insert(set, answer.clone());
+        answer
+    }
+
+    fn work_out(&mut self, set: SetId, store: &mut Store<'_>) -> Answer {
+        let mut offerings = Bits::none(self.offering_sets.len());
+        for (position, &offering) in self.offering_sets.iter().enumerate() {
+            if store.compatible(set, offering, Undefined::WellKnown) {
+                offerings.insert(position);
+            }
+        }
+        let mut variants = self.none();
+        for (position, variant) in self.variants.iter().enumerate() {
+            if variant.offered.meets(&offerings) {
+                variants.insert(position);
+            }
+        }
+        for requirement in store.members(set).to_vec() {
+            variants.keep(self.meeting(requirement, store));
+        }
+        let mut by_price: Vec<(f64, u32)> = variants
+            .iter()
+            .filter_map(|v| Some((self.lowest_price(v, &offerings)?, number(v))))
+            .collect();
+        by_price.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        Answer { variants, offerings, by_price }
+    }
+
+    /// The variants whose type agrees with one requirement. A type that does not know the key does.
+    fn meeting(&mut self, requirement: ReqId, store: &mut Store<'_>) -> &Bits {
+        let key = store.key_of(requirement);
+        let Self { variants, requirements, meeting, .. } = self;
+        meeting.entry(requirement).or_insert_with(|| {
+            let mut bits = Bits::none(variants.len());
+            for (position, variant) in variants.iter().enumerate() {
+                let own = &requirements[variant.instance_type as usize];
+                let agrees = match own.binary_search_by_key(&key, |&(key, _)| key) {
+                    Ok(found) => store.agree(own[found].1, requirement),
+                    Err(_) => true,
+                };
+                if agrees {
+                    bits.insert(position);
+                }
+            }
+            bits
+        })
+    }
+
+    /// The variants whose type agrees with every requirement of a set, offerings or not.
+    pub(super) fn meeting_all(&mut self, set: SetId, store: &mut Store<'_>) -> Bits {
+        let mut variants = Bits::all(self.variants.len());
+        for requirement in store.members(set).to_vec() {
+            variants.keep(self.meeting(requirement, store));
+        }
+        variants
+    }
+
+    fn lowest_price(&self, variant: usize, suitable: &Bits) -> Option<f64> {
+        let variant = &self.variants[variant];
+        let offerings = &self.instance_type(variant).offerings;
+        variant
+            .offerings
+            .iter()
+            .filter(|(_, set)| suitable.has(*set))
+            .map(|&(offering, _)| offerings[offering].price)
+            .min_by(f64::total_cmp)
+    }
+
+    pub(super) fn instance_type(&self, variant: &Variant) -> &InstanceType {
+        &self.list[variant.instance_type as usize]
+    }
+
+    /// The requirement of a type on a key.
+    pub(super) fn requirement(&self, variant: usize, key: KeyId) -> Option<ReqId> {
+        let own = &self.requirements[self.variants[variant].instance_type as usize];
+        own.binary_search_by_key(&key, |&(key, _)| key).ok().map(|found| own[found].1)
+    }
+
+    /// The types that some of the variants belong to, in the order of the list.
+    pub(super) fn types_of(&self, variants: &Bits) -> Vec<u32> {
+        let mut types: Vec<u32> = variants.iter().map(|v| self.variants[v].instance_type).collect();
+        types.dedup();
+        types
+    }
+}
+
+fn requirements_of(instance_type: &InstanceType, store: &mut Store<'_>) -> Vec<(KeyId, ReqId)> {
+    let mut own: Vec<_> = instance_type
+        .requirements
+        .iter()
+        .map(|requirement| {
+            let id = store.requirement(requirement.clone());
+            (store.key_of(id), id)
+        })
+        .collect();
+    own.sort_unstable();
+    own
+}
+
+fn has_negative(resources: &crate::resources::Resources) -> bool {
+    resources.iter().any(|(_, quantity)| quantity < crate::resources::Quantity::ZERO)
+}

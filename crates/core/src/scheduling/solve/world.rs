@@ -1,0 +1,172 @@
+//! The input of a solve, prepared: pools in order, nodes with their sets, the pods in question.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeSet;
+
+use super::store::{HOSTNAME, SetId, Store, number};
+use crate::catalog::Catalog;
+use crate::id::PoolId;
+use crate::pod::PodSpec;
+use crate::requirement::{Requirement, Requirements};
+use crate::scheduling::{Options, Request};
+use crate::selector::Labels;
+use crate::snapshot::{Pool, Snapshot};
+use crate::taint::Taint;
+use crate::weight::heaviest_first;
+
+/// The prepared input.
+#[derive(Debug)]
+pub(super) struct World<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) catalog: &'a Catalog,
+    pub(super) options: &'a Options,
+    /// NodePools in the order they are tried.
+    pub(super) pools: Vec<&'a Pool>,
+    pub(super) pool_ids: Vec<PoolId>,
+    /// All nodes of the snapshot, by id.
+    pub(super) nodes: Vec<NodeFacts<'a>>,
+    /// Nodes that pods may go to, in the order they are tried.
+    pub(super) candidates: Vec<usize>,
+    /// By pod: whether the solve is asked to place it.
+    pub(super) is_asked: Vec<bool>,
+    taint_lists: FxHashMap<&'a [Taint], u32>,
+}
+
+/// What the solve looks at of a node.
+#[derive(Debug)]
+pub(super) struct NodeFacts<'a> {
+    pub(super) name: &'a str,
+    pub(super) hostname: String,
+    pub(super) labels: &'a Labels,
+    /// Labels that some pod may ask about, without the hostname.
+    pub(super) set: SetId,
+    pub(super) taints: &'a [Taint],
+    pub(super) taints_id: u32,
+    /// The Node object as it is; none while there is none.
+    pub(super) raw: Option<RawFacts<'a>>,
+}
+
+#[derive(Debug)]
+pub(super) struct RawFacts<'a> {
+    pub(super) labels: &'a Labels,
+    pub(super) set: SetId,
+    pub(super) taints: &'a [Taint],
+    pub(super) taints_id: u32,
+}
+
+impl<'a> World<'a> {
+    pub(super) fn new(request: &Request<'a>, store: &mut Store<'_>) -> Self {
+        let Request { snapshot, catalog, pods, without, options } = *request;
+        let mut order: Vec<(PoolId, &Pool)> =
+            snapshot.pools.iter().enumerate().map(|(id, pool)| (PoolId::new(id), pool)).collect();
+        heaviest_first(&mut order, |(_, pool)| (pool.weight, pool.name.as_str()));
+        let mut is_asked = vec![false; snapshot.pods.len()];
+        for pod in pods {
+            is_asked[pod.index()] = true;
+        }
+        let mut candidates: Vec<usize> = (0..snapshot.nodes.len())
+            .filter(|&index| !snapshot.nodes[index].is_deleting)
+            .filter(|&index| !without.contains(&crate::id::NodeId::new(index)))
+            .collect();
+        candidates.sort_by(|&a, &b| {
+            let (a, b) = (&snapshot.nodes[a], &snapshot.nodes[b]);
+            b.is_initialized.cmp(&a.is_initialized).then_with(|| a.name.cmp(&b.name))
+        });
+        let mut world = Self {
+            snapshot,
+            catalog,
+            options,
+            pools: order.iter().map(|(_, pool)| *pool).collect(),
+            pool_ids: order.iter().map(|(id, _)| *id).collect(),
+            nodes: Vec::new(),
+            candidates,
+            is_asked,
+            taint_lists: FxHashMap::default(),
+        };
+        world.read_nodes(store);
+        world
+    }
+
+    fn read_nodes(&mut self, store: &mut Store<'_>) {
+        let snapshot = self.snapshot;
+        let keys = self.keys_asked_about();
+        for node in &snapshot.nodes {
+            let hostname = node.labels.get(HOSTNAME).unwrap_or(&node.name).clone();
+            let raw = node.object.as_ref().map(|object| RawFacts {
+                labels: &object.labels,
+                set: self.labels_set(&object.labels, &keys, store),
+                taints: &object.taints,
+                taints_id: self.taints_id(&object.taints),
+            });
+            let facts = NodeFacts {
+                name: &node.name,
+                hostname,
+                labels: &node.labels,
+                set: self.labels_set(&node.labels, &keys, store),
+                taints: &node.taints,
+                taints_id: self.taints_id(&node.taints),
+                raw,
+            };
+            self.nodes.push(facts);
+        }
+    }
+
+    /// The number of a list of taints.
+    pub(super) fn taints_id(&mut self, taints: &'a [Taint]) -> u32 {
+        let next = number(self.taint_lists.len());
+        *self.taint_lists.entry(taints).or_insert(next)
+    }
+
+    /// A node's labels as requirements, as far as some pod may ask about them: nodes that differ in
+    /// their other labels only then have the same set.
+    fn labels_set(&self, labels: &Labels, keys: &BTreeSet<&str>, store: &mut Store<'_>) -> SetId {
+        let aliases = &self.catalog.aliases;
+        let mut set = Requirements::default();
+        for (key, value) in labels {
+            let key = aliases.key(key);
+            if key != HOSTNAME && keys.contains(key) {
+                set.add(Requirement::in_values(key, [aliases.value(key, value)]));
+            }
+        }
+        store.split(&set).set
+    }
+
+    /// Label keys that pods, daemons, volumes or topology groups may ask a node for.
+    fn keys_asked_about(&self) -> BTreeSet<&'a str> {
+        let snapshot = self.snapshot;
+        let mut keys = BTreeSet::new();
+        let mut seen: FxHashSet<*const PodSpec> = FxHashSet::default();
+        for (pod, is_asked) in snapshot.pods.iter().zip(&self.is_asked) {
+            // Bound pods matter through the anti-affinity that they have against others.
+            keys.extend(pod.spec.pod_anti_affinity.iter().map(|term| term.topology_key.as_str()));
+            if *is_asked && seen.insert(std::sync::Arc::as_ptr(&pod.spec)) {
+                keys.extend(keys_of(&pod.spec));
+            }
+        }
+        keys.extend(snapshot.daemons.iter().flat_map(|daemon| keys_of(&daemon.spec)));
+        keys.extend(self.options.default_spread.iter().map(|spread| spread.topology_key.as_str()));
+        for volume in snapshot.volumes.volumes.values() {
+            keys.extend(volume.node_affinity.iter().flat_map(Requirements::keys));
+        }
+        for class in snapshot.volumes.classes.values() {
+            keys.extend(class.allowed_topologies.iter().flat_map(Requirements::keys));
+        }
+        keys
+    }
+}
+
+fn keys_of(spec: &PodSpec) -> impl Iterator<Item = &str> {
+    let requirements = std::iter::once(&spec.node_selector)
+        .chain(&spec.node_affinity)
+        .chain(spec.preferred_node_affinity.iter().map(|preference| &preference.term))
+        .flat_map(Requirements::keys);
+    let preferred = spec.preferred_pod_affinity.iter().chain(&spec.preferred_pod_anti_affinity);
+    let terms = spec
+        .pod_affinity
+        .iter()
+        .chain(&spec.pod_anti_affinity)
+        .chain(preferred.map(|preference| &preference.term))
+        .map(|term| term.topology_key.as_str());
+    let spread = spec.spread.iter().map(|constraint| constraint.topology_key.as_str());
+    requirements.chain(terms).chain(spread)
+}

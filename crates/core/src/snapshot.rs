@@ -1,0 +1,180 @@
+//! The cluster at one moment, as decisions see it.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::id::{NodeId, PodId, PoolId};
+use crate::pod::{Pod, PodSpec};
+use crate::requirement::Requirements;
+use crate::resources::Resources;
+use crate::scheduling::dra::DynamicState;
+use crate::selector::{LabelSelector, Labels, Selector};
+use crate::taint::Taint;
+use crate::volume::Volumes;
+use std::sync::Arc;
+
+/// Everything of a cluster that a decision may look at.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    /// The NodePools that can launch nodes for pods: managed, ready, not static, not deleting. In
+    /// any order.
+    pub pools: Vec<Pool>,
+    /// Nodes and launched NodeClaims, also those that are not ours. In any order.
+    pub nodes: Vec<Node>,
+    /// All pods, bound and unbound.
+    pub pods: Vec<Pod>,
+    /// One pod for each DaemonSet, as a new node would get it.
+    pub daemons: Vec<Daemon>,
+    /// Labels of namespaces by name.
+    pub namespaces: BTreeMap<String, Labels>,
+    /// PersistentVolumeClaims and what they lead to.
+    pub volumes: Volumes,
+    /// PodDisruptionBudgets.
+    pub disruption_budgets: Vec<PodDisruptionBudget>,
+    /// Selectors of Services, for default spread constraints, by namespace and then in name order.
+    pub services: Vec<Service>,
+    /// Selectors of ReplicationControllers, ReplicaSets and StatefulSets, for the same.
+    pub workloads: BTreeMap<WorkloadKey, LabelSelector>,
+    /// Devices and claims of dynamic resource allocation.
+    pub dynamic: DynamicState,
+}
+
+impl Snapshot {
+    /// The pod of an id.
+    pub fn pod(&self, id: PodId) -> &Pod {
+        &self.pods[id.index()]
+    }
+
+    /// The node of an id.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    /// The NodePool of an id.
+    pub fn pool(&self, id: PoolId) -> &Pool {
+        &self.pools[id.index()]
+    }
+}
+
+/// A NodePool as scheduling sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pool {
+    /// The name.
+    pub name: String,
+    /// Heavier pools are tried first; absent is 0.
+    pub weight: Option<i32>,
+    /// `spec.template.spec.requirements`, with minValues.
+    pub requirements: Requirements,
+    /// The labels of the template.
+    pub labels: Labels,
+    /// The taints of the template.
+    pub taints: Vec<Taint>,
+    /// Taints that go away while a node starts.
+    pub startup_taints: Vec<Taint>,
+    /// What the nodes of the pool may have together; no entry, no limit.
+    pub limits: Resources,
+    /// The NodeClass.
+    pub node_class: NodeClassRef,
+    /// `spec.disruption.consolidateAfter`; none for Never.
+    pub consolidate_after: Option<SignedDuration>,
+}
+
+/// Which NodeClass a pool uses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeClassRef {
+    /// Its API group.
+    pub group: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// A Node, a launched NodeClaim, or both, joined (spec 20 §3.4, spec 40 §5.2).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// The name of the Node, or of the NodeClaim while there is no registered Node.
+    pub name: String,
+    /// The effective labels: the NodeClaim's until the node is registered, then the Node's.
+    pub labels: Labels,
+    /// The effective taints, those that go away by themselves left out.
+    pub taints: Vec<Taint>,
+    /// Labels and taints of the Node object as they are; none while there is no Node.
+    pub object: Option<NodeObject>,
+    /// The NodePool; none for nodes that are not ours.
+    pub pool: Option<String>,
+    /// Whether there is a NodeClaim.
+    pub is_managed: bool,
+    /// Whether it is ready for pods; nodes that are not ours count as such.
+    pub is_initialized: bool,
+    /// Whether it is on its way out, or marked for it.
+    pub is_deleting: bool,
+    /// What it has, `nodes` left out.
+    pub capacity: Resources,
+    /// What pods may use.
+    pub allocatable: Resources,
+    /// CSI drivers that the node published: how many volumes it can attach, none for unlimited.
+    pub published_drivers: BTreeMap<String, Option<u32>>,
+    /// When the NodeClaim became Initialized.
+    pub initialized_at: Option<Timestamp>,
+    /// When a pod last came or went.
+    pub last_pod_event: Option<Timestamp>,
+    /// The machine in the cloud.
+    pub provider_id: String,
+}
+
+/// The Node object's own labels and taints.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeObject {
+    /// `metadata.labels`.
+    pub labels: Labels,
+    /// `spec.taints`.
+    pub taints: Vec<Taint>,
+}
+
+/// What a DaemonSet puts on every node it matches (spec 20 §3.3).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Daemon {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The newest live pod's spec with the template's required node affinity, or the template's.
+    pub spec: Arc<PodSpec>,
+}
+
+/// A PodDisruptionBudget as far as it keeps pods from being moved at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodDisruptionBudget {
+    /// Its namespace.
+    pub namespace: String,
+    /// The pods that it protects.
+    pub selector: Selector,
+    /// Whether it can never allow a disruption: maxUnavailable 0 or 0 %, minAvailable 100 %.
+    pub blocks_all: bool,
+}
+
+/// A Service's selector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Labels of its pods; none for a Service without selector.
+    pub selector: Option<Labels>,
+}
+
+/// Names a workload object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WorkloadKey {
+    /// The API group; empty for ReplicationControllers.
+    pub group: String,
+    /// The kind.
+    pub kind: String,
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}

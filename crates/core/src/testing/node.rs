@@ -1,0 +1,188 @@
+//! Nodes with harmless defaults.
+
+use jiff::Timestamp;
+
+use super::labels::{key, quantity, resources, taint};
+use crate::catalog::InstanceType;
+use crate::resources::Resources;
+use crate::selector::Labels;
+use crate::snapshot::{Node, NodeObject};
+use crate::taint::Taint;
+
+/// A node in the making.
+#[derive(Clone, Debug)]
+pub struct NodeBuilder {
+    node: Node,
+    has_object: bool,
+    raw_taints: Option<Vec<Taint>>,
+}
+
+/// A ready, empty node of NodePool `default` with 16 cpu, 64Gi and room for 110 pods.
+pub fn node(name: &str) -> NodeBuilder {
+    let resources = resources(&[("cpu", "16"), ("memory", "64Gi"), ("pods", "110")]);
+    let labels = [("hostname", name), ("karpenter.sh/registered", "true")]
+        .map(|(k, value)| (key(k).to_owned(), value.to_owned()));
+    let node = Node {
+        name: name.to_owned(),
+        labels: labels.into(),
+        taints: Vec::new(),
+        object: None,
+        pool: None,
+        is_managed: true,
+        is_initialized: true,
+        is_deleting: false,
+        capacity: resources.clone(),
+        allocatable: resources,
+        published_drivers: [].into(),
+        initialized_at: None,
+        last_pod_event: None,
+        provider_id: format!("test:///{name}"),
+    };
+    NodeBuilder { node, has_object: true, raw_taints: None }.pool("default")
+}
+
+impl NodeBuilder {
+    /// The same under another name, which is its hostname if it has one.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.node.name);
+        self.node.provider_id = format!("test:///{name}");
+        if self.node.labels.contains_key(key("hostname")) {
+            return self.label("hostname", name);
+        }
+        self
+    }
+
+    /// Of another NodePool.
+    #[must_use]
+    pub fn pool(mut self, pool: &str) -> Self {
+        self.node.pool = Some(pool.to_owned());
+        self.label("nodepool", pool)
+    }
+
+    /// Not ours.
+    #[must_use]
+    pub fn unmanaged(mut self) -> Self {
+        self.node.pool = None;
+        self.node.is_managed = false;
+        self.no_label("nodepool").no_label("karpenter.sh/registered")
+    }
+
+    /// Of an instance type: what it has, and its labels with one value.
+    #[must_use]
+    pub fn of_type(mut self, instance_type: &InstanceType) -> Self {
+        self.node.capacity = instance_type.capacity.clone();
+        self.node.allocatable = instance_type.allocatable();
+        for requirement in instance_type.requirements.iter().filter(|r| !r.is_complement()) {
+            if let Some(value) = requirement.values().first() {
+                self.node.labels.insert(requirement.key().to_owned(), value.clone());
+            }
+        }
+        self
+    }
+
+    /// Has a label.
+    #[must_use]
+    pub fn label(mut self, short_key: &str, value: &str) -> Self {
+        self.node.labels.insert(key(short_key).to_owned(), value.to_owned());
+        self
+    }
+
+    /// Has these labels too.
+    #[must_use]
+    pub fn labels(mut self, labels: Labels) -> Self {
+        self.node.labels.extend(labels);
+        self
+    }
+
+    /// Lacks a label that it has by default.
+    #[must_use]
+    pub fn no_label(mut self, short_key: &str) -> Self {
+        self.node.labels.remove(key(short_key));
+        self
+    }
+
+    /// In a zone.
+    #[must_use]
+    pub fn zone(self, zone: &str) -> Self {
+        self.label("zone", zone)
+    }
+
+    /// Has an effective taint, as `key=value:Effect`.
+    #[must_use]
+    pub fn taint(mut self, text: &str) -> Self {
+        self.node.taints.push(taint(text));
+        self
+    }
+
+    /// The Node object has these taints, whatever the effective ones are.
+    #[must_use]
+    pub fn raw_taints(mut self, taints: &[&str]) -> Self {
+        self.raw_taints = Some(taints.iter().map(|text| taint(text)).collect());
+        self
+    }
+
+    /// Has so much of a resource, and gives all of it to pods.
+    #[must_use]
+    pub fn has(mut self, name: &str, amount: &str) -> Self {
+        self.node.capacity.set(name, quantity(amount));
+        self.node.allocatable.set(name, quantity(amount));
+        self
+    }
+
+    /// Has exactly this capacity; what pods may use stays.
+    #[must_use]
+    pub fn capacity(mut self, capacity: Resources) -> Self {
+        self.node.capacity = capacity;
+        self
+    }
+
+    /// Is not initialized yet.
+    #[must_use]
+    pub fn starting(mut self) -> Self {
+        self.node.is_initialized = false;
+        self
+    }
+
+    /// Is a launched NodeClaim without a Node.
+    #[must_use]
+    pub fn in_flight(mut self) -> Self {
+        self.has_object = false;
+        self.starting()
+    }
+
+    /// Is on its way out.
+    #[must_use]
+    pub fn deleting(mut self) -> Self {
+        self.node.is_deleting = true;
+        self
+    }
+
+    /// Published a CSI driver.
+    #[must_use]
+    pub fn driver(mut self, name: &str, count: Option<u32>) -> Self {
+        self.node.published_drivers.insert(name.to_owned(), count);
+        self
+    }
+
+    /// Became initialized, and saw its last pod event, at these times (seconds).
+    #[must_use]
+    pub fn times(mut self, initialized: Option<i64>, last_pod_event: Option<i64>) -> Self {
+        let time = |second: i64| Timestamp::from_second(second).expect("in range");
+        self.node.initialized_at = initialized.map(time);
+        self.node.last_pod_event = last_pod_event.map(time);
+        self
+    }
+
+    /// The node.
+    pub fn build(mut self) -> Node {
+        let node = &mut self.node;
+        if node.is_initialized && node.is_managed {
+            node.labels.insert("karpenter.sh/initialized".to_owned(), "true".to_owned());
+        }
+        let taints = self.raw_taints.unwrap_or_else(|| node.taints.clone());
+        let object = NodeObject { labels: node.labels.clone(), taints };
+        node.object = self.has_object.then_some(object);
+        self.node
+    }
+}

@@ -1,0 +1,197 @@
+//! What a test asks of a plan.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::{World, key};
+use crate::id::{NodeId, PodId};
+use crate::plan::{Plan, PlannedClaim};
+use crate::requirement::Requirement;
+use crate::snapshot::{Node, Pool};
+
+/// How many instance types a line of text names.
+const TYPES_SHOWN: usize = 4;
+
+/// A plan with the world that it was made for, and the one that it leads to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The plan.
+    pub plan: Plan,
+    /// The world before.
+    pub before: World,
+    /// The world with the new nodes and the pods on them.
+    pub after: World,
+}
+
+impl Outcome {
+    pub(super) fn new(before: World, plan: Plan) -> Self {
+        let after = before.after(&plan, true);
+        Self { plan, before, after }
+    }
+
+    /// The world with the new nodes, and the pods still waiting.
+    pub fn unbound(&self) -> World {
+        self.before.after(&self.plan, false)
+    }
+
+    /// How many nodes are new.
+    pub fn new_nodes(&self) -> usize {
+        self.plan.claims.len()
+    }
+
+    /// The pods without a place, in the order they were added.
+    pub fn refused(&self) -> Vec<&str> {
+        self.plan.refused.keys().map(|&id| self.name(id)).collect()
+    }
+
+    /// Why a pod has no place; empty if it has one.
+    #[track_caller]
+    pub fn refusal(&self, pod: &str) -> String {
+        let refusal = self.plan.refused.get(&self.before.pod_id(pod));
+        refusal.map(ToString::to_string).unwrap_or_default()
+    }
+
+    /// The node that a pod is on afterwards.
+    #[track_caller]
+    pub fn node_of(&self, pod: &str) -> Option<&Node> {
+        let id = self.after.snapshot.pod(self.after.pod_id(pod)).node?;
+        Some(self.after.snapshot.node(id))
+    }
+
+    /// A label of the node that a pod is on afterwards; empty without a node.
+    #[track_caller]
+    pub fn label_of(&self, pod: &str, short_key: &str) -> &str {
+        let labels = self.node_of(pod).map(|node| &node.labels);
+        labels.and_then(|labels| labels.get(key(short_key))).map_or("", String::as_str)
+    }
+
+    /// The NodePool of the node that a pod is on afterwards; empty without a node.
+    #[track_caller]
+    pub fn pool_of(&self, pod: &str) -> &str {
+        self.label_of(pod, "nodepool")
+    }
+
+    /// The NodeClaim that was opened for a pod, or that it joined.
+    #[track_caller]
+    pub fn claim_of(&self, pod: &str) -> &PlannedClaim {
+        let id = self.before.pod_id(pod);
+        let found = self.plan.claims.iter().find(|claim| claim.pods.contains(&id));
+        found.unwrap_or_else(|| panic!("{pod} is on no new node\n{}", self.text()))
+    }
+
+    /// The instance types of a pod's NodeClaim, cheapest first.
+    #[track_caller]
+    pub fn types_of(&self, pod: &str) -> Vec<&str> {
+        self.types(self.claim_of(pod))
+    }
+
+    /// What a pod's NodeClaim requires of a label, as text; empty for nothing.
+    #[track_caller]
+    pub fn requirement_of(&self, pod: &str, short_key: &str) -> String {
+        let requirement = self.claim_of(pod).requirements.get(key(short_key));
+        requirement.map(ToString::to_string).unwrap_or_default()
+    }
+
+    /// How many running pods with label `app` there are by the value of a node label.
+    pub fn by(&self, short_key: &str, app: &str) -> BTreeMap<&str, usize> {
+        let mut counts = BTreeMap::new();
+        for pod in self.after.snapshot.pods.iter().filter(|pod| pod.is_active()) {
+            let node = pod.node.map(|id| self.after.snapshot.node(id));
+            let domain = node.and_then(|node| node.labels.get(key(short_key)));
+            if let Some(domain) = domain.filter(|_| pod.labels.get("app").is_some_and(|a| a == app))
+            {
+                *counts.entry(domain.as_str()).or_default() += 1;
+            }
+        }
+        counts
+    }
+
+    /// The same without the values, the largest first.
+    pub fn skew(&self, short_key: &str, app: &str) -> Vec<usize> {
+        let mut counts: Vec<_> = self.by(short_key, app).into_values().collect();
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+        counts
+    }
+
+    /// Pods per new node, in the order the nodes were opened.
+    pub fn sizes(&self) -> Vec<usize> {
+        self.plan.claims.iter().map(|claim| claim.pods.len()).collect()
+    }
+
+    /// The plan in text: existing nodes, new ones, refused pods with the gist of why.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for (node, pods) in &self.plan.existing {
+            line(&mut text, &format!("node {}: {}", self.node_name(*node), self.names(pods)));
+        }
+        for claim in &self.plan.claims {
+            line(&mut text, &self.claim_text(claim));
+        }
+        for (&pod, why) in &self.plan.refused {
+            line(&mut text, &format!("refused {}: {}", self.name(pod), short(&why.to_string())));
+        }
+        for unusable in &self.plan.unusable_pools {
+            let name = &self.before.snapshot.pool(unusable.pool).name;
+            let why = if unusable.min_values { " for minValues" } else { "" };
+            line(&mut text, &format!("unusable {name}{why}"));
+        }
+        text
+    }
+
+    fn claim_text(&self, claim: &PlannedClaim) -> String {
+        let pool = self.before.snapshot.pool(claim.pool);
+        let narrowed = |requirement: &&Requirement| !is_given(requirement, pool);
+        let narrowed = claim.requirements.iter().filter(narrowed).map(ToString::to_string);
+        let narrowed: Vec<_> = narrowed.collect();
+        let types = self.types(claim);
+        let mut shown = types[..types.len().min(TYPES_SHOWN)].join(" ");
+        if types.len() > TYPES_SHOWN {
+            let _ = write!(shown, " +{}", types.len() - TYPES_SHOWN);
+        }
+        let parts = [narrowed.join(", "), shown].into_iter().filter(|part| !part.is_empty());
+        let parts: Vec<_> = parts.collect();
+        format!("new {}: {} | {}", pool.name, self.names(&claim.pods), parts.join(" | "))
+    }
+
+    fn types(&self, claim: &PlannedClaim) -> Vec<&str> {
+        let types = self.before.types_of(&self.before.snapshot.pool(claim.pool).name);
+        claim.instance_types.iter().map(|&one| types[one as usize].name.as_str()).collect()
+    }
+
+    fn names(&self, pods: &[PodId]) -> String {
+        let names: Vec<_> = pods.iter().map(|&pod| self.name(pod)).collect();
+        names.join(" ")
+    }
+
+    fn name(&self, pod: PodId) -> &str {
+        &self.before.snapshot.pod(pod).name
+    }
+
+    fn node_name(&self, node: NodeId) -> &str {
+        &self.before.snapshot.node(node).name
+    }
+}
+
+/// A refusal without the requirements and resources that each pool was held against, and without
+/// repetitions.
+fn short(refusal: &str) -> String {
+    let cut = |pool: &str| pool.split(", requirements=").next().unwrap_or(pool).to_owned();
+    let mut reasons: Vec<String> = refusal.split("; ").map(cut).collect();
+    reasons.dedup();
+    reasons.join("; ")
+}
+
+/// Whether every node of the pool has it, whatever its pods ask for.
+fn is_given(requirement: &Requirement, pool: &Pool) -> bool {
+    let label = pool.labels.get(requirement.key());
+    requirement.key().starts_with("karpenter.sh/") && requirement.key() != key("capacity-type")
+        || requirement.key().starts_with(&pool.node_class.group)
+            && requirement.values().first() == Some(&pool.node_class.name)
+        || pool.requirements.get(requirement.key()) == Some(requirement)
+        || label.is_some_and(|label| requirement.values().first() == Some(label))
+}
+
+fn line(text: &mut String, one: &str) {
+    text.push_str(one);
+    text.push('\n');
+}

@@ -1,0 +1,374 @@
+//! Pods with harmless defaults.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::labels::{quantity, requirement};
+use super::terms::{Spread, Term};
+use super::{key, taint};
+use crate::host_port::HostPort;
+use crate::pod::{Controller, Owner, Phase, Pod, PodSpec, Weighted, example};
+use crate::requirement::{Aliases, Operator, Requirement, Requirements};
+use crate::resources::{CPU, MEMORY, PODS, Quantity};
+use crate::scheduling::dra::ClaimRef;
+use crate::selector::Labels;
+use crate::taint::Toleration;
+
+/// When pods of tests are created, unless they say otherwise: seconds since the epoch.
+const CREATED: i64 = 1_700_000_000;
+
+/// A pod, or several replicas of one, in the making.
+#[derive(Clone, Debug)]
+pub struct PodBuilder {
+    pod: Pod,
+    spec: PodSpec,
+    labels: Labels,
+    spreads: Vec<Spread>,
+    affinity: Vec<Term>,
+    anti_affinity: Vec<Term>,
+    preferred_affinity: Vec<(i32, Term)>,
+    preferred_anti_affinity: Vec<(i32, Term)>,
+    replicas: Option<usize>,
+    /// The name of the node that holds it.
+    pub(super) node: Option<String>,
+}
+
+/// A pending pod of namespace `default` with label `app=<name>` that asks for nothing.
+pub fn pod(name: &str) -> PodBuilder {
+    let mut spec = PodSpec::default();
+    spec.requests.set(PODS, Quantity::from_units(1));
+    PodBuilder {
+        pod: Pod {
+            uid: String::new(),
+            created: Timestamp::from_second(CREATED).expect("in range"),
+            ..example::pending(name)
+        },
+        spec,
+        labels: [("app".to_owned(), name.to_owned())].into(),
+        spreads: Vec::new(),
+        affinity: Vec::new(),
+        anti_affinity: Vec::new(),
+        preferred_affinity: Vec::new(),
+        preferred_anti_affinity: Vec::new(),
+        replicas: None,
+        node: None,
+    }
+}
+
+/// What it asks for.
+impl PodBuilder {
+    /// Under another name, with the labels that it has.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.pod.name);
+        self
+    }
+
+    /// So many replicas, named `<name>-0` and on.
+    #[must_use]
+    pub fn times(mut self, replicas: usize) -> Self {
+        self.replicas = Some(replicas);
+        self
+    }
+
+    /// Requests cpu.
+    #[must_use]
+    pub fn cpu(self, amount: &str) -> Self {
+        self.request(CPU, amount)
+    }
+
+    /// Requests memory.
+    #[must_use]
+    pub fn memory(self, amount: &str) -> Self {
+        self.request(MEMORY, amount)
+    }
+
+    /// Requests a resource.
+    #[must_use]
+    pub fn request(mut self, name: &str, amount: &str) -> Self {
+        self.spec.requests.set(name, quantity(amount));
+        self
+    }
+
+    /// Adds to the node selector.
+    #[must_use]
+    pub fn select(mut self, short_key: &str, value: &str) -> Self {
+        let labels = [(key(short_key), value)];
+        self.spec
+            .node_selector
+            .extend(all(&Requirements::from_labels(labels, &Aliases::default())));
+        self
+    }
+
+    /// Adds an expression to the last term of the required node affinity.
+    #[must_use]
+    pub fn require(mut self, short_key: &str, operator: Operator, values: &[&str]) -> Self {
+        if self.spec.node_affinity.is_empty() {
+            self.spec.node_affinity.push(Requirements::default());
+        }
+        let last = self.spec.node_affinity.len() - 1;
+        self.spec.node_affinity[last].add(requirement(short_key, operator, values));
+        self
+    }
+
+    /// Starts another term of the required node affinity with this expression.
+    #[must_use]
+    pub fn or_require(mut self, short_key: &str, operator: Operator, values: &[&str]) -> Self {
+        self.spec.node_affinity.push(Requirements::default());
+        self.require(short_key, operator, values)
+    }
+
+    /// Prefers nodes by one expression.
+    #[must_use]
+    pub fn prefer(
+        mut self,
+        weight: i32,
+        short_key: &str,
+        operator: Operator,
+        values: &[&str],
+    ) -> Self {
+        let term = Requirements::from_iter([requirement(short_key, operator, values)]);
+        self.spec.preferred_node_affinity.push(Weighted { weight, term });
+        self
+    }
+
+    /// Adds a spread constraint.
+    #[must_use]
+    pub fn spread(mut self, spread: Spread) -> Self {
+        self.spreads.push(spread);
+        self
+    }
+
+    /// Spreads itself over zones.
+    #[must_use]
+    pub fn zone_spread(self, max_skew: i32) -> Self {
+        self.spread(super::spread("zone", max_skew))
+    }
+
+    /// Requires to be near pods.
+    #[must_use]
+    pub fn near(mut self, term: Term) -> Self {
+        self.affinity.push(term);
+        self
+    }
+
+    /// Requires to be away from pods.
+    #[must_use]
+    pub fn away_from(mut self, term: Term) -> Self {
+        self.anti_affinity.push(term);
+        self
+    }
+
+    /// Prefers to be near pods.
+    #[must_use]
+    pub fn prefer_near(mut self, weight: i32, term: Term) -> Self {
+        self.preferred_affinity.push((weight, term));
+        self
+    }
+
+    /// Prefers to be away from pods.
+    #[must_use]
+    pub fn prefer_away_from(mut self, weight: i32, term: Term) -> Self {
+        self.preferred_anti_affinity.push((weight, term));
+        self
+    }
+
+    /// Tolerates exactly a taint, as `key=value:Effect`.
+    #[must_use]
+    pub fn tolerate(mut self, text: &str) -> Self {
+        let taint = taint(text);
+        self.spec.tolerations.push(Toleration {
+            key: taint.key,
+            operator: "Equal".to_owned(),
+            value: taint.value,
+            effect: Some(taint.effect),
+        });
+        self
+    }
+
+    /// Tolerates everything with a key, or everything at all if it is empty.
+    #[must_use]
+    pub fn tolerate_all(mut self, key: &str) -> Self {
+        let operator = "Exists".to_owned();
+        self.spec.tolerations.push(Toleration {
+            key: key.to_owned(),
+            operator,
+            ..Toleration::default()
+        });
+        self
+    }
+
+    /// Takes a TCP port of its node.
+    #[must_use]
+    pub fn host_port(mut self, port: i32) -> Self {
+        let (ip, protocol) = ("0.0.0.0".to_owned(), "TCP".to_owned());
+        self.spec.host_ports.push(HostPort { ip, port, protocol });
+        self
+    }
+
+    /// Mounts a PersistentVolumeClaim.
+    #[must_use]
+    pub fn mount(mut self, claim: &str) -> Self {
+        self.pod.claims.push(claim.to_owned());
+        self
+    }
+
+    /// Asks for dynamic resources.
+    #[must_use]
+    pub fn dynamic_resources(mut self) -> Self {
+        self.spec.asks_dynamic_resources = true;
+        self
+    }
+
+    /// Uses ResourceClaims.
+    #[must_use]
+    pub fn resource_claims(mut self, names: &[&str]) -> Self {
+        let claims = names.iter().map(|name| ClaimRef { name: (*name).to_owned() });
+        self.spec.resource_claims.extend(claims);
+        self.dynamic_resources()
+    }
+}
+
+/// Who and where it is.
+impl PodBuilder {
+    /// In another namespace.
+    #[must_use]
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        namespace.clone_into(&mut self.pod.namespace);
+        self
+    }
+
+    /// Has a label.
+    #[must_use]
+    pub fn label(mut self, key: &str, value: &str) -> Self {
+        self.labels.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Loses the label `app` that pods have by default.
+    #[must_use]
+    pub fn no_app(mut self) -> Self {
+        self.labels.remove("app");
+        self
+    }
+
+    /// Has a uid other than its full name.
+    #[must_use]
+    pub fn uid(mut self, uid: &str) -> Self {
+        uid.clone_into(&mut self.pod.uid);
+        self
+    }
+
+    /// Was created so many seconds later than others.
+    #[must_use]
+    pub fn later(mut self, seconds: i64) -> Self {
+        self.pod.created = Timestamp::from_second(CREATED + seconds).expect("in range");
+        self
+    }
+
+    /// Runs on a node that the world has already.
+    #[must_use]
+    pub fn on(mut self, node: &str) -> Self {
+        self.node = Some(node.to_owned());
+        self.pod.phase = Phase::Running;
+        self.pod.unschedulable = false;
+        self
+    }
+
+    /// Is in a phase.
+    #[must_use]
+    pub fn phase(mut self, phase: Phase) -> Self {
+        self.pod.phase = phase;
+        self
+    }
+
+    /// Has a deletion timestamp.
+    #[must_use]
+    pub fn terminating(mut self) -> Self {
+        self.pod.terminating = true;
+        self
+    }
+
+    /// Is not marked Unschedulable, so a solve of all pending pods leaves it out.
+    #[must_use]
+    pub fn not_yet_tried(mut self) -> Self {
+        self.pod.unschedulable = false;
+        self
+    }
+
+    /// Belongs to a DaemonSet, a StatefulSet or a Node.
+    #[must_use]
+    pub fn owner(mut self, owner: Owner) -> Self {
+        self.pod.owner = owner;
+        self
+    }
+
+    /// Has a controller, e.g. `("apps", "ReplicaSet", "web")`.
+    #[must_use]
+    pub fn controller(mut self, group: &str, kind: &str, name: &str) -> Self {
+        self.pod.controller = Some(Controller {
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            uid: format!("{kind}/{name}"),
+        });
+        self
+    }
+
+    /// Stands for spare capacity.
+    #[must_use]
+    pub fn spare(mut self) -> Self {
+        self.pod.is_virtual = true;
+        self.pod.phase = Phase::Unset;
+        self
+    }
+}
+
+impl PodBuilder {
+    /// The pods, not yet on any node.
+    pub fn build(self) -> Vec<Pod> {
+        let (spec, labels) = (Arc::new(self.spec()), Arc::new(self.labels));
+        let one = Pod { labels, spec, ..self.pod };
+        let names: Vec<String> = match self.replicas {
+            None => vec![one.name.clone()],
+            Some(count) => (0..count).map(|number| format!("{}-{number}", one.name)).collect(),
+        };
+        let with_name = |name: String| Pod { name, ..one.clone() };
+        let mut pods: Vec<Pod> = names.into_iter().map(with_name).collect();
+        for pod in pods.iter_mut().filter(|pod| pod.uid.is_empty()) {
+            pod.uid = pod.full_name();
+        }
+        pods
+    }
+
+    /// What it asks for, with selectors filled in.
+    pub fn spec(&self) -> PodSpec {
+        let labels = &self.labels;
+        let terms = |terms: &[Term]| terms.iter().map(|term| term.clone().build(labels)).collect();
+        let preferred = |terms: &[(i32, Term)]| {
+            let one = |(weight, term): &(i32, Term)| Weighted {
+                weight: *weight,
+                term: term.clone().build(labels),
+            };
+            terms.iter().map(one).collect()
+        };
+        PodSpec {
+            spread: self.spreads.iter().map(|spread| spread.clone().build(labels)).collect(),
+            pod_affinity: terms(&self.affinity),
+            pod_anti_affinity: terms(&self.anti_affinity),
+            preferred_pod_affinity: preferred(&self.preferred_affinity),
+            preferred_pod_anti_affinity: preferred(&self.preferred_anti_affinity),
+            ..self.spec.clone()
+        }
+    }
+
+    /// The name, without the number of a replica.
+    pub(super) fn name(&self) -> &str {
+        &self.pod.name
+    }
+}
+
+fn all(requirements: &Requirements) -> Vec<Requirement> {
+    requirements.iter().cloned().collect()
+}

@@ -1,0 +1,49 @@
+//! The one place that chooses which solvers tests run.
+
+use crate::plan::Plan;
+use crate::scheduling::{Fuel, Request, reference, solve};
+use crate::verify;
+
+/// Solves with every solver there is, checks that they agree and that the plan keeps the rules of
+/// Kubernetes.
+#[track_caller]
+pub fn solve_both(request: &Request<'_>) -> Plan {
+    verified(request, solve_alike(request))
+}
+
+/// Solves with the product's solver alone and checks that the plan keeps the rules of Kubernetes.
+#[track_caller]
+pub fn solve_fast(request: &Request<'_>) -> Plan {
+    verified(request, solve(request, &mut Fuel::unlimited()))
+}
+
+#[track_caller]
+fn verified(request: &Request<'_>, plan: Plan) -> Plan {
+    let violations = verify::plan(request, &plan);
+    assert!(violations.is_empty(), "the plan breaks rules: {violations:#?}");
+    plan
+}
+
+/// Solves with every solver there is and checks that they agree.
+#[track_caller]
+pub fn solve_alike(request: &Request<'_>) -> Plan {
+    let slow = reference::solve(request, &mut Fuel::unlimited());
+    let fast = solve(request, &mut Fuel::unlimited());
+    assert_alike(&fast, &slow);
+    fast
+}
+
+/// Says where two plans differ first, since whole ones are too long to read.
+#[track_caller]
+fn assert_alike(fast: &Plan, slow: &Plan) {
+    const WHY: &str = "the fast solver (left) and the plain one disagree";
+    for (fast, slow) in fast.claims.iter().zip(&slow.claims) {
+        assert_eq!(fast, slow, "{WHY} on a NodeClaim");
+    }
+    assert_eq!(fast.claims.len(), slow.claims.len(), "{WHY} on how many NodeClaims");
+    assert_eq!(fast.existing, slow.existing, "{WHY} on existing nodes");
+    for ((pod, fast), (other, slow)) in fast.refused.iter().zip(&slow.refused) {
+        assert_eq!((pod, fast), (other, slow), "{WHY} on a refusal");
+    }
+    assert_eq!(fast, slow, "{WHY}");
+}

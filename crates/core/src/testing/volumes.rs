@@ -1,0 +1,48 @@
+//! PersistentVolumeClaims, volumes and classes.
+
+use super::labels::{key, requirement};
+use crate::requirement::{Operator, Requirement, Requirements};
+use crate::volume::{PersistentVolume, StorageClass, VolumeClaim};
+
+/// A claim that is bound to a volume, or waits for its class if the name is empty.
+pub fn claim(volume: &str, class: &str) -> VolumeClaim {
+    VolumeClaim {
+        volume_name: volume.to_owned(),
+        storage_class: (!class.is_empty()).then(|| class.to_owned()),
+        is_deleting: false,
+        is_lost: false,
+        is_bind_completed: !volume.is_empty(),
+    }
+}
+
+/// A volume of a driver that can be reached from these zones; from everywhere if there are none.
+pub fn volume(driver: &str, zones: &[&str]) -> PersistentVolume {
+    let term = Requirements::from_iter([requirement("zone", Operator::In, zones)]);
+    PersistentVolume {
+        driver: Some(driver.to_owned()),
+        is_local: false,
+        node_affinity: if zones.is_empty() { Vec::new() } else { vec![term] },
+        is_deleting: false,
+    }
+}
+
+/// A volume on the disk of a node.
+pub fn local_volume(hostname: &str) -> PersistentVolume {
+    let term = Requirements::from_iter([Requirement::in_values(key("hostname"), [hostname])]);
+    PersistentVolume { driver: None, is_local: true, node_affinity: vec![term], is_deleting: false }
+}
+
+/// A class of a driver that waits for the first consumer, in any zone.
+pub fn storage_class(driver: &str) -> StorageClass {
+    StorageClass {
+        provisioner: driver.to_owned(),
+        binds_immediately: false,
+        allowed_topologies: Vec::new(),
+    }
+}
+
+/// The same in these zones only.
+pub fn allowed_zones(driver: &str, zones: &[&str]) -> StorageClass {
+    let term = Requirements::from_iter([requirement("zone", Operator::In, zones)]);
+    StorageClass { allowed_topologies: vec![term], ..storage_class(driver) }
+}

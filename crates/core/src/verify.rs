@@ -1,0 +1,102 @@
+//! Whether a plan can be carried out: an independent check against the rules of Kubernetes, not
+//! against the way a solver finds plans.
+//!
+//! It raises no false alarm: what is reported would go wrong in a cluster. What it leaves out on
+//! purpose, since a correct plan may look like it:
+//!
+//! - Preferences of any kind, and PreferNoSchedule taints: they may be given up.
+//! - Pods that match the selector of a spread constraint without having it themselves: they may
+//!   come after those that have it, and exceed its skew.
+//! - Spread of pods with several required node-affinity terms: which nodes count depends on the
+//!   terms that were given up by then.
+//! - Affinity and spread as a whole when a NodeClaim was dropped at the end: its pods were counted.
+//! - Whether the pod that starts an affinity group had to be the first, unless matching pods were
+//!   there before the solve.
+//! - How many `nodes` a limit allows beyond the first new one: upstream overshoots by a batch.
+//! - Prices, order of instance types, dynamic resources, `consolidateAfter`.
+//!
+//! A node selector and a required term on one key are taken together, as everywhere here: if they
+//! contradict each other, a node without the label is fine.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::id::PodId;
+use crate::plan::Plan;
+use crate::reason::Refusal;
+use crate::scheduling::Request;
+
+mod fit;
+mod limits;
+mod place;
+#[cfg(test)]
+mod tests;
+mod topology;
+mod violation;
+
+use place::Places;
+pub use violation::{Target, Violation};
+
+/// What is wrong with a plan for the request; nothing if it is fine.
+pub fn plan(request: &Request<'_>, plan: &Plan) -> Vec<Violation> {
+    let mut found = books(request, plan);
+    // What follows looks things up by id.
+    found.extend(place::unknown(request, plan));
+    if found.iter().any(Violation::is_unknown_id) {
+        return found;
+    }
+    let places = Places::new(request, plan);
+    for place in places.targets() {
+        fit::check(&places, place, &mut found);
+    }
+    limits::check(&places, plan, &mut found);
+    topology::anti_affinity(&places, &mut found);
+    let was_dropped =
+        |refusal: &std::sync::Arc<Refusal>| matches!(**refusal, Refusal::Truncated { .. });
+    if !plan.refused.values().any(was_dropped) {
+        topology::affinity(&places, &mut found);
+        topology::spread(&places, &mut found);
+    }
+    let mut distinct: Vec<Violation> = Vec::new();
+    for violation in found {
+        if !distinct.contains(&violation) {
+            distinct.push(violation);
+        }
+    }
+    distinct
+}
+
+/// Every pod that was asked for has exactly one answer, and no other pod has any.
+fn books(request: &Request<'_>, plan: &Plan) -> Vec<Violation> {
+    let asked: BTreeSet<PodId> = request.pods.iter().copied().collect();
+    let on_nodes = plan.existing.iter().flat_map(|(_, pods)| pods);
+    let on_claims = plan.claims.iter().flat_map(|claim| &claim.pods);
+    let mut placed: BTreeMap<PodId, usize> = BTreeMap::new();
+    for &pod in on_nodes.chain(on_claims) {
+        *placed.entry(pod).or_insert(0) += 1;
+    }
+    let answered: BTreeSet<PodId> = placed.keys().chain(plan.refused.keys()).copied().collect();
+    let mut found = Vec::new();
+    for &pod in &answered {
+        if pod.index() >= request.snapshot.pods.len() {
+            found.push(Violation::UnknownPod(pod));
+        } else if !asked.contains(&pod) {
+            found.push(Violation::NotAsked { pod: name(request, pod) });
+        }
+    }
+    for (&pod, _) in placed.iter().filter(|&(pod, &times)| times > 1 && asked.contains(pod)) {
+        found.push(Violation::PlacedTwice { pod: name(request, pod) });
+    }
+    for &pod in plan.refused.keys().filter(|&pod| placed.contains_key(pod) && asked.contains(pod)) {
+        found.push(Violation::PlacedAndRefused { pod: name(request, pod) });
+    }
+    if !plan.ran_dry {
+        for &pod in asked.difference(&answered) {
+            found.push(Violation::Forgotten { pod: name(request, pod) });
+        }
+    }
+    found
+}
+
+fn name(request: &Request<'_>, pod: PodId) -> String {
+    request.snapshot.pod(pod).full_name()
+}

@@ -1,0 +1,67 @@
+//! What NodePools and reservations allow together.
+
+use std::collections::BTreeMap;
+
+use super::place::{Kind, Places};
+use super::violation::Violation;
+use crate::plan::Plan;
+use crate::resources::{NODES, Quantity, Resources};
+
+pub(super) fn check(places: &Places<'_>, plan: &Plan, found: &mut Vec<Violation>) {
+    pools(places, found);
+    reservations(places, plan, found);
+}
+
+/// Existing nodes and the largest that each NodeClaim may become stay within the limits.
+fn pools(places: &Places<'_>, found: &mut Vec<Violation>) {
+    for pool in &places.request.snapshot.pools {
+        let (mut used, mut nodes, mut claims) = (Resources::default(), 0_i64, 0_usize);
+        for place in &places.all {
+            match &place.kind {
+                Kind::Node { node, is_active: true } if node.pool.as_ref() == Some(&pool.name) => {
+                    used.add(&node.capacity);
+                    nodes += 1;
+                }
+                Kind::Claim { pool: own, types, .. } if own.name == pool.name => {
+                    used.add(&Resources::max(types.iter().map(|own| &own.capacity)));
+                    claims += 1;
+                }
+                _ => {}
+            }
+        }
+        let is_exceeded = |(resource, limit): &(&str, Quantity)| match *resource {
+            // Only whether there may be another one at all.
+            NODES => Quantity::from_units(nodes) >= *limit,
+            resource => used.amount(resource) > *limit,
+        };
+        for (resource, _) in pool.limits.iter().filter(|_| claims > 0).filter(is_exceeded) {
+            found.push(Violation::Limit { pool: pool.name.clone(), resource: resource.to_owned() });
+        }
+    }
+}
+
+/// No reservation is held by more NodeClaims than it has slots.
+fn reservations(places: &Places<'_>, plan: &Plan, found: &mut Vec<Violation>) {
+    let request = &places.request;
+    let label = request.catalog.reservation_id_label.as_deref();
+    let mut slots: BTreeMap<&str, u32> = BTreeMap::new();
+    let pools = request.snapshot.pools.iter();
+    let lists = pools.filter_map(|pool| request.catalog.pools.get(&pool.name));
+    let types = lists.flat_map(|list| list.iter());
+    for offering in types.flat_map(|own| &own.offerings).filter(|offering| offering.is_reserved()) {
+        let id = offering.reservation_id(label).unwrap_or_default();
+        let least = slots.entry(id).or_insert(offering.reservation_capacity);
+        *least = offering.reservation_capacity.min(*least);
+    }
+    let mut held: BTreeMap<&str, u32> = BTreeMap::new();
+    for id in plan.claims.iter().flat_map(|claim| &claim.reservations) {
+        *held.entry(id).or_insert(0) += 1;
+    }
+    for (id, held) in held {
+        let credit = request.options.reservation_credits.get(id).copied().unwrap_or(0);
+        let slots = slots.get(id).map_or(0, |slots| slots.saturating_add(credit));
+        if held > slots {
+            found.push(Violation::Reservation { id: id.to_owned() });
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Pods beside each other: required anti-affinity, affinity and spread.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::place::{Domains, HOSTNAME, Kind, Place, Places, alternatives};
+use super::violation::Violation;
+use crate::pod::{AffinityTerm, Pod, SpreadConstraint};
+use crate::requirement::{Requirement, Requirements};
+use crate::scheduling::default_spread;
+use crate::selector::{Condition, Expression, Selector};
+use crate::taint::untolerated;
+
+/// Whether a term of `owner` means the other pod.
+fn means(places: &Places<'_>, owner: &Pod, term: &AffinityTerm, other: &Pod) -> bool {
+    let is_listed = term.namespaces.contains(&other.namespace);
+    let is_own = term.namespaces.is_empty()
+        && term.namespace_selector.is_none()
+        && other.namespace == owner.namespace;
+    let is_selected = term.namespace_selector.as_ref().is_some_and(|selector| {
+        let labels = places.request.snapshot.namespaces.get(&other.namespace);
+        labels.is_some_and(|labels| selector.matches(labels))
+    });
+    (is_listed || is_own || is_selected) && term.selector.matches(&other.labels)
+}
+
+/// A pod and its domains of a key.
+type Located<'p> = (&'p Pod, Domains);
+
+/// Pods that are there after the plan: new ones, and those that were there before.
+fn located<'a>(places: &Places<'a>, key: &str) -> (Vec<Located<'a>>, Vec<Located<'a>>) {
+    let new = places.placed().map(|(place, pod)| (pod, place.domains(key))).collect();
+    let bound = places.active_bound().map(|(place, pod)| (pod, place.bound_domains(key))).collect();
+    (new, bound)
+}
+
+/// No pod that keeps another away may share a domain with it, if one of the two is new. Nodes
+/// without the label are in no domain. A NodeClaim counts in every domain that is left to it.
+pub(super) fn anti_affinity(places: &Places<'_>, found: &mut Vec<Violation>) {
+    let all = places.placed().chain(places.active_bound());
+    let owners: Vec<&Pod> =
+        all.map(|(_, pod)| pod).filter(|pod| !pod.spec.pod_anti_affinity.is_empty()).collect();
+    let mut by_key = BTreeMap::new();
+    for owner in owners {
+        for term in &owner.spec.pod_anti_affinity {
+            let key = term.topology_key.as_str();
+            let (new, bound) = by_key.entry(key).or_insert_with(|| located(places, key));
+            let is_owner = |(pod, _): &&Located<'_>| std::ptr::eq(*pod, owner);
+            let is_new = new.iter().any(|one| is_owner(&one));
+            let Some((_, own)) = new.iter().chain(bound.iter()).find(is_owner) else { continue };
+            for (other, domains) in new.iter().chain(bound.iter().filter(|_| is_new)) {
+                let is_other = !std::ptr::eq(*other, owner) && means(places, owner, term, other);
+                if is_other && own.may_meet(domains) {
+                    found.push(Violation::AntiAffinity {
+                        pod: owner.full_name(),
+                        other: other.full_name(),
+                        key: term.topology_key.clone(),
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Wherever a new pod may end up there is a pod that it needs, unless it may be the first of its
+/// kind.
+pub(super) fn affinity(places: &Places<'_>, found: &mut Vec<Violation>) {
+    for (place, pod) in places.placed() {
+        for term in &pod.spec.pod_affinity {
+            let key = &term.topology_key;
+            if !matches!(place.named(place.domains(key), key), Domains::Of(_)) {
+                found.push(Violation::NoDomain { pod: pod.full_name(), key: key.clone() });
+                continue;
+            }
+            let is_met = has_company(places, place, pod, term)
+                || (means(places, pod, term, pod) && may_be_first(places, pod, term));
+            if !is_met {
+                found.push(Violation::Affinity { pod: pod.full_name(), key: key.clone() });
+            }
+        }
+    }
+}
+
+fn has_company(places: &Places<'_>, place: &Place<'_>, pod: &Pod, term: &AffinityTerm) -> bool {
+    let key = &term.topology_key;
+    let is_meant = |other: &Pod| !std::ptr::eq(other, pod) && means(places, pod, term, other);
+    let new = places.placed().filter(|(_, other)| is_meant(other));
+    let bound = places.active_bound().filter(|(_, other)| is_meant(other));
+    let inhabited: BTreeSet<String> = new
+        .map(|(place, _)| place.named(place.domains(key), key))
+        .chain(bound.map(|(place, _)| place.named(place.bound_domains(key), key)))
+        .filter_map(|domains| domains.only().map(str::to_owned))
+        .collect();
+    match place.named(place.domains(key), key) {
+        Domains::Of(values) => values.is_subset(&inhabited),
+        Domains::None | Domains::Open(_) => false,
+    }
+}
+
+/// Not if a pod that was there before is where this one may be by all of its own alternatives.
+fn may_be_first(places: &Places<'_>, pod: &Pod, term: &AffinityTerm) -> bool {
+    let key = &term.topology_key;
+    let own: Vec<Requirement> =
+        alternatives(&pod.spec).iter().map(|asked| allowed(asked, key)).collect();
+    !places.active_bound().any(|(place, other)| {
+        means(places, pod, term, other)
+            && place
+                .bound_domains(key)
+                .only()
+                .is_some_and(|domain| own.iter().all(|allowed| allowed.has(domain)))
+    })
+}
+
+fn allowed(requirements: &Requirements, key: &str) -> Requirement {
+    requirements.get(key).cloned().unwrap_or_else(|| Requirement::exists(key))
+}
+
+/// A required spread constraint of a pod that counts itself.
+struct Spread<'s> {
+    pod: &'s Pod,
+    constraint: SpreadConstraint,
+    /// With `matchLabelKeys` worked in.
+    selector: Selector,
+    /// Node selector and the only required term.
+    asked: Requirements,
+}
+
+impl<'s> Spread<'s> {
+    /// None for constraints that are not looked at.
+    fn new(pod: &'s Pod, constraint: SpreadConstraint) -> Option<Self> {
+        let mut selector = constraint.selector.clone();
+        if let Selector::Matching(parts) = &mut selector {
+            for key in &constraint.match_label_keys {
+                let value = pod.labels.get(key).cloned();
+                parts.expressions.extend(value.map(|value| Expression {
+                    key: key.clone(),
+                    condition: Condition::In(BTreeSet::from([value])),
+                }));
+            }
+        }
+        let is_simple = constraint.is_required && pod.spec.node_affinity.len() <= 1;
+        let asked = alternatives(&pod.spec).into_iter().next().unwrap_or_default();
+        (is_simple && selector.matches(&pod.labels)).then_some(Self {
+            pod,
+            constraint,
+            selector,
+            asked,
+        })
+    }
+
+    /// Whether two pods have the same constraint and the same nodes count for both.
+    fn is_like(&self, other: &Self) -> bool {
+        self.pod.namespace == other.pod.namespace
+            && self.selector == other.selector
+            && self.constraint.topology_key == other.constraint.topology_key
+            && self.constraint.max_skew == other.constraint.max_skew
+            && self.constraint.min_domains == other.constraint.min_domains
+            && self.constraint.honors_node_affinity == other.constraint.honors_node_affinity
+            && self.constraint.honors_node_taints == other.constraint.honors_node_taints
+            && self.asked == other.asked
+            && self.pod.spec.tolerations == other.pod.spec.tolerations
+    }
+
+    fn counts(&self, other: &Pod) -> bool {
+        self.pod.namespace == other.namespace && self.selector.matches(&other.labels)
+    }
+
+    /// Whether a pod counts that has this constraint and is placed here. It meets its own node
+    /// affinity; taints may have been tolerated late.
+    fn counts_at(&self, place: &Place<'_>) -> bool {
+        !self.constraint.honors_node_taints
+            || untolerated(place.taints(), &self.pod.spec.tolerations).is_empty()
+    }
+
+    /// Whether pods that are bound to a node count.
+    fn counts_bound(&self, places: &Places<'_>, place: &Place<'_>) -> bool {
+        let Kind::Node { node, .. } = &place.kind else { return false };
+        node.object.as_ref().is_some_and(|object| {
+            let labels = places.labels(&object.labels);
+            let is_allowed = labels.compatible(&self.asked, &BTreeSet::new()).is_ok();
+            let is_tolerated = untolerated(&object.taints, &self.pod.spec.tolerations).is_empty();
+            (!self.constraint.honors_node_affinity || is_allowed)
+                && (!self.constraint.honors_node_taints || is_tolerated)
+        })
+    }
+
+    /// Domains that pods with this constraint can surely be spread over: those of nodes that count
+    /// and those that a pool offers.
+    fn sure_domains(&self, places: &Places<'_>) -> BTreeSet<String> {
+        let key = &self.constraint.topology_key;
+        let request = &places.request;
+        let mut sure = BTreeSet::new();
+        for place in &places.all {
+            if let Kind::Node { node, is_active: true } = &place.kind
+                && self.counts_bound(places, place)
+            {
+                sure.extend(node.labels.get(key).cloned());
+            }
+        }
+        for pool in &request.snapshot.pools {
+            let is_tolerated = untolerated(&pool.taints, &self.pod.spec.tolerations).is_empty();
+            let list = request.catalog.pools.get(&pool.name);
+            let list = list.filter(|_| is_tolerated || !self.constraint.honors_node_taints);
+            for own in list.into_iter().flat_map(|list| list.iter()) {
+                let mut all = pool.requirements.clone();
+                all.extend(places.labels(&pool.labels).iter().cloned());
+                all.extend(own.requirements.iter().cloned());
+                let values = all.get(key).filter(|values| !values.is_complement());
+                sure.extend(values.into_iter().flat_map(|values| values.values().clone()));
+            }
+        }
+        let allowed = allowed(&self.asked, key);
+        sure.retain(|domain| allowed.has(domain));
+        sure
+    }
+}
+
+/// Pods with required spread are in one known domain. Of pods with the same constraint: when the last of them came to a domain it saw at least
+/// the others there, and the least filled domain was at most as full as it is in the end.
+pub(super) fn spread(places: &Places<'_>, found: &mut Vec<Violation>) {
+    let snapshot = places.request.snapshot;
+    let defaults = &places.request.options.default_spread;
+    let of_pod = |(place, pod)| {
+        let constraints = default_spread::applied(snapshot, pod, defaults).into_iter();
+        constraints.filter_map(move |own| Some((place, Spread::new(pod, own)?)))
+    };
+    for (place, pod) in places.placed() {
+        for own in default_spread::applied(snapshot, pod, defaults) {
+            let key = own.topology_key;
+            if own.is_required && place.named(place.domains(&key), &key).only().is_none() {
+                found.push(Violation::NoDomain { pod: pod.full_name(), key });
+            }
+        }
+    }
+    let all: Vec<(&Place<'_>, Spread<'_>)> = places.placed().flat_map(of_pod).collect();
+    for (position, (_, spread)) in all.iter().enumerate() {
+        // Once for all that are alike.
+        if all[..position].iter().any(|(_, earlier)| earlier.is_like(spread)) {
+            continue;
+        }
+        let alike: Vec<_> = all.iter().filter(|(_, other)| other.is_like(spread)).collect();
+        for (domain, least) in crowded(places, spread, &alike) {
+            if least > i64::from(spread.constraint.max_skew) {
+                found.push(Violation::Spread {
+                    pod: spread.pod.full_name(),
+                    key: spread.constraint.topology_key.clone(),
+                    domain,
+                });
+            }
+        }
+    }
+}
+
+/// By domain: the least skew that the last of the pods there can have seen.
+fn crowded(
+    places: &Places<'_>,
+    spread: &Spread<'_>,
+    alike: &[&(&Place<'_>, Spread<'_>)],
+) -> Vec<(String, i64)> {
+    let key = &spread.constraint.topology_key;
+    let domain_of =
+        |place: &Place<'_>| place.named(place.domains(key), key).only().map(str::to_owned);
+    let counted: Vec<String> = alike
+        .iter()
+        .filter(|(place, _)| spread.counts_at(place))
+        .filter_map(|(place, _)| domain_of(place))
+        .collect();
+    let sure = spread.sure_domains(places);
+    // There can always be another node, so the emptiest host is empty.
+    let emptiest = if key == HOSTNAME {
+        Some(0)
+    } else {
+        sure.iter().map(|domain| most(places, spread, domain)).min()
+    };
+    let Some(emptiest) = emptiest else { return Vec::new() };
+    let domains: BTreeSet<&String> = counted.iter().collect();
+    let skew = |domain: &String| {
+        let new = counted.iter().filter(|own| *own == domain).count();
+        let before = places.active_bound().filter(|(place, pod)| {
+            spread.counts(pod)
+                && spread.counts_bound(places, place)
+                && place.named(place.bound_domains(key), key).only() == Some(domain)
+        });
+        count(new) + count(before.count()) - emptiest
+    };
+    domains.into_iter().map(|domain| (domain.clone(), skew(domain))).collect()
+}
+
+/// How many matching pods there can be in a domain, at most.
+fn most(places: &Places<'_>, spread: &Spread<'_>, domain: &str) -> i64 {
+    let key = &spread.constraint.topology_key;
+    let new = places
+        .placed()
+        .filter(|(place, pod)| spread.counts(pod) && place.domains(key).may_be(domain));
+    let bound = places
+        .active_bound()
+        .filter(|(place, pod)| spread.counts(pod) && place.bound_domains(key).may_be(domain));
+    count(new.count() + bound.count())
+}
+
+fn count(pods: usize) -> i64 {
+    i64::try_from(pods).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,304 @@
+//! Laws of device allocation (spec 20 §3.19): whatever pods come in whatever order, no device is
+//! given away twice, and what is released is as if it had never been held.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use karpenter_core::requirement::{Requirement, Requirements};
+use karpenter_core::resources::Quantity;
+use karpenter_core::scheduling::dra::*;
+use proptest::prelude::*;
+
+const DRIVER: &str = "gpu.example.com";
+const ZONE: &str = "topology.kubernetes.io/zone";
+const TYPES: [&str; 3] = ["t0", "t1", "t2"];
+const CANDIDATES: u32 = 3;
+/// Of the capacity `memory` of shared devices, and of the budget of each pool.
+const MEMORY: i64 = 4;
+const BUDGET: i64 = 3;
+
+fn set(amount: i64) -> CounterSet {
+    let counters = BTreeMap::from([("slices".to_owned(), Quantity::from_units(amount))]);
+    CounterSet { name: "card".to_owned(), counters }
+}
+
+/// A device: shared or not, with a numa node, maybe one that takes of the budget.
+fn devices(most: usize) -> impl Strategy<Value = Vec<Device>> {
+    let one = (any::<bool>(), 0..2_i64, 0..3_i64);
+    prop::collection::vec(one, 0..=most).prop_map(|all| {
+        let device = |(at, (allows_multiple, numa, slices)): (usize, (bool, i64, i64))| {
+            let value = Quantity::from_units(MEMORY);
+            let memory = DeviceCapacity { value, policy: None };
+            let shape = DeviceShape {
+                driver: DRIVER.into(),
+                attributes: BTreeMap::from([("numa".to_owned(), Attribute::Int(numa))]),
+                capacity: BTreeMap::from([("memory".to_owned(), memory)]),
+                allows_multiple,
+            };
+            let consumes = if slices == 0 { vec![] } else { vec![set(slices)] };
+            Device { name: format!("d{at}").into(), shape: Arc::new(shape), consumes }
+        };
+        all.into_iter().enumerate().map(device).collect()
+    })
+}
+
+/// A pool of two slices: devices, for some nodes, and the budget.
+fn pool(name: &'static str) -> impl Strategy<Value = Vec<Slice>> {
+    let reach = prop_oneof![
+        Just(Reach::AllNodes),
+        prop::sample::select(&["a", "b"][..]).prop_map(|zone| {
+            let zone = std::iter::once(Requirement::in_values(ZONE, [zone])).collect();
+            Reach::Selector(vec![zone])
+        }),
+    ];
+    (devices(4), reach).prop_map(move |(devices, reach)| {
+        let slice = |devices, reach, counters| Slice {
+            driver: DRIVER.into(),
+            pool: name.into(),
+            generation: 1,
+            slice_count: 2,
+            owner_node: None,
+            reach,
+            devices,
+            counters,
+        };
+        vec![slice(devices, reach, vec![]), slice(vec![], Reach::AllNodes, vec![set(BUDGET)])]
+    })
+}
+
+fn claim() -> impl Strategy<Value = Claim> {
+    let count = prop_oneof![6 => (0..4_u64).prop_map(Count::Exact), 1 => Just(Count::All)];
+    let query = (count, prop::option::of(1..3_i64)).prop_map(|(count, memory)| DeviceQuery {
+        name: "s".to_owned(),
+        class: "any".to_owned(),
+        selectors: vec![],
+        count,
+        capacity: memory
+            .map(|units| ("memory".to_owned(), Quantity::from_units(units)))
+            .into_iter()
+            .collect(),
+    });
+    let asks = prop::collection::vec(query, 1..3)
+        .prop_flat_map(|queries| (Just(queries), any::<bool>(), any::<bool>()));
+    asks.prop_map(|(queries, first_available, matching)| {
+        let asks = if first_available {
+            vec![Ask::FirstAvailable(queries)]
+        } else {
+            queries.into_iter().map(Ask::Exactly).collect()
+        };
+        let request = |(at, ask)| DeviceRequest { name: format!("r{at}"), ask };
+        let rule = Rule::MatchAttribute("numa".to_owned());
+        Claim {
+            requests: asks.into_iter().enumerate().map(request).collect(),
+            constraints: matching
+                .then(|| Constraint { requests: BTreeSet::new(), rule })
+                .into_iter()
+                .collect(),
+            ..Claim::default()
+        }
+    })
+}
+
+#[derive(Clone, Debug)]
+struct World {
+    state: DynamicState,
+    types: Vec<DynamicResources>,
+}
+
+fn world() -> impl Strategy<Value = World> {
+    let claims = prop::collection::vec(claim(), 1..6);
+    let templates = prop::collection::vec(devices(3), TYPES.len());
+    (pool("p"), pool("q"), claims, templates).prop_map(|(p, q, claims, templates)| {
+        let key = |at| ClaimKey { namespace: "ns".to_owned(), name: format!("c{at}") };
+        let claims = claims.into_iter().enumerate();
+        let state = DynamicState {
+            slices: p.into_iter().chain(q).map(Arc::new).collect(),
+            claims: claims.map(|(at, claim)| (key(at), Arc::new(claim))).collect(),
+            classes: BTreeMap::from([("any".to_owned(), Arc::default())]),
+            matches: Arc::default(),
+        };
+        let resources = |devices| DynamicResources {
+            templates: vec![SliceTemplate {
+                driver: DRIVER.into(),
+                pool: "local".into(),
+                devices,
+                counters: vec![set(BUDGET)],
+            }],
+            bindings: vec![],
+        };
+        World { state, types: templates.into_iter().map(resources).collect() }
+    })
+}
+
+/// What the solver may do.
+#[derive(Clone, Debug)]
+enum Step {
+    Place { candidate: u32, claim: usize },
+    Release { candidate: u32, type_at: usize },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let candidate = 0..CANDIDATES;
+    prop_oneof![
+        4 => (candidate.clone(), 0..6_usize).prop_map(|(candidate, claim)| Step::Place { candidate, claim }),
+        1 => (candidate, 0..TYPES.len()).prop_map(|(candidate, type_at)| Step::Release { candidate, type_at }),
+    ]
+}
+
+/// Finds devices for one claim, on a candidate of both zones and all types.
+fn look(
+    world: &World,
+    allocator: &Allocator<'_>,
+    candidate: u32,
+    claim: usize,
+) -> Option<Allocation> {
+    let requirements: Requirements =
+        std::iter::once(Requirement::in_values(ZONE, ["a", "b"])).collect();
+    let types = TYPES.iter().zip(&world.types);
+    let candidate = Candidate {
+        id: CandidateId::InFlight(candidate),
+        node_name: None,
+        requirements: &requirements,
+        types: types.map(|(name, own)| CandidateType::in_flight(name, own)).collect(),
+    };
+    let key = world.state.claims.keys().nth(claim)?;
+    allocator.allocate(&candidate, &[key]).ok()
+}
+
+/// What a device is, by where it is seen: published ones are the same for all.
+type Seen<'a> = (Option<(CandidateId, &'a str)>, &'a DeviceId);
+
+/// Every device that is held, for each candidate and type, with the share.
+fn held<'a>(
+    allocator: &'a Allocator<'_>,
+) -> impl Iterator<Item = (CandidateId, &'a str, &'a ChosenDevice)> {
+    allocator.claims().values().flat_map(|claim| {
+        claim.by_type.iter().flat_map(|(name, own)| {
+            own.devices.iter().map(|device| (claim.candidate, name.as_str(), device))
+        })
+    })
+}
+
+fn check(world: &World, allocator: &Allocator<'_>) {
+    let published = world
+        .state
+        .slices
+        .iter()
+        .flat_map(|slice| slice.devices.iter().map(|device| (slice.pool.clone(), device)));
+    let own = TYPES.iter().zip(&world.types).flat_map(|(name, own)| {
+        own.templates[0].devices.iter().map(|device| (Arc::from(*name), device))
+    });
+    let by_name: BTreeMap<_, _> = published
+        .chain(own)
+        .map(|(place, device)| ((place, device.name.clone()), device))
+        .collect();
+    let device_of = |type_name: &str, chosen: &ChosenDevice| {
+        let place = if chosen.is_template { type_name.into() } else { chosen.id.pool.clone() };
+        by_name[&(place, chosen.id.device.clone())]
+    };
+
+    let mut users: BTreeMap<Seen<'_>, Vec<(CandidateId, &str)>> = BTreeMap::new();
+    let mut memory: BTreeMap<(Seen<'_>, CandidateId, &str), Quantity> = BTreeMap::new();
+    let mut budgets: BTreeMap<(&str, CandidateId, &str), Quantity> = BTreeMap::new();
+    for (candidate, name, chosen) in held(allocator) {
+        let device = device_of(name, chosen);
+        let seen = (chosen.is_template.then_some((candidate, name)), &chosen.id);
+        if device.shape.allows_multiple {
+            let sum = memory.entry((seen, candidate, name)).or_default();
+            *sum = sum.saturating_add(chosen.consumed["memory"]);
+        } else {
+            users.entry(seen).or_default().push((candidate, name));
+        }
+        for amount in device.consumes.iter().flat_map(|set| set.counters.values()) {
+            let sum = budgets.entry((&chosen.id.pool, candidate, name)).or_default();
+            *sum = sum.saturating_add(*amount);
+        }
+    }
+    for (seen, users) in users {
+        let candidates: BTreeSet<_> = users.iter().map(|(candidate, _)| candidate).collect();
+        let distinct: BTreeSet<_> = users.iter().collect();
+        assert_eq!(candidates.len(), 1, "{seen:?} is held by several candidates");
+        assert_eq!(distinct.len(), users.len(), "{seen:?} is held twice by one type");
+    }
+    // The most that a type of a candidate needs, summed over candidates.
+    let mut most: BTreeMap<(Seen<'_>, CandidateId), Quantity> = BTreeMap::new();
+    for ((seen, candidate, _), sum) in memory {
+        let most = most.entry((seen, candidate)).or_default();
+        *most = sum.max(*most);
+    }
+    let mut shares: BTreeMap<Seen<'_>, Quantity> = BTreeMap::new();
+    for ((seen, _), sum) in most {
+        let shares = shares.entry(seen).or_default();
+        *shares = shares.saturating_add(sum);
+    }
+    assert!(shares.values().all(|sum| *sum <= Quantity::from_units(MEMORY)), "{shares:?}");
+    let mut spent: BTreeMap<(&str, CandidateId), Quantity> = BTreeMap::new();
+    for ((pool, candidate, name), sum) in budgets {
+        assert!(sum <= Quantity::from_units(BUDGET), "{pool} of {candidate:?} {name}");
+        let most = spent.entry((pool, candidate)).or_default();
+        *most = sum.max(*most);
+    }
+    for pool in ["p", "q"] {
+        let all = spent.iter().filter(|((of, _), _)| *of == pool);
+        let sum = all.fold(Quantity::ZERO, |sum, (_, spent)| sum.saturating_add(*spent));
+        assert!(sum <= Quantity::from_units(BUDGET), "budget of {pool}: {sum}");
+    }
+}
+
+fn run(world: &World, allocator: &mut Allocator<'_>, steps: &[Step]) {
+    for step in steps {
+        match *step {
+            Step::Place { candidate, claim } => {
+                if let Some(allocation) = look(world, allocator, candidate, claim) {
+                    allocator.commit(CandidateId::InFlight(candidate), allocation);
+                }
+            }
+            Step::Release { candidate, type_at } => {
+                allocator.release(CandidateId::InFlight(candidate), [TYPES[type_at]]);
+            }
+        }
+    }
+}
+
+fn allocator<'a>(world: &'a World, well_known: &'a BTreeSet<String>) -> Allocator<'a> {
+    Allocator::new(&world.state, &BTreeSet::new(), BTreeSet::new(), well_known)
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_given_away_twice(
+        world in world(),
+        steps in prop::collection::vec(step(), 1..16),
+    ) {
+        let well_known = BTreeSet::from([ZONE.to_owned()]);
+        let mut allocator = allocator(&world, &well_known);
+        for step in steps {
+            run(&world, &mut allocator, std::slice::from_ref(&step));
+            check(&world, &allocator);
+        }
+    }
+
+    #[test]
+    fn release_takes_back_what_commit_did(
+        world in world(),
+        steps in prop::collection::vec(step(), 0..8),
+        claim in 0..6_usize,
+    ) {
+        let well_known = BTreeSet::from([ZONE.to_owned()]);
+        let mut allocator = allocator(&world, &well_known);
+        run(&world, &mut allocator, &steps);
+        let before = format!("{allocator:?}");
+        if let Some(allocation) = look(&world, &allocator, CANDIDATES, claim) {
+            allocator.commit(CandidateId::InFlight(CANDIDATES), allocation);
+            allocator.release(CandidateId::InFlight(CANDIDATES), TYPES);
+        }
+        prop_assert_eq!(before, format!("{allocator:?}"));
+    }
+
+    #[test]
+    fn looking_again_finds_the_same(world in world(), claim in 0..6_usize) {
+        let well_known = BTreeSet::from([ZONE.to_owned()]);
+        let allocator = allocator(&world, &well_known);
+        prop_assert_eq!(look(&world, &allocator, 0, claim), look(&world, &allocator, 0, claim));
+    }
+}

@@ -1,0 +1,135 @@
+//! Laws of a solve over random small worlds (spec 20 §8, cases G1, G3).
+
+#[path = "prop_solve/worlds.rs"]
+mod worlds;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use karpenter_core::id::{NodeId, PodId};
+use karpenter_core::plan::Plan;
+use karpenter_core::scheduling::{Fuel, Request, reference};
+use karpenter_core::testing::{Outcome, World};
+use karpenter_core::verify;
+use proptest::prelude::*;
+use worlds::{Scene, scene, wild_scene};
+
+/// A plan with names in place of ids.
+#[derive(Debug, PartialEq)]
+struct Named {
+    claims: Vec<String>,
+    existing: Vec<(String, Vec<String>)>,
+    refused: BTreeMap<String, String>,
+    unusable: Vec<(String, bool)>,
+    effective_zones: BTreeMap<String, usize>,
+}
+
+fn named(outcome: &Outcome) -> Named {
+    let (plan, world) = (&outcome.plan, &outcome.before.snapshot);
+    let pods = |ids: &[PodId]| ids.iter().map(|&id| world.pod(id).full_name()).collect::<Vec<_>>();
+    let claim = |claim: &karpenter_core::plan::PlannedClaim| {
+        let pool = &world.pool(claim.pool).name;
+        let types = outcome.before.types_of(pool);
+        let types: Vec<_> =
+            claim.instance_types.iter().map(|&one| &types[one as usize].name).collect();
+        format!(
+            "{pool} {:?} {types:?} {} {} {:?} {} {:?}",
+            pods(&claim.pods),
+            claim.requirements,
+            claim.requests.json(),
+            claim.reservations,
+            claim.min_values_relaxed,
+            claim.cheapest,
+        )
+    };
+    let refused = plan.refused.iter();
+    let unusable = plan.unusable_pools.iter();
+    Named {
+        claims: plan.claims.iter().map(claim).collect(),
+        existing: plan
+            .existing
+            .iter()
+            .map(|(node, ids)| (world.node(*node).name.clone(), pods(ids)))
+            .collect(),
+        refused: refused.map(|(&id, why)| (world.pod(id).full_name(), why.to_string())).collect(),
+        unusable: unusable.map(|one| (world.pool(one.pool).name.clone(), one.min_values)).collect(),
+        effective_zones: plan.effective_zones.clone(),
+    }
+}
+
+/// The same world with every list turned around.
+fn reversed(world: &World) -> World {
+    let mut turned = world.clone();
+    turned.snapshot.pools.reverse();
+    turned.snapshot.nodes.reverse();
+    turned.snapshot.daemons.reverse();
+    turned.snapshot.pods.reverse();
+    let last = world.snapshot.nodes.len().saturating_sub(1);
+    for pod in &mut turned.snapshot.pods {
+        pod.node = pod.node.map(|node| NodeId::new(last - node.index()));
+    }
+    turned
+}
+
+fn cut_short(world: &World, steps: u64) -> (Plan, Vec<verify::Violation>) {
+    let World { snapshot, catalog, options, .. } = world;
+    let (pods, without) = (world.pending(), BTreeSet::new());
+    let request = Request { snapshot, catalog, pods: &pods, without: &without, options };
+    let plan = reference::solve(&request, &mut Fuel::steps(steps));
+    let violations = verify::plan(&request, &plan);
+    (plan, violations)
+}
+
+/// A quarter of the usual number of worlds, since each is solved several times. More are asked for
+/// with PROPTEST_CASES.
+fn config() -> ProptestConfig {
+    let usual = ProptestConfig::default();
+    ProptestConfig { cases: usual.cases / 4, failure_persistence: None, ..usual }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn plans_keep_the_rules(Scene(world) in scene()) {
+        world.solve();
+    }
+
+    /// Solving asserts that all solvers give equal plans.
+    #[test]
+    fn solvers_agree_and_the_same_world_gives_the_same_plan(Scene(world) in wild_scene()) {
+        let first = world.solve_unverified();
+        prop_assert_eq!(first.plan, world.solve_unverified().plan, "20/G1 20/G3");
+    }
+
+    #[test]
+    fn the_order_of_lists_does_not_matter(Scene(world) in wild_scene()) {
+        let (plan, turned) = (world.solve_unverified(), reversed(&world).solve_unverified());
+        prop_assert_eq!(named(&plan), named(&turned), "20/G3");
+    }
+
+    /// Pods that move from nodes that are taken away, as consolidation asks.
+    #[test]
+    fn plans_without_some_nodes_keep_the_rules(Scene(world) in scene()) {
+        let nodes = &world.snapshot.nodes;
+        let gone: BTreeSet<_> = (0..nodes.len()).step_by(2).map(NodeId::new).collect();
+        let moves = |pod: &karpenter_core::pod::Pod| pod.node.is_some_and(|node| gone.contains(&node));
+        let pods = world.snapshot.pods.iter().enumerate().filter(|(_, pod)| moves(pod));
+        let mut pods: Vec<_> = pods.map(|(position, _)| PodId::new(position)).collect();
+        pods.extend(world.pending());
+        world.solve_for(&pods, &gone);
+    }
+
+    #[test]
+    fn the_next_loop_finds_a_world_that_it_can_solve(Scene(world) in scene()) {
+        let outcome = world.solve();
+        let next = outcome.after.solve();
+        prop_assert!(next.plan.claims.len() <= outcome.plan.refused.len());
+    }
+
+    /// What was placed before the fuel ran out stays as it is and keeps the rules.
+    #[test]
+    fn a_plan_that_is_cut_short_keeps_the_rules(Scene(world) in scene(), steps in 1..12_u64) {
+        let (plan, violations) = cut_short(&world, steps);
+        prop_assert!(violations.is_empty(), "{violations:#?} {plan:#?}");
+    }
+}

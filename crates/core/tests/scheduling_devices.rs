@@ -1,0 +1,176 @@
+//! Devices of dynamic resource allocation in a solve (spec 20 §3.8, §3.9, §3.19, cases C70–C74).
+//! How devices are found is tested where the allocator is. Only the fast solver knows devices.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use karpenter_core::requirement::Operator::In;
+use karpenter_core::requirement::Requirements;
+use karpenter_core::scheduling::dra::{
+    Allocated, AllocatedDevice, Ask, Claim, ClaimKey, Consumer, Count, Device, DeviceId,
+    DeviceQuery, DeviceRequest, DeviceShape, DynamicResources, Reach, Slice, SliceTemplate,
+};
+use karpenter_core::testing::{PodBuilder, World, ZONES, instance_type, node, pod, requirement};
+
+const DRIVER: &str = "gpu.example.com";
+
+fn devices(names: &[&str]) -> Vec<Device> {
+    let shape = Arc::new(DeviceShape { driver: DRIVER.into(), ..DeviceShape::default() });
+    let device =
+        |name: &&str| Device { name: (*name).into(), shape: shape.clone(), consumes: Vec::new() };
+    names.iter().map(device).collect()
+}
+
+/// The only slice of a pool, for nodes of one zone.
+fn zonal(pool: &str, zone: &str) -> Slice {
+    Slice {
+        driver: DRIVER.into(),
+        pool: pool.into(),
+        generation: 1,
+        slice_count: 1,
+        owner_node: None,
+        reach: Reach::Selector(vec![Requirements::from_iter([requirement("zone", In, &[zone])])]),
+        devices: devices(&["d"]),
+        counters: Vec::new(),
+    }
+}
+
+fn one_device() -> Claim {
+    let query = DeviceQuery {
+        name: String::new(),
+        class: "gpu".to_owned(),
+        selectors: Vec::new(),
+        count: Count::Exact(1),
+        capacity: BTreeMap::new(),
+    };
+    let request = DeviceRequest { name: "gpu".to_owned(), ask: Ask::Exactly(query) };
+    Claim { requests: vec![request], ..Claim::default() }
+}
+
+/// With the DeviceClass `gpu`, these slices, and claims for one device each.
+fn with_devices(mut world: World, slices: Vec<Slice>, claims: &[&str]) -> World {
+    let dynamic = &mut world.snapshot.dynamic;
+    dynamic.classes.insert("gpu".to_owned(), Arc::default());
+    dynamic.slices = slices.into_iter().map(Arc::new).collect();
+    for name in claims {
+        dynamic.claims.insert(claim_key(name), Arc::new(one_device()));
+    }
+    world.with(|options| options.ignore_dynamic_resources = false)
+}
+
+fn claim_key(name: &str) -> ClaimKey {
+    ClaimKey { namespace: "default".to_owned(), name: name.to_owned() }
+}
+
+/// A NodePool with the types `plain` and `gpu`; nodes of the latter will publish these devices.
+fn world_of_templates(devices_of_gpu: &[&str]) -> World {
+    let template = SliceTemplate {
+        driver: DRIVER.into(),
+        pool: "local".into(),
+        devices: devices(devices_of_gpu),
+        counters: Vec::new(),
+    };
+    let published = DynamicResources { templates: vec![template], bindings: Vec::new() };
+    let gpu = instance_type("gpu").cpu("8").on_demand(ZONES[0], 5.0).publishing(published);
+    World::of([instance_type("plain").cpu("4"), gpu])
+}
+
+/// A pod with these ResourceClaims.
+fn user(name: &str, claims: &[&str]) -> PodBuilder {
+    pod(name).cpu("1").resource_claims(claims)
+}
+
+#[test]
+fn a_type_with_one_device_takes_one_of_two_pods() {
+    let world = with_devices(world_of_templates(&["d"]), vec![], &["one", "two"]);
+    let outcome = world.pods([user("a", &["one"]), user("b", &["two"])]).solve_fast();
+    assert_eq!(outcome.sizes(), [1, 1], "20/C70");
+    for pod in ["a", "b"] {
+        assert_eq!(outcome.types_of(pod), ["gpu"], "20/C70: {pod}");
+        assert_eq!(outcome.claim_of(pod).dynamic_drivers, [DRIVER], "20/C70: {pod}");
+    }
+}
+
+#[test]
+fn a_type_with_two_devices_takes_both_pods() {
+    let world = with_devices(world_of_templates(&["d", "e"]), vec![], &["one", "two"]);
+    let outcome = world.pods([user("a", &["one"]), user("b", &["two"])]).solve_fast();
+    assert_eq!(outcome.sizes(), [2], "20/C70: the second NodeClaim is for want of a device");
+}
+
+#[test]
+fn pods_without_claims_take_types_without_devices() {
+    let world = with_devices(world_of_templates(&["d"]), vec![], &["one"]);
+    let outcome = world.pods([user("a", &["one"]), pod("web").cpu("7")]).solve_fast();
+    assert_eq!(outcome.sizes(), [1, 1]);
+    assert_eq!(outcome.claim_of("web").dynamic_drivers, [""; 0]);
+}
+
+#[test]
+fn a_published_device_of_a_zone_narrows_the_node_claim_to_it() {
+    for zone in ZONES {
+        let world = with_devices(World::new(), vec![zonal("p", zone)], &["one"]);
+        let outcome = world.pod(user("web", &["one"])).solve_fast();
+        assert_eq!(
+            outcome.requirement_of("web", "zone"),
+            format!("topology.kubernetes.io/zone In [{zone}]"),
+            "20/C71"
+        );
+    }
+}
+
+#[test]
+fn a_pod_that_avoids_the_zone_of_its_device_is_refused() {
+    let world = with_devices(World::new(), vec![zonal("p", ZONES[0])], &["one"]);
+    let away = user("web", &["one"]).select("zone", ZONES[1]);
+    let outcome = world.pod(away).solve_fast();
+    assert_eq!(outcome.refused(), ["web"], "20/C71: the other way round");
+    assert!(outcome.refusal("web").contains("dynamic resource"), "{}", outcome.refusal("web"));
+}
+
+#[test]
+fn claims_in_different_zones_have_no_common_node() {
+    let slices = |other| vec![zonal("p", ZONES[0]), zonal("q", other)];
+    let both = user("web", &["one", "two"]);
+    let world = with_devices(World::new(), slices(ZONES[1]), &["one", "two"]);
+    let outcome = world.pod(both.clone()).solve_fast();
+    assert_eq!(outcome.refused(), ["web"], "20/C72");
+    let world = with_devices(World::new(), slices(ZONES[0]), &["one", "two"]);
+    assert_eq!(world.pod(both).solve_fast().refused(), [""; 0], "20/C72: one zone");
+}
+
+#[test]
+fn who_shares_a_claim_with_template_devices_shares_the_node_claim() {
+    let world = || with_devices(world_of_templates(&["d", "e"]), vec![], &["shared"]);
+    let small = [user("a", &["shared"]), user("b", &["shared"])];
+    let outcome = world().pods(small).solve_fast();
+    assert_eq!(outcome.sizes(), [2], "20/C73");
+    // Eight cores less overhead hold one of them; a second NodeClaim would be tried otherwise.
+    let large = [user("a", &["shared"]).cpu("6"), user("b", &["shared"]).cpu("6")];
+    let outcome = world().pods(large).solve_fast();
+    assert_eq!(outcome.refused(), ["b"], "20/C73: only on the same NodeClaim");
+    assert_eq!(outcome.sizes(), [1], "20/C73");
+}
+
+#[test]
+fn a_device_is_free_again_if_its_pod_leaves() {
+    for (is_leaving, refused) in [(true, "holder"), (false, "web")] {
+        let host = node("old").zone(ZONES[0]).has("cpu", "1");
+        let host = if is_leaving { host.deleting() } else { host };
+        let world = with_devices(World::new(), vec![zonal("p", ZONES[0])], &["held", "mine"]);
+        let mut world = world
+            .node(host)
+            .pod(user("holder", &["held"]).uid("holder").on("old"))
+            .pod(user("web", &["mine"]).cpu("2"));
+        let id = DeviceId { driver: DRIVER.into(), pool: "p".into(), device: "d".into() };
+        let devices = vec![AllocatedDevice { id, consumed: BTreeMap::new() }];
+        let held = Claim {
+            allocation: Some(Allocated { devices, ..Allocated::default() }),
+            reserved_for: vec![Consumer::Pod("holder".to_owned())],
+            ..one_device()
+        };
+        world.snapshot.dynamic.claims.insert(claim_key("held"), Arc::new(held));
+        // The larger pod chooses first; where the device is free, its old holder is left without.
+        assert_eq!(world.solve_fast().refused(), [refused], "20/C74: leaving {is_leaving}");
+    }
+}

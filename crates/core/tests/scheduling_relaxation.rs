@@ -1,0 +1,125 @@
+//! What pods give up, and in which order (spec 20 §3.15, §3.16, cases C44–C51).
+
+use karpenter_core::requirement::Operator::{In, NotIn};
+use karpenter_core::scheduling::PreferencePolicy;
+use karpenter_core::testing::{PodBuilder, World, ZONES, node, pod, pool, spread, term};
+
+const NOWHERE: &[&str] = &["no-such-zone"];
+
+fn zone_of(pod: PodBuilder) -> String {
+    let outcome = World::new().pod(pod.named("web")).solve();
+    outcome.label_of("web", "zone").to_owned()
+}
+
+#[test]
+fn the_first_possible_term_wins() {
+    let web = pod("web").require("zone", In, NOWHERE).or_require("zone", In, NOWHERE);
+    let web = web.or_require("zone", In, &["test-zone-1"]).or_require("zone", In, &["test-zone-2"]);
+    assert_eq!(zone_of(web), "test-zone-1", "20/C44");
+}
+
+#[test]
+fn the_last_term_is_never_dropped() {
+    let outcome = World::new().pod(pod("web").require("zone", In, NOWHERE)).solve();
+    assert_eq!(outcome.refused(), ["web"], "20/C45");
+}
+
+#[test]
+fn the_heaviest_possible_preference_wins() {
+    let web = pod("web")
+        .prefer(1, "zone", In, &["test-zone-1"])
+        .prefer(100, "type", In, &["test-zone-3"])
+        .prefer(50, "zone", In, &["test-zone-2"]);
+    assert_eq!(zone_of(web), "test-zone-2", "20/C46");
+}
+
+#[test]
+fn requirements_win_over_preferences() {
+    let web =
+        pod("web").require("zone", In, &["test-zone-3"]).prefer(1, "zone", NotIn, &["test-zone-3"]);
+    assert_eq!(zone_of(web), "test-zone-3", "20/C47");
+    let torn = pod("web").prefer(1, "zone", In, NOWHERE).prefer(1, "type", In, NOWHERE);
+    assert_ne!(zone_of(torn), "", "20/C47: all preferences impossible");
+}
+
+#[test]
+fn a_pool_without_a_mild_taint_is_better() {
+    let mild = "foo=bar:PreferNoSchedule";
+    let world = World::empty().pool(pool("mild").taint(mild).weight(10)).pool(pool("plain"));
+    assert_eq!(world.pod(pod("web")).solve().pool_of("web"), "plain", "20/C48");
+}
+
+#[test]
+fn a_mild_taint_is_tolerated_after_everything_else_was_given_up() {
+    let world = World::empty().pool(pool("mild").taint("foo=bar:PreferNoSchedule"));
+    let torn = pod("web").prefer(1, "zone", In, NOWHERE).prefer(1, "type", In, NOWHERE);
+    let outcome = world.pod(torn).solve();
+    assert_eq!(outcome.pool_of("web"), "mild", "20/C49");
+    // The possible preference is gone as well, since the taint comes last.
+    let world = World::empty().pool(pool("mild").taint("foo=bar:PreferNoSchedule"));
+    let outcome = world.pod(pod("web").prefer(1, "zone", In, &["test-zone-2"])).solve();
+    assert_eq!(outcome.requirement_of("web", "zone"), "", "20/C49");
+}
+
+#[test]
+fn a_mild_taint_of_a_node_is_tolerated_only_if_some_pool_has_one() {
+    let mild = "foo=bar:PreferNoSchedule";
+    let world = World::new().node(node("a").taint(mild)).pod(pod("web"));
+    assert_eq!(world.solve().new_nodes(), 1);
+    let no_pool = World::empty().node(node("a").taint(mild)).pod(pod("web"));
+    assert_eq!(no_pool.solve().refused(), ["web"]);
+    let only_mild = World::empty().pool(pool("mild").taint(mild)).node(node("a").taint(mild));
+    assert_eq!(only_mild.pod(pod("web")).solve().new_nodes(), 0);
+}
+
+#[test]
+fn ignored_preferences_do_not_choose_a_node() {
+    let zoned = |name, zone, cpu| pod(name).select("zone", zone).cpu(cpu);
+    let world = World::new().pods([
+        zoned("one", "test-zone-1", "2"),
+        zoned("two-a", "test-zone-2", "3"),
+        zoned("two-b", "test-zone-2", "3"),
+        pod("flexible").cpu("1").prefer(1, "zone", In, &["test-zone-2"]),
+    ]);
+    let respected = world.solve();
+    assert_eq!(respected.label_of("flexible", "zone"), "test-zone-2", "20/C50: Respect");
+    let ignored = world.with(|options| options.preferences = PreferencePolicy::Ignore).solve();
+    let name = |pod| &ignored.node_of(pod).unwrap().name;
+    assert_eq!(name("flexible"), name("one"), "20/C50: the node with the fewest pods");
+}
+
+#[test]
+fn ignored_preferences_spread_nothing() {
+    let rows = [
+        ("zone spread", pod("web").spread(spread("zone", 1).anyway())),
+        ("hostname spread", pod("web").spread(spread("hostname", 1).anyway())),
+        ("zone anti-affinity", pod("web").prefer_away_from(1, term("zone"))),
+        ("hostname anti-affinity", pod("web").prefer_away_from(1, term("hostname"))),
+    ];
+    for (row, web) in rows {
+        let world = World::new().pod(web.times(5));
+        let ignoring = world.clone().with(|options| options.preferences = PreferencePolicy::Ignore);
+        assert_eq!(ignoring.solve().sizes(), [5], "20/C51: {row}");
+        // A preference for other zones is given up by the second pod: the first might be anywhere.
+        let respecting = if row == "zone anti-affinity" { 1 } else { 2 };
+        assert!(world.solve().new_nodes() >= respecting, "20/C51: {row}, Respect");
+    }
+}
+
+#[test]
+fn terms_are_exhausted_before_the_first_preference_is_dropped() {
+    let web = pod("web")
+        .require("zone", In, &["test-zone-1"])
+        .or_require("zone", In, &["test-zone-2"])
+        .prefer(1, "type", In, NOWHERE);
+    assert_eq!(zone_of(web), "test-zone-2");
+}
+
+#[test]
+fn soft_spread_gives_way_before_the_pod_does() {
+    let world = World::empty()
+        .pool(pool("default").require("zone", In, &ZONES[..1]))
+        .node(node("b").zone(ZONES[1]))
+        .pod(pod("web").spread(spread("zone", 1).anyway()).times(3));
+    assert_eq!(world.solve().refused(), [""; 0]);
+}
