@@ -4,3 +4,5 @@
 //! single writer keeps them (`mirror`) and readers get immutable snapshots that share what did not
 //! change. A broken object becomes a marked value with a reason, never a panic. Nothing here
 //! talks to an API server.
+
+pub mod ingest;

@@ -3,3 +3,5 @@
 //! What every controller stands on and nothing that decides: options, clock, chance, the
 //! `CloudProvider` port and its decorators, client, watches, leader election, events, metrics,
 //! conditions, health. The harness knows nothing of nodes or pods.
+
+pub mod kwok;

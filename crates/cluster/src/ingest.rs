@@ -1,0 +1,206 @@
+//! Kubernetes objects to core values.
+//!
+//! [`snapshot`] is the entry: all [`Objects`] of a cluster in, a [`Snapshot`] out. It is total: an
+//! object that cannot be read whole is kept as far as it can be and is [`Marked`] with the reason;
+//! a pod also carries it as its problem. No text of a user makes it panic.
+//!
+//! Invariant: every pod that goes in comes out, in the snapshot or as a mark.
+//!
+//! One file per kind; each works on what it is given and knows no other kind, except that nodes
+//! are read before pods (bindings) and pods before daemons (the newest pod of a DaemonSet).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use karpenter_api::labels;
+use karpenter_api::node_class_ref::NodeClassRef;
+use karpenter_api::validation::Provider;
+use karpenter_core::overlay::NamedOverlay;
+use karpenter_core::pod::Pod;
+use karpenter_core::requirement::Aliases;
+use karpenter_core::selector::Labels;
+use karpenter_core::snapshot::Snapshot;
+
+mod buffer;
+mod daemon;
+mod disruption_budget;
+mod dynamic_resources;
+mod intern;
+mod node;
+mod objects;
+mod overlay;
+mod pod;
+mod pod_spec;
+mod pool;
+mod quantity;
+mod replica;
+mod requests;
+mod requirement;
+mod selector;
+mod taint;
+#[cfg(test)]
+mod tests;
+mod volume;
+mod workload;
+
+pub use objects::Objects;
+
+/// What the reader of objects has to know beside them.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What the running provider knows about labels and resources.
+    pub provider: Provider,
+    /// Group and kind of the NodeClasses that the provider serves. Pools and claims with others
+    /// belong to another installation.
+    pub node_classes: BTreeSet<(String, String)>,
+    /// Alpha features.
+    pub gates: Gates,
+    /// Whether every NodePool counts as ready, as nobody is there who sets conditions. They are
+    /// validated here then.
+    pub assume_pools_ready: bool,
+    /// The time of the snapshot.
+    pub now: Timestamp,
+}
+
+/// Feature gates that change what is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gates {
+    /// `NodeOverlay`.
+    pub node_overlay: bool,
+    /// `CapacityBuffer`.
+    pub capacity_buffer: bool,
+}
+
+impl Settings {
+    /// The KWOK provider, without alpha features, pools ready by their conditions.
+    pub fn kwok(now: Timestamp) -> Self {
+        Self::new(Provider::kwok(), (labels::kwok::GROUP, "KWOKNodeClass"), now)
+    }
+
+    /// The same for the AWS provider.
+    pub fn aws(now: Timestamp) -> Self {
+        Self::new(Provider::aws(), (labels::aws::GROUP, "EC2NodeClass"), now)
+    }
+
+    fn new(provider: Provider, (group, kind): (&str, &str), now: Timestamp) -> Self {
+        Self {
+            provider,
+            node_classes: [(group.to_owned(), kind.to_owned())].into(),
+            gates: Gates::default(),
+            assume_pools_ready: false,
+            now,
+        }
+    }
+
+    /// Other spellings of labels, as the algebra wants them.
+    pub fn aliases(&self) -> Aliases {
+        let provider = self.provider.aliases();
+        provider.fold(Aliases::default(), |aliases, (old, key)| aliases.with_key(old, key))
+    }
+
+    fn serves(&self, class: &NodeClassRef) -> bool {
+        // A set of one or two entries: no key is built for the lookup.
+        self.node_classes.iter().any(|(group, kind)| *group == class.group && *kind == class.kind)
+    }
+}
+
+/// What became of the objects.
+#[derive(Clone, Debug, Default)]
+pub struct Ingested {
+    /// The cluster.
+    pub snapshot: Snapshot,
+    /// NodeOverlays, for the evaluation of the catalog; none without the gate.
+    pub overlays: Vec<NamedOverlay>,
+    /// Objects that are left out, or that could not be read whole, in the order of reading.
+    pub marked: Vec<Marked>,
+}
+
+/// An object with a remark.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marked {
+    /// Its kind.
+    pub kind: &'static str,
+    /// Its namespace; empty for objects of the cluster.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Whether it is left out of the snapshot.
+    pub is_left_out: bool,
+    /// What is the matter with it.
+    pub reason: String,
+}
+
+/// Reads all objects.
+pub fn snapshot(objects: &Objects, settings: &Settings) -> Ingested {
+    let mut reader = Reader { settings, aliases: settings.aliases(), marked: Vec::new() };
+    let nodes = node::read(objects, &mut reader);
+    let mut pods = pod::read(objects, &nodes.by_name, &mut reader);
+    pods.extend(buffer::read(objects, &mut reader));
+    let daemons = daemon::read(objects, &mut reader);
+    let snapshot = Snapshot {
+        pools: pool::read(objects, &mut reader),
+        nodes: nodes.nodes,
+        namespaces: namespaces(objects, &pods),
+        pods,
+        daemons,
+        volumes: volume::read(objects, &mut reader),
+        disruption_budgets: disruption_budget::read(objects, &mut reader),
+        services: workload::services(objects),
+        workloads: workload::selectors(objects, &mut reader),
+        dynamic: dynamic_resources::read(objects, &mut reader),
+    };
+    let overlays = overlay::read(objects, &mut reader);
+    Ingested { snapshot, overlays, marked: reader.marked }
+}
+
+/// Labels of namespaces. One that only pods mention exists as well.
+fn namespaces(objects: &Objects, pods: &[Pod]) -> BTreeMap<String, Labels> {
+    let mut namespaces: BTreeMap<String, Labels> = BTreeMap::new();
+    for namespace in &objects.namespaces {
+        let labels = namespace.metadata.labels.clone().unwrap_or_default();
+        namespaces.insert(namespace.metadata.name.clone().unwrap_or_default(), labels);
+    }
+    for pod in pods {
+        if !namespaces.contains_key(&pod.namespace) {
+            namespaces.insert(pod.namespace.clone(), Labels::new());
+        }
+    }
+    namespaces
+}
+
+/// What every kind needs while it is read.
+struct Reader<'a> {
+    settings: &'a Settings,
+    aliases: Aliases,
+    marked: Vec<Marked>,
+}
+
+impl Reader<'_> {
+    /// Notes that an object is not in the snapshot.
+    fn leave_out(&mut self, kind: &'static str, meta: &ObjectMeta, reason: impl Into<String>) {
+        self.mark(kind, meta, true, reason.into());
+    }
+
+    /// Notes what could not be read of an object that is in the snapshot.
+    fn remark(&mut self, kind: &'static str, meta: &ObjectMeta, problems: &[String]) {
+        if !problems.is_empty() {
+            self.mark(kind, meta, false, problems.join("; "));
+        }
+    }
+
+    fn mark(&mut self, kind: &'static str, meta: &ObjectMeta, is_left_out: bool, reason: String) {
+        self.marked.push(Marked {
+            kind,
+            namespace: meta.namespace.clone().unwrap_or_default(),
+            name: meta.name.clone().unwrap_or_default(),
+            is_left_out,
+            reason,
+        });
+    }
+}
+
+/// An optional text; absent and empty are the same to Go.
+fn text(text: Option<&String>) -> &str {
+    text.map_or("", String::as_str)
+}

@@ -1,0 +1,142 @@
+//! CapacityBuffers: pods that do not exist and keep room free (spec 20 §3.20, spec 40 §6.2).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PodSpec as WireSpec, PodTemplateSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use karpenter_api::capacity_buffer::CapacityBuffer;
+use karpenter_core::buffers::virtual_pods::{Buffer, virtual_pods};
+use karpenter_core::buffers::{BufferSize, Workload};
+use karpenter_core::pod::Pod;
+use karpenter_core::resources::{PODS, Resources};
+
+use super::{Objects, Reader, dynamic_resources, pod_spec, quantity, requests, text};
+
+const KIND: &str = "CapacityBuffer";
+
+/// The virtual pods of all buffers. One that cannot be resolved has none and is marked.
+pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<Pod> {
+    let mut pods = Vec::new();
+    if !reader.settings.gates.capacity_buffer || objects.capacity_buffers.is_empty() {
+        return pods;
+    }
+    let templates = Templates::new(objects);
+    for buffer in &objects.capacity_buffers {
+        match resolve(buffer, &templates, reader) {
+            Ok(buffer) => pods.extend(virtual_pods(&buffer)),
+            Err(reason) => reader.leave_out(KIND, &buffer.metadata, reason),
+        }
+    }
+    pods
+}
+
+/// Where the pods of buffers come from, by kind, namespace and name.
+struct Templates<'a> {
+    by_name: HashMap<(&'static str, &'a str, &'a str), Source<'a>>,
+}
+
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    workload: Workload,
+    template: Option<&'a PodTemplateSpec>,
+}
+
+impl<'a> Templates<'a> {
+    fn new(objects: &'a Objects) -> Self {
+        let mut by_name = HashMap::new();
+        let mut insert = |kind, meta: &'a ObjectMeta, workload, template| {
+            let key = (kind, text(meta.namespace.as_ref()), text(meta.name.as_ref()));
+            by_name.insert(key, Source { workload, template });
+        };
+        for wire in &objects.pod_templates {
+            insert("PodTemplate", &wire.metadata, Workload::PodTemplate, wire.template.as_ref());
+        }
+        for wire in &objects.deployments {
+            let spec = wire.spec.as_ref();
+            let workload = scalable(spec.and_then(|spec| spec.replicas));
+            insert("Deployment", &wire.metadata, workload, spec.map(|spec| &spec.template));
+        }
+        for wire in &objects.stateful_sets {
+            let spec = wire.spec.as_ref();
+            let workload = scalable(spec.and_then(|spec| spec.replicas));
+            insert("StatefulSet", &wire.metadata, workload, spec.map(|spec| &spec.template));
+        }
+        for wire in &objects.replica_sets {
+            let spec = wire.spec.as_ref();
+            let workload = scalable(spec.and_then(|spec| spec.replicas));
+            insert("ReplicaSet", &wire.metadata, workload, spec.and_then(|s| s.template.as_ref()));
+        }
+        Self { by_name }
+    }
+
+    /// What a buffer points to. A PodTemplate wins.
+    fn of(&self, buffer: &CapacityBuffer) -> Result<Source<'a>, String> {
+        let namespace = text(buffer.metadata.namespace.as_ref());
+        let (kind, name) = match (&buffer.spec.pod_template_ref, &buffer.spec.scalable_ref) {
+            (Some(template), _) => ("PodTemplate", template.name.as_str()),
+            (None, Some(scalable)) => {
+                let group = text(scalable.api_group.as_ref());
+                let kind = ["Deployment", "StatefulSet", "ReplicaSet"]
+                    .into_iter()
+                    .find(|kind| *kind == scalable.kind && matches!(group, "" | "apps"))
+                    .ok_or_else(|| format!("cannot scale {} of {group:?}", scalable.kind))?;
+                (kind, scalable.name.as_str())
+            }
+            (None, None) => {
+                return Err("Neither podTemplateRef nor scalableRef is set".to_owned());
+            }
+        };
+        let source = self.by_name.get(&(kind, namespace, name));
+        source.copied().ok_or_else(|| format!("{kind} {namespace}/{name} is not there"))
+    }
+}
+
+fn scalable(replicas: Option<i32>) -> Workload {
+    Workload::Scalable { replicas: replicas.map(count) }
+}
+
+/// Less than nothing is nothing.
+fn count(number: i32) -> u32 {
+    u32::try_from(number).unwrap_or(0)
+}
+
+/// The buffer with its size and the pods that it stands for.
+fn resolve(
+    buffer: &CapacityBuffer,
+    templates: &Templates<'_>,
+    reader: &Reader<'_>,
+) -> Result<Buffer, String> {
+    let source = templates.of(buffer)?;
+    let mut problems = Vec::new();
+    let none = WireSpec::default();
+    let wire = source.template.and_then(|template| template.spec.as_ref()).unwrap_or(&none);
+    let requests = requests::of_pod(wire, None, &mut problems);
+    let limits = buffer.spec.limits.as_ref();
+    let size = BufferSize {
+        workload: source.workload,
+        percentage: buffer.spec.percentage.map(count),
+        replicas: buffer.spec.replicas.map(count),
+        limits: quantity::field_resources(limits, "spec.limits", &mut problems),
+    };
+    // That a pod is one pod is no request that limits could be about.
+    let limited: Resources = requests.iter().filter(|(name, _)| *name != PODS).collect();
+    let replicas = size.replicas_for(&limited);
+    let claims = dynamic_resources::claims(wire, None);
+    let spec = pod_spec::read(wire, requests, claims, &reader.aliases, &mut problems);
+    if !problems.is_empty() {
+        return Err(problems.join("; "));
+    }
+    let template = source.template.and_then(|template| template.metadata.as_ref());
+    let labels = template.and_then(|meta| meta.labels.clone()).unwrap_or_default();
+    let meta = &buffer.metadata;
+    Ok(Buffer {
+        namespace: meta.namespace.clone().unwrap_or_default(),
+        name: meta.name.clone().unwrap_or_default(),
+        uid: meta.uid.clone().unwrap_or_default(),
+        replicas,
+        labels: Arc::new(labels),
+        spec: Arc::new(spec),
+        created: reader.settings.now,
+    })
+}

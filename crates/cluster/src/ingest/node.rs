@@ -1,0 +1,275 @@
+//! Nodes and NodeClaims, joined by the machine behind them (spec 40 §5.2, spec 45 §13).
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node as WireNode;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_api::{conditions, labels, taints as names};
+use karpenter_core::id::NodeId;
+use karpenter_core::resources::Resources;
+use karpenter_core::snapshot::{Node, NodeObject};
+use karpenter_core::taint::{Taint, TaintEffect, is_known_ephemeral};
+
+use super::{Objects, Reader, quantity, taint, text};
+
+const NODE: &str = "Node";
+const NODE_CLAIM: &str = "NodeClaim";
+
+/// The nodes, and which of them pods mean by a name.
+pub(super) struct Nodes<'a> {
+    pub(super) nodes: Vec<Node>,
+    /// By the name of the Node object, which a NodeClaim's differs from.
+    pub(super) by_name: HashMap<&'a str, NodeId>,
+}
+
+/// All nodes, then the launched NodeClaims without a Node.
+pub(super) fn read<'a>(objects: &'a Objects, reader: &mut Reader<'_>) -> Nodes<'a> {
+    let mut claims = claims(objects, reader);
+    let drivers: HashMap<&str, _> = objects
+        .csi_nodes
+        .iter()
+        .map(|csi| (text(csi.metadata.name.as_ref()), published_drivers(csi)))
+        .collect();
+    let mut nodes = Vec::with_capacity(objects.nodes.len());
+    let mut by_name = HashMap::with_capacity(objects.nodes.len());
+    let mut machines = HashSet::with_capacity(objects.nodes.len());
+    for node in &objects.nodes {
+        let name = text(node.metadata.name.as_ref());
+        if let Some(reason) = ignored(node) {
+            reader.leave_out(NODE, &node.metadata, reason);
+            continue;
+        }
+        let machine = machine(node);
+        if by_name.contains_key(name) || !machines.insert(machine) {
+            reader.leave_out(NODE, &node.metadata, "another node has the same name or machine");
+            continue;
+        }
+        let joined = Joined { node: Some(node), claim: claims.remove(machine) };
+        let drivers = drivers.get(name).cloned().unwrap_or_default();
+        by_name.insert(name, NodeId::new(nodes.len()));
+        nodes.push(joined.read(drivers, reader));
+    }
+    for claim in &objects.node_claims {
+        if let Some(claim) = claims.remove(provider_id(claim)) {
+            nodes.push(Joined { node: None, claim: Some(claim) }.read(BTreeMap::new(), reader));
+        }
+    }
+    Nodes { nodes, by_name }
+}
+
+/// Our launched NodeClaims by machine.
+fn claims<'a>(objects: &'a Objects, reader: &mut Reader<'_>) -> HashMap<&'a str, &'a NodeClaim> {
+    let mut claims = HashMap::with_capacity(objects.node_claims.len());
+    for claim in &objects.node_claims {
+        let class = &claim.spec.node_class_ref;
+        let machine = provider_id(claim);
+        if !reader.settings.serves(class) {
+            let reason = format!("{}.{} is not ours", class.kind, class.group);
+            reader.leave_out(NODE_CLAIM, &claim.metadata, reason);
+        } else if machine.is_empty() {
+            reader.leave_out(NODE_CLAIM, &claim.metadata, "not launched yet");
+        } else if claims.contains_key(machine) {
+            reader.leave_out(NODE_CLAIM, &claim.metadata, "another claim has the same machine");
+        } else {
+            claims.insert(machine, claim);
+        }
+    }
+    claims
+}
+
+fn provider_id(claim: &NodeClaim) -> &str {
+    claim.status.as_ref().map_or("", |status| text(status.provider_id.as_ref()))
+}
+
+/// The machine of a Node; its name where nobody told.
+fn machine(node: &WireNode) -> &str {
+    match node.spec.as_ref().map_or("", |spec| text(spec.provider_id.as_ref())) {
+        "" => text(node.metadata.name.as_ref()),
+        machine => machine,
+    }
+}
+
+/// Why a Node does not count yet: one of a pool is waited for until it is known which machine and
+/// which instance type it is (spec 40 §5.4).
+fn ignored(node: &WireNode) -> Option<&'static str> {
+    let label = |key: &str| {
+        node.metadata
+            .labels
+            .as_ref()
+            .is_some_and(|all| all.get(key).is_some_and(|value| !value.is_empty()))
+    };
+    let has_machine = node.spec.as_ref().is_some_and(|s| !text(s.provider_id.as_ref()).is_empty());
+    if !label(labels::NODEPOOL) {
+        None
+    } else if !has_machine {
+        Some("belongs to a NodePool and has no providerID yet")
+    } else if !label(labels::INSTANCE_TYPE) && !label(labels::INITIALIZED) {
+        Some("belongs to a NodePool and has no instance type yet")
+    } else {
+        None
+    }
+}
+
+/// How many volumes each published driver attaches; none for unlimited.
+fn published_drivers(
+    csi: &k8s_openapi::api::storage::v1::CSINode,
+) -> BTreeMap<String, Option<u32>> {
+    let drivers = csi.spec.drivers.iter().map(|driver| {
+        let count = driver.allocatable.as_ref().and_then(|allocatable| allocatable.count);
+        (driver.name.clone(), count.map(|count| u32::try_from(count).unwrap_or(0)))
+    });
+    drivers.collect()
+}
+
+/// The two objects of one machine; at least one is there.
+#[derive(Clone, Copy)]
+struct Joined<'a> {
+    node: Option<&'a WireNode>,
+    claim: Option<&'a NodeClaim>,
+}
+
+impl Joined<'_> {
+    fn read(self, drivers: BTreeMap<String, Option<u32>>, reader: &mut Reader<'_>) -> Node {
+        let mut problems = Vec::new();
+        let metadata = match (self.node, self.claim) {
+            (Some(node), _) if self.is_registered() => Some(&node.metadata),
+            (_, Some(claim)) => Some(&claim.metadata),
+            (node, None) => node.map(|node| &node.metadata),
+        };
+        let labels = metadata.and_then(|meta| meta.labels.clone()).unwrap_or_default();
+        let node = Node {
+            name: metadata.and_then(|meta| meta.name.clone()).unwrap_or_default(),
+            taints: self.taints(&mut problems),
+            object: self.node.map(object),
+            pool: labels.get(labels::NODEPOOL).filter(|pool| !pool.is_empty()).cloned(),
+            labels,
+            is_managed: self.claim.is_some(),
+            is_initialized: self.is_initialized(),
+            is_deleting: self.is_deleting(),
+            capacity: self.capacity(&mut problems),
+            allocatable: self.allocatable(&mut problems),
+            published_drivers: drivers,
+            initialized_at: self.initialized_at(),
+            last_pod_event: self.last_pod_event(),
+            provider_id: match self.node {
+                Some(node) => machine(node).to_owned(),
+                None => self.claim.map(provider_id).unwrap_or_default().to_owned(),
+            },
+        };
+        let (kind, metadata) = match (self.node, self.claim) {
+            (Some(node), _) => (NODE, Some(&node.metadata)),
+            (None, claim) => (NODE_CLAIM, claim.map(|claim| &claim.metadata)),
+        };
+        if let Some(metadata) = metadata {
+            reader.remark(kind, metadata, &problems);
+        }
+        node
+    }
+
+    fn has_label(self, key: &str) -> bool {
+        let labels = self.node.and_then(|node| node.metadata.labels.as_ref());
+        labels.and_then(|labels| labels.get(key)).is_some_and(|value| value == labels::TRUE)
+    }
+
+    /// Nodes that are not ours count as registered.
+    fn is_registered(self) -> bool {
+        self.claim.is_none() || self.has_label(labels::REGISTERED)
+    }
+
+    /// Nodes that are not ours count as initialized.
+    fn is_initialized(self) -> bool {
+        self.claim.is_none() || self.has_label(labels::INITIALIZED)
+    }
+
+    fn is_deleting(self) -> bool {
+        match (self.claim, self.node) {
+            (Some(claim), _) => {
+                claim.metadata.deletion_timestamp.is_some()
+                    || self.is_true(conditions::INSTANCE_TERMINATING)
+            }
+            (None, Some(node)) => node.metadata.deletion_timestamp.is_some(),
+            (None, None) => false,
+        }
+    }
+
+    fn is_true(self, kind: &str) -> bool {
+        self.true_condition(kind).is_some()
+    }
+
+    /// The time of a condition of the NodeClaim, while it is True.
+    fn true_condition(self, kind: &str) -> Option<Timestamp> {
+        let conditions = self.claim?.status.as_ref()?.conditions.as_ref()?;
+        let is_meant = |found: &&Condition| found.type_ == kind && found.status == "True";
+        conditions.iter().find(is_meant).map(|found| found.last_transition_time.0)
+    }
+
+    fn initialized_at(self) -> Option<Timestamp> {
+        self.true_condition(conditions::INITIALIZED)
+    }
+
+    fn last_pod_event(self) -> Option<Timestamp> {
+        self.claim?.status.as_ref()?.last_pod_event_time.as_ref().map(|time| time.0)
+    }
+
+    /// The NodeClaim's taints until the Node is registered, then the Node's. Until it is ready, and
+    /// while it boots again, those that go away by themselves are left out.
+    fn taints(self, problems: &mut Vec<String>) -> Vec<Taint> {
+        let node = self.node.filter(|_| self.is_registered());
+        let wire = match (node, self.claim) {
+            (Some(node), _) => node.spec.as_ref().and_then(|spec| spec.taints.as_ref()),
+            (None, Some(claim)) => claim.spec.taints.as_ref(),
+            (None, None) => None,
+        };
+        let mut taints = taint::taints(wire, problems);
+        let Some(claim) = self.claim else { return taints };
+        if !self.is_initialized() || self.is_true(conditions::REBOOTING) {
+            let startup = taint::taints(claim.spec.startup_taints.as_ref(), problems);
+            let is_fence = |taint: &Taint| {
+                taint.key == names::REBOOTING && taint.effect == TaintEffect::NoSchedule
+            };
+            taints.retain(|taint| {
+                !is_known_ephemeral(&taint.key, taint.effect)
+                    && !is_fence(taint)
+                    && !startup.iter().any(|startup| startup.matches(taint))
+            });
+        }
+        taints
+    }
+
+    fn capacity(self, problems: &mut Vec<String>) -> Resources {
+        let node = self.node.and_then(|node| node.status.as_ref()?.capacity.as_ref());
+        let claim = self.claim.and_then(|claim| claim.status.as_ref()?.capacity.as_ref());
+        let node = quantity::resources(node, "status.capacity", problems);
+        self.filled(node, || quantity::field_resources(claim, "status.capacity", problems))
+    }
+
+    fn allocatable(self, problems: &mut Vec<String>) -> Resources {
+        let node = self.node.and_then(|node| node.status.as_ref()?.allocatable.as_ref());
+        let claim = self.claim.and_then(|claim| claim.status.as_ref()?.allocatable.as_ref());
+        let node = quantity::resources(node, "status.allocatable", problems);
+        self.filled(node, || quantity::field_resources(claim, "status.allocatable", problems))
+    }
+
+    /// What the Node says; until it is ready, what it does not know yet is the NodeClaim's.
+    fn filled(self, mut node: Resources, claim: impl FnOnce() -> Resources) -> Resources {
+        if !self.is_initialized() {
+            for (name, promised) in claim().iter() {
+                if node.amount(name).is_zero() {
+                    node.set(name, promised);
+                }
+            }
+        }
+        node
+    }
+}
+
+fn object(node: &WireNode) -> NodeObject {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    NodeObject {
+        labels: node.metadata.labels.clone().unwrap_or_default(),
+        // What is wrong with them is told with the effective taints.
+        taints: taint::taints(taints, &mut Vec::new()),
+    }
+}

@@ -1,0 +1,137 @@
+//! The objects of a cluster, and what a file of them leaves out.
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::{
+    Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodCondition, PodTemplate,
+    ReplicationController, Service,
+};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::resource::v1::{
+    DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice,
+};
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use karpenter_api::capacity_buffer::CapacityBuffer;
+use karpenter_api::labels;
+use karpenter_api::node_class_ref::NodeClassRef;
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_api::nodeoverlay::NodeOverlay;
+use karpenter_api::nodepool::NodePool;
+
+use super::text;
+
+/// Every object that decisions look at, by kind.
+#[derive(Clone, Debug, Default)]
+pub struct Objects {
+    pub pods: Vec<Pod>,
+    pub nodes: Vec<Node>,
+    pub node_claims: Vec<NodeClaim>,
+    pub node_pools: Vec<NodePool>,
+    pub node_overlays: Vec<NodeOverlay>,
+    pub capacity_buffers: Vec<CapacityBuffer>,
+    pub daemon_sets: Vec<DaemonSet>,
+    pub deployments: Vec<Deployment>,
+    pub replica_sets: Vec<ReplicaSet>,
+    pub stateful_sets: Vec<StatefulSet>,
+    pub replication_controllers: Vec<ReplicationController>,
+    pub pod_templates: Vec<PodTemplate>,
+    pub services: Vec<Service>,
+    pub namespaces: Vec<Namespace>,
+    pub pod_disruption_budgets: Vec<PodDisruptionBudget>,
+    pub persistent_volume_claims: Vec<PersistentVolumeClaim>,
+    pub persistent_volumes: Vec<PersistentVolume>,
+    pub storage_classes: Vec<StorageClass>,
+    pub csi_nodes: Vec<CSINode>,
+    pub resource_claims: Vec<ResourceClaim>,
+    pub resource_claim_templates: Vec<ResourceClaimTemplate>,
+    pub resource_slices: Vec<ResourceSlice>,
+    pub device_classes: Vec<DeviceClass>,
+}
+
+/// When objects of a file were made that do not say so.
+const CREATED_SECONDS: i64 = 1_700_000_000;
+
+impl Objects {
+    /// Fills in what a cluster would have set and a hand-written file leaves out:
+    ///
+    /// * the namespace `default`, for kinds that live in one;
+    /// * a uid made of kind, namespace and name, and a time of creation;
+    /// * a KWOKNodeClass `default`, for pools and claims that name no NodeClass;
+    /// * the verdict Unschedulable, for pods without a node and without any condition.
+    ///
+    /// That NodePools count as ready is a [setting](super::Settings::assume_pools_ready).
+    pub fn as_snapshot_file(&mut self) {
+        self.complete_metadata();
+        for pool in &mut self.node_pools {
+            complete_class(&mut pool.spec.template.spec.node_class_ref);
+        }
+        for claim in &mut self.node_claims {
+            complete_class(&mut claim.spec.node_class_ref);
+        }
+        self.pods.iter_mut().for_each(judge);
+    }
+
+    fn complete_metadata(&mut self) {
+        macro_rules! complete {
+            ($namespaced:literal: $($list:ident $kind:literal),+ $(,)?) => {$(
+                for object in &mut self.$list {
+                    complete(&mut object.metadata, $kind, $namespaced);
+                }
+            )+};
+        }
+        complete!(true:
+            pods "Pod", capacity_buffers "CapacityBuffer", daemon_sets "DaemonSet",
+            deployments "Deployment", replica_sets "ReplicaSet", stateful_sets "StatefulSet",
+            replication_controllers "ReplicationController", pod_templates "PodTemplate",
+            services "Service", pod_disruption_budgets "PodDisruptionBudget",
+            persistent_volume_claims "PersistentVolumeClaim", resource_claims "ResourceClaim",
+            resource_claim_templates "ResourceClaimTemplate",
+        );
+        complete!(false:
+            nodes "Node", node_claims "NodeClaim", node_pools "NodePool",
+            node_overlays "NodeOverlay", namespaces "Namespace",
+            persistent_volumes "PersistentVolume", storage_classes "StorageClass",
+            csi_nodes "CSINode", resource_slices "ResourceSlice", device_classes "DeviceClass",
+        );
+    }
+}
+
+fn complete(meta: &mut ObjectMeta, kind: &str, is_namespaced: bool) {
+    if is_namespaced && text(meta.namespace.as_ref()).is_empty() {
+        meta.namespace = Some("default".to_owned());
+    }
+    if text(meta.uid.as_ref()).is_empty() {
+        let (namespace, name) = (text(meta.namespace.as_ref()), text(meta.name.as_ref()));
+        meta.uid = Some(format!("{kind}/{namespace}/{name}"));
+    }
+    if meta.creation_timestamp.is_none() {
+        meta.creation_timestamp = Timestamp::from_second(CREATED_SECONDS).ok().map(Time);
+    }
+}
+
+fn complete_class(class: &mut NodeClassRef) {
+    if *class == NodeClassRef::default() {
+        *class = NodeClassRef {
+            group: labels::kwok::GROUP.to_owned(),
+            kind: "KWOKNodeClass".to_owned(),
+            name: "default".to_owned(),
+        };
+    }
+}
+
+/// A pod that no node holds is what the scheduler would have called unschedulable.
+fn judge(pod: &mut Pod) {
+    let is_bound = pod.spec.as_ref().is_some_and(|s| !text(s.node_name.as_ref()).is_empty());
+    let status = pod.status.get_or_insert_default();
+    if is_bound || status.conditions.as_ref().is_some_and(|all| !all.is_empty()) {
+        return;
+    }
+    status.phase = Some("Pending".to_owned());
+    status.conditions = Some(vec![PodCondition {
+        type_: "PodScheduled".to_owned(),
+        status: "False".to_owned(),
+        reason: Some("Unschedulable".to_owned()),
+        ..PodCondition::default()
+    }]);
+}

@@ -1,0 +1,57 @@
+//! NodeOverlays (spec 20 §3.21).
+
+use karpenter_api::nodeoverlay::NodeOverlay;
+use karpenter_api::requirement::{OverlayRequirement, Requirement as Item};
+use karpenter_api::validation;
+use karpenter_core::overlay::{NamedOverlay, Overlay, PriceChange};
+
+use super::{Objects, Reader, quantity, requirement};
+
+/// All overlays, also those that cannot be used: the evaluation says what became of each.
+pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<NamedOverlay> {
+    if !reader.settings.gates.node_overlay {
+        return Vec::new();
+    }
+    let mut overlays = Vec::with_capacity(objects.node_overlays.len());
+    for wire in &objects.node_overlays {
+        let overlay = overlay(wire, reader);
+        reader.remark("NodeOverlay", &wire.metadata, overlay.problem.as_slice());
+        overlays.push(overlay);
+    }
+    overlays
+}
+
+fn overlay(wire: &NodeOverlay, reader: &Reader<'_>) -> NamedOverlay {
+    let spec = &wire.spec;
+    let mut problems = validation::nodeoverlay(spec, &reader.settings.provider).errors;
+    // The validation names everything that is unreadable in requirements and capacity.
+    let mut told = Vec::new();
+    let items: Vec<_> = spec.requirements.iter().map(item).collect();
+    let requirements = requirement::items(&items, &reader.aliases, &mut told);
+    let capacity = quantity::field_resources(spec.capacity.as_ref(), "spec.capacity", &mut told);
+    // Admission refuses both; an absolute price says more than a change.
+    let price = spec.price.as_ref().or(spec.price_adjustment.as_ref());
+    let price = match price.map(|text| PriceChange::parse(text)) {
+        None => None,
+        Some(Ok(price)) => Some(price),
+        Some(Err(error)) => {
+            problems.push(error.to_string());
+            None
+        }
+    };
+    NamedOverlay {
+        name: wire.metadata.name.clone().unwrap_or_default(),
+        requirements,
+        overlay: Overlay { weight: spec.weight, price, capacity },
+        problem: (!problems.is_empty()).then(|| problems.join("; ")),
+    }
+}
+
+fn item(wire: &OverlayRequirement) -> Item {
+    Item {
+        key: wire.key.clone(),
+        operator: wire.operator.clone(),
+        values: wire.values.clone(),
+        min_values: None,
+    }
+}

@@ -1,0 +1,214 @@
+//! Pods: who they are, where they are, and what keeps them from being placed.
+
+use std::collections::{HashMap, HashSet};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{NodeSelectorTerm, Pod as WirePod, PodSpec as WireSpec};
+use karpenter_api::validation::{self, Provider, RequirementView};
+use karpenter_api::{annotations, labels};
+use karpenter_core::disruption::do_not_disrupt::PodProtection;
+use karpenter_core::id::NodeId;
+use karpenter_core::pod::{Controller, Owner, Phase, Pod, PodSpec, Problem};
+
+use super::intern::Interner;
+use super::replica::{Read, Replicas};
+use super::{Objects, Reader, dynamic_resources, pod_spec, requests, text};
+
+const KIND: &str = "Pod";
+const OPT_OUT: &str = "configured to not run on a Karpenter provisioned node \
+                       (requirement=karpenter.sh/nodepool DoesNotExist)";
+
+/// All pods but those on nodes that are not known, and copies under one name.
+pub(super) fn read(
+    objects: &Objects,
+    nodes: &HashMap<&str, NodeId>,
+    reader: &mut Reader<'_>,
+) -> Vec<Pod> {
+    let mut replicas = Replicas::default();
+    let mut names = HashSet::with_capacity(objects.pods.len());
+    let mut pods = Vec::with_capacity(objects.pods.len());
+    for wire in &objects.pods {
+        let meta = &wire.metadata;
+        if !names.insert((text(meta.namespace.as_ref()), text(meta.name.as_ref()))) {
+            reader.leave_out(KIND, meta, "another pod has the same name");
+            continue;
+        }
+        let node_name = wire.spec.as_ref().map_or("", |spec| text(spec.node_name.as_ref()));
+        let node = nodes.get(node_name).copied();
+        if !node_name.is_empty() && node.is_none() {
+            reader.leave_out(KIND, meta, format!("its node {node_name} is not known"));
+            continue;
+        }
+        pods.push(pod(wire, node, &mut replicas, reader));
+    }
+    pods
+}
+
+fn pod<'a>(
+    wire: &'a WirePod,
+    node: Option<NodeId>,
+    replicas: &mut Replicas<'a>,
+    reader: &mut Reader<'_>,
+) -> Pod {
+    let meta = &wire.metadata;
+    let (labels, Read { spec, problem, unread }) =
+        replicas.read(wire, |specs| ask(wire, specs, reader));
+    reader.remark(KIND, meta, &unread);
+    let status = wire.status.as_ref();
+    Pod {
+        namespace: meta.namespace.clone().unwrap_or_default(),
+        name: meta.name.clone().unwrap_or_default(),
+        uid: meta.uid.clone().unwrap_or_default(),
+        created: created(wire),
+        labels,
+        spec,
+        claims: claims(wire),
+        node,
+        phase: phase(status.map_or("", |status| text(status.phase.as_ref()))),
+        terminating: meta.deletion_timestamp.is_some(),
+        unschedulable: is_unschedulable(wire),
+        preempting: status.is_some_and(|s| !text(s.nominated_node_name.as_ref()).is_empty()),
+        owner: owner(wire),
+        controller: controller(wire),
+        do_not_disrupt: is_protected(wire, reader.settings.now),
+        is_virtual: false,
+        problem,
+    }
+}
+
+/// What a pod asks for, and what is wrong with that.
+fn ask(wire: &WirePod, specs: &mut Interner<PodSpec>, reader: &Reader<'_>) -> Read {
+    let mut unread = Vec::new();
+    let spec = specs.share(spec(wire, reader, &mut unread));
+    let problem = match &wire.spec {
+        Some(spec) => problem(spec, &unread, &reader.settings.provider),
+        None => Some(Problem { text: "pod has no spec".to_owned(), is_opt_out: false }),
+    };
+    Read { spec, problem, unread }
+}
+
+/// What a live pod asks for.
+pub(super) fn spec(wire: &WirePod, reader: &Reader<'_>, problems: &mut Vec<String>) -> PodSpec {
+    let none = WireSpec::default();
+    let spec = wire.spec.as_ref().unwrap_or(&none);
+    let requests = requests::of_pod(spec, wire.status.as_ref(), problems);
+    let claims = dynamic_resources::claims(spec, wire.status.as_ref());
+    pod_spec::read(spec, requests, claims, &reader.aliases, problems)
+}
+
+/// When the object was made; without a time, before all others.
+pub(super) fn created(wire: &WirePod) -> Timestamp {
+    wire.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0)
+}
+
+/// Why the pod is not considered, all reasons together (spec 20 §2.3, checks 1 to 3).
+///
+/// Only a required DoesNotExist opts out. Upstream also takes contradictory or preferred terms for
+/// it (spec 20 Q15); here such pods are tried.
+fn problem(spec: &WireSpec, unread: &[String], provider: &Provider) -> Option<Problem> {
+    let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let required =
+        affinity.and_then(|node| node.required_during_scheduling_ignored_during_execution.as_ref());
+    let terms = required.map_or(&[][..], |required| &required.node_selector_terms);
+    let is_opt_out = terms.first().is_some_and(|term| opts_out(term, provider));
+    let mut texts = Vec::new();
+    if is_opt_out {
+        texts.push(OPT_OUT.to_owned());
+    }
+    for (key, value) in spec.node_selector.iter().flatten() {
+        let values = std::slice::from_ref(value);
+        let view = RequirementView { key, operator: "In", values, min_values: None };
+        texts.extend(validation::requirement(view, provider).errors);
+    }
+    for term in terms {
+        if term.match_fields.is_some() {
+            texts.push("node selector term with matchFields is not supported".to_owned());
+        }
+        for item in term.match_expressions.iter().flatten() {
+            let view = RequirementView {
+                key: &item.key,
+                operator: &item.operator,
+                values: item.values.as_deref().unwrap_or_default(),
+                min_values: None,
+            };
+            texts.extend(validation::requirement(view, provider).errors);
+        }
+    }
+    texts.extend_from_slice(unread);
+    (!texts.is_empty()).then(|| Problem { text: texts.join("; "), is_opt_out })
+}
+
+fn opts_out(term: &NodeSelectorTerm, provider: &Provider) -> bool {
+    term.match_expressions.iter().flatten().any(|item| {
+        item.operator == "DoesNotExist" && provider.normalize(&item.key) == labels::NODEPOOL
+    })
+}
+
+/// The PersistentVolumeClaims of the volumes (spec 20 §3.17).
+fn claims(wire: &WirePod) -> Vec<String> {
+    let volumes = wire.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let claims =
+        volumes.filter_map(|volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
+            (Some(claim), _) => Some(claim.claim_name.clone()),
+            (None, Some(_)) => {
+                Some(format!("{}-{}", text(wire.metadata.name.as_ref()), volume.name))
+            }
+            (None, None) => None,
+        });
+    claims.collect()
+}
+
+fn phase(name: &str) -> Phase {
+    match name {
+        "Pending" => Phase::Pending,
+        "Running" => Phase::Running,
+        "Succeeded" => Phase::Succeeded,
+        "Failed" => Phase::Failed,
+        _ => Phase::Unset,
+    }
+}
+
+/// Whether the scheduler said so; the status of the condition does not count (spec 20 §2.3).
+fn is_unschedulable(wire: &WirePod) -> bool {
+    let conditions = wire.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| {
+        condition.type_ == "PodScheduled" && condition.reason.as_deref() == Some("Unschedulable")
+    })
+}
+
+/// The strongest of the owners.
+fn owner(wire: &WirePod) -> Owner {
+    let owners = wire.metadata.owner_references.as_deref().unwrap_or_default();
+    let is_owned = |version: &str, kind: &str| {
+        owners.iter().any(|owner| owner.api_version == version && owner.kind == kind)
+    };
+    if is_owned("apps/v1", "DaemonSet") {
+        Owner::DaemonSet
+    } else if is_owned("v1", "Node") {
+        Owner::Node
+    } else if is_owned("apps/v1", "StatefulSet") {
+        Owner::StatefulSet
+    } else {
+        Owner::Other
+    }
+}
+
+pub(super) fn controller(wire: &WirePod) -> Option<Controller> {
+    let owners = wire.metadata.owner_references.iter().flatten();
+    let owner = owners.into_iter().find(|owner| owner.controller == Some(true))?;
+    let group = owner.api_version.rsplit_once('/').map_or("", |(group, _)| group);
+    Some(Controller {
+        group: group.to_owned(),
+        kind: owner.kind.clone(),
+        name: owner.name.clone(),
+        uid: owner.uid.clone(),
+    })
+}
+
+fn is_protected(wire: &WirePod, now: Timestamp) -> bool {
+    let annotations = wire.metadata.annotations.as_ref();
+    let annotation = annotations.and_then(|all| all.get(annotations::DO_NOT_DISRUPT));
+    let started = wire.status.as_ref().and_then(|status| status.start_time.as_ref());
+    let started = started.map(|time| time.0);
+    PodProtection::of(annotation.map(String::as_str), started, now).is_active()
+}

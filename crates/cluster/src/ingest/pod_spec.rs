@@ -1,0 +1,157 @@
+//! What a pod asks for (spec 20 §1.7, §1.9, §1.10).
+
+use k8s_openapi::api::core::v1::{
+    Affinity, Container, NodeAffinity, PodAffinityTerm, PodSpec as WireSpec,
+    TopologySpreadConstraint, WeightedPodAffinityTerm,
+};
+use karpenter_core::host_port::HostPort;
+use karpenter_core::pod::{AffinityTerm, PodSpec, SpreadConstraint, Weighted};
+use karpenter_core::requirement::{Aliases, Requirements};
+use karpenter_core::resources::Resources;
+use karpenter_core::scheduling::dra::ClaimRef;
+use karpenter_core::selector::{Condition, Expression, LabelSelector};
+
+use super::{dynamic_resources, requirement, selector, taint, text};
+
+/// Reads a spec. Its requests and claims are made up elsewhere, from the status as well.
+///
+/// Problems are those that the validation of pods does not find by itself.
+pub(super) fn read(
+    wire: &WireSpec,
+    requests: Resources,
+    resource_claims: Vec<ClaimRef>,
+    aliases: &Aliases,
+    problems: &mut Vec<String>,
+) -> PodSpec {
+    let affinity = wire.affinity.as_ref();
+    let node = affinity.and_then(|affinity| affinity.node_affinity.as_ref());
+    let (pod_affinity, preferred_pod_affinity) = pod_affinity(affinity, problems);
+    let (pod_anti_affinity, preferred_pod_anti_affinity) = pod_anti_affinity(affinity, problems);
+    let selector = wire.node_selector.iter().flatten();
+    let selector = selector.map(|(key, value)| (key.as_str(), value.as_str()));
+    PodSpec {
+        requests,
+        node_selector: Requirements::from_labels(selector, aliases),
+        node_affinity: required_node_affinity(node, aliases).unwrap_or_default(),
+        preferred_node_affinity: preferred_node_affinity(node, aliases, problems),
+        pod_affinity,
+        preferred_pod_affinity,
+        pod_anti_affinity,
+        preferred_pod_anti_affinity,
+        spread: wire.topology_spread_constraints.iter().flatten().map(spread).collect(),
+        tolerations: taint::tolerations(wire.tolerations.as_ref()),
+        host_ports: wire.containers.iter().flat_map(host_ports).collect(),
+        asks_dynamic_resources: dynamic_resources::is_asked(wire),
+        resource_claims,
+    }
+}
+
+/// The terms of required node affinity; none if there is no such affinity at all.
+///
+/// What is wrong in them is left out without a word: the validation of pods finds all of it.
+pub(super) fn required_node_affinity(
+    wire: Option<&NodeAffinity>,
+    aliases: &Aliases,
+) -> Option<Vec<Requirements>> {
+    let required = wire?.required_during_scheduling_ignored_during_execution.as_ref()?;
+    let terms = required.node_selector_terms.iter();
+    Some(terms.map(|term| requirement::term(term, aliases, &mut Vec::new())).collect())
+}
+
+fn preferred_node_affinity(
+    wire: Option<&NodeAffinity>,
+    aliases: &Aliases,
+    problems: &mut Vec<String>,
+) -> Vec<Weighted<Requirements>> {
+    let terms =
+        wire.and_then(|node| node.preferred_during_scheduling_ignored_during_execution.as_ref());
+    let read = |wire: &k8s_openapi::api::core::v1::PreferredSchedulingTerm| Weighted {
+        weight: wire.weight,
+        term: requirement::term(&wire.preference, aliases, problems),
+    };
+    terms.into_iter().flatten().map(read).collect()
+}
+
+type Terms = (Vec<AffinityTerm>, Vec<Weighted<AffinityTerm>>);
+
+fn pod_affinity(wire: Option<&Affinity>, problems: &mut Vec<String>) -> Terms {
+    let wire = wire.and_then(|affinity| affinity.pod_affinity.as_ref());
+    terms(
+        wire.and_then(|wire| wire.required_during_scheduling_ignored_during_execution.as_ref()),
+        wire.and_then(|wire| wire.preferred_during_scheduling_ignored_during_execution.as_ref()),
+        problems,
+    )
+}
+
+fn pod_anti_affinity(wire: Option<&Affinity>, problems: &mut Vec<String>) -> Terms {
+    let wire = wire.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+    terms(
+        wire.and_then(|wire| wire.required_during_scheduling_ignored_during_execution.as_ref()),
+        wire.and_then(|wire| wire.preferred_during_scheduling_ignored_during_execution.as_ref()),
+        problems,
+    )
+}
+
+fn terms(
+    required: Option<&Vec<PodAffinityTerm>>,
+    preferred: Option<&Vec<WeightedPodAffinityTerm>>,
+    problems: &mut Vec<String>,
+) -> Terms {
+    let required = required.into_iter().flatten().map(|wire| term(wire, problems)).collect();
+    let weighted = |wire: &WeightedPodAffinityTerm| Weighted {
+        weight: wire.weight,
+        term: term(&wire.pod_affinity_term, problems),
+    };
+    (required, preferred.into_iter().flatten().map(weighted).collect())
+}
+
+fn term(wire: &PodAffinityTerm, problems: &mut Vec<String>) -> AffinityTerm {
+    let namespaces = wire.namespace_selector.as_ref().map(|wire| {
+        selector::parts(wire).unwrap_or_else(|error| {
+            problems.push(format!("namespaceSelector: {error}"));
+            nothing()
+        })
+    });
+    AffinityTerm {
+        topology_key: wire.topology_key.clone(),
+        selector: selector::selector(wire.label_selector.as_ref()),
+        namespaces: wire.namespaces.clone().unwrap_or_default(),
+        namespace_selector: namespaces,
+    }
+}
+
+/// Parts that no labels meet: an absent selector of namespaces means something else.
+fn nothing() -> LabelSelector {
+    let expression = |condition| Expression { key: String::new(), condition };
+    let expressions = [Condition::Exists, Condition::DoesNotExist].map(expression).into();
+    LabelSelector { expressions, ..LabelSelector::default() }
+}
+
+fn spread(wire: &TopologySpreadConstraint) -> SpreadConstraint {
+    SpreadConstraint {
+        topology_key: wire.topology_key.clone(),
+        max_skew: wire.max_skew,
+        is_required: wire.when_unsatisfiable != "ScheduleAnyway",
+        selector: selector::selector(wire.label_selector.as_ref()),
+        match_label_keys: wire.match_label_keys.clone().unwrap_or_default(),
+        min_domains: wire.min_domains,
+        honors_node_affinity: text(wire.node_affinity_policy.as_ref()) != "Ignore",
+        honors_node_taints: text(wire.node_taints_policy.as_ref()) == "Honor",
+    }
+}
+
+fn host_ports(container: &Container) -> Vec<HostPort> {
+    let ports = container.ports.iter().flatten().filter_map(|port| {
+        let or = |text: &Option<String>, default: &str| match text.as_deref() {
+            None | Some("") => default.to_owned(),
+            Some(text) => text.to_owned(),
+        };
+        Some(HostPort {
+            port: port.host_port.filter(|port| *port != 0)?,
+            ip: or(&port.host_ip, "0.0.0.0"),
+            // The API server stores the default; files may leave it out.
+            protocol: or(&port.protocol, "TCP"),
+        })
+    });
+    ports.collect()
+}

@@ -1,0 +1,89 @@
+//! NodePools that can launch nodes for pods (spec 20 §2.5).
+
+use jiff::SignedDuration;
+use karpenter_api::grammar::NillableDuration;
+use karpenter_api::nodepool::NodePool;
+use karpenter_api::{conditions, validation};
+use karpenter_core::snapshot::{NodeClassRef, Pool};
+
+use super::{Objects, Reader, quantity, requirement, taint};
+
+const KIND: &str = "NodePool";
+
+/// The pools that are ours, ready, not static and not deleting. All others are marked.
+pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<Pool> {
+    let mut pools: Vec<Pool> = Vec::with_capacity(objects.node_pools.len());
+    for wire in &objects.node_pools {
+        let mut problems = Vec::new();
+        let pool = pool(wire, reader, &mut problems);
+        if let Some(reason) = unusable(wire, reader) {
+            reader.leave_out(KIND, &wire.metadata, reason);
+        } else if !problems.is_empty() {
+            // Half a pool could launch what its owner forbade.
+            reader.leave_out(KIND, &wire.metadata, problems.join("; "));
+        } else if pools.iter().any(|known| known.name == pool.name) {
+            reader.leave_out(KIND, &wire.metadata, "another pool has the same name");
+        } else {
+            pools.push(pool);
+        }
+    }
+    pools
+}
+
+/// Why nothing can be launched from the pool now.
+fn unusable(wire: &NodePool, reader: &Reader<'_>) -> Option<String> {
+    let class = &wire.spec.template.spec.node_class_ref;
+    if !reader.settings.serves(class) {
+        return Some(format!("{}.{} is not ours", class.kind, class.group));
+    }
+    if wire.spec.replicas.is_some() {
+        return Some("static: its replicas are kept whatever pods ask for".to_owned());
+    }
+    if wire.metadata.deletion_timestamp.is_some() {
+        return Some("is being deleted".to_owned());
+    }
+    if reader.settings.assume_pools_ready {
+        return validation::nodepool(&wire.spec, &reader.settings.provider).message();
+    }
+    let conditions = wire.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let is_ready = conditions
+        .into_iter()
+        .any(|condition| condition.type_ == conditions::READY && condition.status == "True");
+    (!is_ready).then(|| "is not ready".to_owned())
+}
+
+fn pool(wire: &NodePool, reader: &Reader<'_>, problems: &mut Vec<String>) -> Pool {
+    let spec = &wire.spec;
+    let template = &spec.template;
+    let class = &template.spec.node_class_ref;
+    let labels = template.metadata.as_ref().and_then(|meta| meta.labels.clone());
+    Pool {
+        name: wire.metadata.name.clone().unwrap_or_default(),
+        weight: spec.weight,
+        requirements: requirement::items(&template.spec.requirements, &reader.aliases, problems),
+        labels: labels.unwrap_or_default(),
+        taints: taint::taints(template.spec.taints.as_ref(), problems),
+        startup_taints: taint::taints(template.spec.startup_taints.as_ref(), problems),
+        limits: quantity::field_resources(spec.limits.as_ref(), "spec.limits", problems),
+        node_class: NodeClassRef {
+            group: class.group.clone(),
+            kind: class.kind.clone(),
+            name: class.name.clone(),
+        },
+        consolidate_after: consolidate_after(wire, problems),
+    }
+}
+
+/// How long a node stays untouched after its last pod; none for Never, and at once by default.
+fn consolidate_after(wire: &NodePool, problems: &mut Vec<String>) -> Option<SignedDuration> {
+    let disruption = wire.spec.disruption.as_ref();
+    let after = disruption.and_then(|disruption| disruption.consolidate_after.as_ref());
+    match after.map(NillableDuration::value) {
+        None => Some(SignedDuration::ZERO),
+        Some(Ok(after)) => after,
+        Some(Err(error)) => {
+            problems.push(format!("spec.disruption.consolidateAfter: {error}"));
+            None
+        }
+    }
+}

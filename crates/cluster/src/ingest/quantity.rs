@@ -1,0 +1,93 @@
+//! Quantities and lists of them.
+
+use std::collections::BTreeMap;
+
+pub(super) use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
+use karpenter_api::grammar::{Amount, Quantity as FieldQuantity, QuantityError, QuantityFormat};
+use karpenter_core::resources::{Notation, Quantity, Resources};
+
+/// The resources of a list. What is no quantity is left out, with a problem that names `place`.
+pub(super) fn resources(
+    list: Option<&BTreeMap<String, WireQuantity>>,
+    place: &str,
+    problems: &mut Vec<String>,
+) -> Resources {
+    collect(list.into_iter().flatten().map(|(name, q)| (name, parse(q))), place, problems)
+}
+
+/// The quantities of a map that are not of the resources of a node.
+pub(super) fn map(
+    list: Option<&BTreeMap<String, WireQuantity>>,
+    place: &str,
+    problems: &mut Vec<String>,
+) -> BTreeMap<String, Quantity> {
+    let resources = resources(list, place, problems);
+    resources.iter().map(|(name, quantity)| (name.to_owned(), quantity)).collect()
+}
+
+/// One quantity, if it is one.
+pub(super) fn one(
+    wire: &WireQuantity,
+    place: &str,
+    problems: &mut Vec<String>,
+) -> Option<Quantity> {
+    let amount = parse(wire).map_err(|error| problems.push(format!("{place}: {error}")));
+    amount.ok().map(quantity)
+}
+
+fn parse(wire: &WireQuantity) -> Result<Amount, QuantityError> {
+    wire.0.trim().parse()
+}
+
+/// The resources of a list in one of our own kinds.
+pub(super) fn field_resources(
+    list: Option<&BTreeMap<String, FieldQuantity>>,
+    place: &str,
+    problems: &mut Vec<String>,
+) -> Resources {
+    collect(list.into_iter().flatten().map(|(name, q)| (name, q.value())), place, problems)
+}
+
+fn collect<'a>(
+    entries: impl Iterator<Item = (&'a String, Result<Amount, QuantityError>)>,
+    place: &str,
+    problems: &mut Vec<String>,
+) -> Resources {
+    let mut resources = Resources::default();
+    for (name, amount) in entries {
+        match amount {
+            Ok(amount) => resources.set(name, quantity(amount)),
+            Err(error) => problems.push(format!("{place}[{name}]: {error}")),
+        }
+    }
+    resources
+}
+
+/// The number of a text as core holds it, to be written in the same notation.
+fn quantity(amount: Amount) -> Quantity {
+    let notation = match amount.format() {
+        QuantityFormat::Decimal => Notation::DecimalSi,
+        QuantityFormat::Binary => Notation::BinarySi,
+        QuantityFormat::Exponent => Notation::DecimalExponent,
+    };
+    Quantity::from_nanos(amount.as_nanos()).with_notation(notation)
+}
+
+/// Resources of which less than nothing makes no sense: such a request would free room on its node.
+pub(super) fn requests(
+    list: Option<&BTreeMap<String, WireQuantity>>,
+    place: &str,
+    problems: &mut Vec<String>,
+) -> Resources {
+    let mut requests = resources(list, place, problems);
+    let negative: Vec<String> = requests
+        .iter()
+        .filter(|(_, quantity)| *quantity < Quantity::ZERO)
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    for name in negative {
+        requests.set(&name, Quantity::ZERO);
+        problems.push(format!("{place}[{name}]: must not be negative"));
+    }
+    requests
+}

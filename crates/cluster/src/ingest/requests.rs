@@ -1,0 +1,100 @@
+//! What the requests of a pod are made from (spec 20 §1.11).
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{
+    Container, ContainerStatus, PodSpec as WireSpec, PodStatus, ResourceRequirements,
+};
+use karpenter_core::pod::requests::{
+    ContainerResources, InitContainerResources, PodResources, StatusResources, effective,
+    with_limits,
+};
+use karpenter_core::resources::Resources;
+
+use super::quantity;
+
+/// The effective requests of a pod.
+pub(super) fn of_pod(
+    spec: &WireSpec,
+    status: Option<&PodStatus>,
+    problems: &mut Vec<String>,
+) -> Resources {
+    read(spec, status, false, problems)
+}
+
+/// The effective requests of a pod that a template makes: nobody has merged its limits into its
+/// requests yet.
+pub(super) fn of_template(spec: &WireSpec, problems: &mut Vec<String>) -> Resources {
+    read(spec, None, true, problems)
+}
+
+fn read(
+    spec: &WireSpec,
+    status: Option<&PodStatus>,
+    is_template: bool,
+    problems: &mut Vec<String>,
+) -> Resources {
+    let running = statuses(status.and_then(|status| status.container_statuses.as_ref()));
+    let initial = statuses(status.and_then(|status| status.init_container_statuses.as_ref()));
+    let mut container = |wire: &Container, statuses: &Statuses<'_>| ContainerResources {
+        requests: container_requests(wire, is_template, problems),
+        status: statuses.get(wire.name.as_str()).and_then(|status| in_status(status, problems)),
+    };
+    let containers = spec.containers.iter().map(|wire| container(wire, &running)).collect();
+    let init_containers = spec.init_containers.iter().flatten().map(|wire| {
+        let is_sidecar = wire.restart_policy.as_deref() == Some("Always");
+        InitContainerResources { container: container(wire, &initial), is_sidecar }
+    });
+    let init_containers = init_containers.collect();
+    effective(&PodResources {
+        containers,
+        init_containers,
+        pod_level: requests(spec.resources.as_ref(), "spec.resources.requests", problems),
+        overhead: quantity::requests(spec.overhead.as_ref(), "spec.overhead", problems),
+        is_resize_infeasible: status.is_some_and(is_resize_infeasible),
+    })
+}
+
+type Statuses<'a> = BTreeMap<&'a str, &'a ContainerStatus>;
+
+fn statuses(list: Option<&Vec<ContainerStatus>>) -> Statuses<'_> {
+    list.into_iter().flatten().map(|status| (status.name.as_str(), status)).collect()
+}
+
+fn container_requests(
+    wire: &Container,
+    is_template: bool,
+    problems: &mut Vec<String>,
+) -> Resources {
+    const REQUESTS: &str = "resources.requests";
+    let own = requests(wire.resources.as_ref(), REQUESTS, problems);
+    if !is_template {
+        return own;
+    }
+    let limits = wire.resources.as_ref().and_then(|resources| resources.limits.as_ref());
+    with_limits(&own, &quantity::requests(limits, "resources.limits", problems))
+}
+
+fn requests(
+    wire: Option<&ResourceRequirements>,
+    place: &str,
+    problems: &mut Vec<String>,
+) -> Resources {
+    let list = wire.and_then(|resources| resources.requests.as_ref());
+    quantity::requests(list, place, problems)
+}
+
+fn in_status(status: &ContainerStatus, problems: &mut Vec<String>) -> Option<StatusResources> {
+    let resources = status.resources.as_ref()?;
+    let allocated = status.allocated_resources.as_ref();
+    Some(StatusResources {
+        requests: requests(Some(resources), "status.resources.requests", problems),
+        allocated: quantity::requests(allocated, "status.allocatedResources", problems),
+    })
+}
+
+pub(super) fn is_resize_infeasible(status: &PodStatus) -> bool {
+    status.conditions.iter().flatten().any(|condition| {
+        condition.type_ == "PodResizePending" && condition.reason.as_deref() == Some("Infeasible")
+    })
+}

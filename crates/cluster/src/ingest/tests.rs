@@ -1,0 +1,50 @@
+//! Objects are written as JSON here, so that what is not mentioned is really absent.
+#![expect(clippy::needless_pass_by_value, reason = "literals are handed over as they are")]
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::*;
+
+mod nodes;
+mod pods;
+mod pools;
+mod rest;
+
+fn settings() -> Settings {
+    let now = Timestamp::from_second(1_750_000_000).unwrap();
+    Settings { assume_pools_ready: true, ..Settings::kwok(now) }
+}
+
+/// The object that some JSON stands for.
+#[track_caller]
+fn object<T: serde::de::DeserializeOwned>(json: Value) -> T {
+    let text = json.to_string();
+    serde_json::from_value(json).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// One pod with a spec, and what becomes of it.
+#[track_caller]
+fn read_pod(metadata: Value, spec: Value, status: Value) -> Pod {
+    let pod = object(json!({"metadata": metadata, "spec": spec, "status": status}));
+    let objects = Objects { pods: vec![pod], ..Objects::default() };
+    snapshot(&objects, &settings()).snapshot.pods.remove(0)
+}
+
+/// One pod of which only the spec matters.
+#[track_caller]
+fn read_spec(mut spec: Value) -> Pod {
+    if spec.get("containers").is_none() {
+        spec["containers"] = json!([]);
+    }
+    read_pod(json!({"name": "p", "namespace": "n"}), spec, json!({}))
+}
+
+/// Marks as `kind namespace/name: reason`, with a dash before what is left out.
+fn marks(ingested: &Ingested) -> Vec<String> {
+    let marked = ingested.marked.iter().map(|marked| {
+        let Marked { kind, namespace, name, is_left_out, reason } = marked;
+        format!("{}{kind} {namespace}/{name}: {reason}", if *is_left_out { "-" } else { "" })
+    });
+    marked.collect()
+}

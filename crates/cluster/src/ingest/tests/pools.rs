@@ -1,0 +1,117 @@
+use jiff::SignedDuration;
+use karpenter_core::snapshot::Pool;
+
+use super::*;
+
+fn pool(name: &str, spec: Value, template: Value) -> Value {
+    let mut json = json!({"metadata": {"name": name}, "spec": {"template": {"spec": {
+        "requirements": [],
+        "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+    }}}});
+    for (key, value) in spec.as_object().unwrap() {
+        json["spec"][key] = value.clone();
+    }
+    for (key, value) in template.as_object().unwrap() {
+        json["spec"]["template"]["spec"][key] = value.clone();
+    }
+    json
+}
+
+#[track_caller]
+fn read(pools: Vec<Value>, settings: &Settings) -> Ingested {
+    let node_pools = pools.into_iter().map(object).collect();
+    snapshot(&Objects { node_pools, ..Objects::default() }, settings)
+}
+
+#[test]
+fn pools_are_read_whole() {
+    let mut json = pool(
+        "general",
+        json!({"weight": 7, "limits": {"cpu": "10", "nodes": "3"}, "disruption": {"consolidateAfter": "30s"}}),
+        json!({
+            "requirements": [
+                {"key": "beta.kubernetes.io/arch", "operator": "In", "values": ["amd64", "arm64"], "minValues": 2},
+                {"key": "karpenter.kwok.sh/instance-cpu", "operator": "Lte", "values": ["16"]},
+            ],
+            "taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}],
+            "startupTaints": [{"key": "agent", "effect": "NoExecute"}],
+        }),
+    );
+    json["spec"]["template"]["metadata"] = json!({"labels": {"team": "a"}});
+    let found = read(vec![json], &settings()).snapshot.pools.remove(0);
+    let Pool {
+        name, weight, requirements, labels, taints, startup_taints, limits, node_class, ..
+    } = &found;
+    assert_eq!((name.as_str(), *weight), ("general", Some(7)));
+    assert_eq!(
+        requirements.to_string(),
+        "karpenter.kwok.sh/instance-cpu Exists <=16, kubernetes.io/arch In [amd64 arm64] minValues 2"
+    );
+    assert_eq!(labels["team"], "a");
+    assert_eq!(
+        (taints[0].to_string(), startup_taints[0].to_string()),
+        ("team=a:NoSchedule".to_owned(), "agent:NoExecute".to_owned())
+    );
+    assert_eq!(limits.json(), r#"{"cpu":"10","nodes":"3"}"#);
+    assert_eq!(node_class.kind, "KWOKNodeClass");
+    assert_eq!(found.consolidate_after, Some(SignedDuration::from_secs(30)));
+}
+
+#[test]
+fn consolidation_waits_for_nothing_by_default() {
+    #[rustfmt::skip]
+    let cases = [
+        (json!({}),                                          Some(SignedDuration::ZERO)),
+        (json!({"disruption": {}}),                          Some(SignedDuration::ZERO)),
+        (json!({"disruption": {"consolidateAfter": "Never"}}), None),
+    ];
+    for (spec, expected) in cases {
+        let found = read(vec![pool("p", spec.clone(), json!({}))], &settings());
+        assert_eq!(found.snapshot.pools[0].consolidate_after, expected, "{spec}");
+    }
+}
+
+#[test]
+fn pools_that_launch_nothing_are_marked() {
+    let mut deleting = pool("deleting", json!({}), json!({}));
+    deleting["metadata"]["deletionTimestamp"] = json!("2025-06-01T00:00:00Z");
+    let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "x"});
+    let bad = json!([{"key": "a", "operator": "Gt", "values": ["x"]}]);
+    let pools = vec![
+        deleting,
+        pool("static", json!({"replicas": 3}), json!({})),
+        pool("theirs", json!({}), json!({"nodeClassRef": class})),
+        pool("invalid", json!({}), json!({"requirements": bad})),
+        pool("limits", json!({"limits": {"cpu": "x"}}), json!({})),
+        pool("fine", json!({}), json!({})),
+        pool("fine", json!({}), json!({})),
+    ];
+    let ingested = read(pools, &settings());
+    let marks = marks(&ingested);
+    let expected = [
+        "-NodePool /deleting: is being deleted",
+        "-NodePool /static: static: its replicas are kept whatever pods ask for",
+        "-NodePool /theirs: EC2NodeClass.karpenter.k8s.aws is not ours",
+    ];
+    assert_eq!(marks[..3], expected);
+    assert!(marks[3].contains("key a with operator Gt must have a single positive integer value"));
+    assert!(marks[4].starts_with("-NodePool /limits: "), "{}", marks[4]);
+    assert_eq!(marks[5], "-NodePool /fine: another pool has the same name");
+    assert_eq!(ingested.snapshot.pools.len(), 1);
+}
+
+#[test]
+fn only_ready_pools_count_unless_all_are_taken_for_ready() {
+    let with_status = |name: &str, status: &str| {
+        let mut json = pool(name, json!({}), json!({}));
+        json["status"] = json!({"conditions": [{"type": "Ready", "status": status, "reason": "", "message": "",
+            "lastTransitionTime": "2025-06-01T00:00:00Z"}]});
+        json
+    };
+    let pools =
+        vec![with_status("a", "True"), with_status("b", "False"), pool("c", json!({}), json!({}))];
+    let strict = Settings { assume_pools_ready: false, ..settings() };
+    let ingested = read(pools.clone(), &strict);
+    assert_eq!(marks(&ingested), ["-NodePool /b: is not ready", "-NodePool /c: is not ready"]);
+    assert_eq!(read(pools, &settings()).snapshot.pools.len(), 3);
+}
