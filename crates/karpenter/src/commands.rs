@@ -6,6 +6,7 @@
 mod convert;
 mod crds;
 mod demo;
+mod plan;
 mod reference;
 
 use std::io::{self, Write as _};
@@ -32,6 +33,7 @@ enum Command {
     Convert(convert::Args),
     Crds(crds::Args),
     Demo(demo::Args),
+    Plan(plan::Args),
     #[command(hide = true)]
     Reference(reference::Args),
 }
@@ -76,6 +78,7 @@ pub(crate) fn run(cli: Cli) -> ExitCode {
         Command::Convert(args) => convert::run(&args),
         Command::Crds(args) => crds::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Plan(args) => plan::run(&args),
         Command::Reference(args) => reference::run(&args),
     };
     match result {

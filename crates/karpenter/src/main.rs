@@ -3,10 +3,14 @@
 //! Start reading at [`commands`], which lists the subcommands; each has a file of its own.
 
 mod admission;
+mod clock;
 mod commands;
 mod convert;
 mod diagnostic;
+mod environment;
 mod manifest;
+mod options;
+mod plan;
 
 use std::process::ExitCode;
 

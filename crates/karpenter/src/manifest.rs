@@ -11,7 +11,7 @@
 //! given twice in one YAML mapping is an error (in JSON the last one counts). Unlike there, keys
 //! are the text that was written: `on: x` has the key `on`, not `true`.
 //!
-//! Every input is bounded, see the constants below, so that no file can exhaust memory or stack.
+//! Every input is bounded, see [`Bounds`] and the constants below it, so that no file can exhaust memory or stack.
 
 mod input;
 mod locate;
@@ -32,14 +32,29 @@ pub(crate) use path::{FieldPath, describe};
 
 use crate::diagnostic::{Diagnostic, Place};
 
-/// Largest file or stream that is read. Manifests of a whole cluster are far below it.
-const FILE_BYTES_MAX: u64 = 64 << 20;
-/// Largest sum of all inputs, which are held in memory together.
-const INPUT_BYTES_MAX: u64 = 256 << 20;
-/// Documents in one file; above it somebody is feeding us separators.
-const DOCUMENTS_MAX: usize = 100_000;
-/// Values in one document.
-const NODES_MAX: usize = 2_000_000;
+/// How much is read before somebody must be feeding us nonsense.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Largest file or stream.
+    file_bytes: u64,
+    /// Largest sum of all inputs, which are held in memory together.
+    input_bytes: u64,
+    /// Documents in one file.
+    documents: usize,
+    /// Values in one document.
+    nodes: usize,
+}
+
+impl Bounds {
+    /// What people write by hand. Manifests of a whole company are far below it.
+    pub(crate) const MANIFESTS: Self =
+        Self { file_bytes: 64 << 20, input_bytes: 256 << 20, documents: 100_000, nodes: 2_000_000 };
+    /// Snapshots of clusters: 100,000 pods as kubectl prints them are some 500 MB, 60 values each
+    /// at the least, in a single list.
+    pub(crate) const SNAPSHOT: Self =
+        Self { file_bytes: 1 << 30, input_bytes: 2 << 30, documents: 2_000_000, nodes: 50_000_000 };
+}
+
 /// Values in one document that aliases stand for: enough for people, not for a bomb.
 const ALIASED_NODES_MAX: usize = 200_000;
 /// Nesting of mappings and lists. Objects have 15 levels, CRDs 40; each takes some stack.
@@ -112,14 +127,15 @@ pub(crate) struct Problem {
 
 /// Reads every object of the inputs, in order. What cannot be read becomes a problem and does not
 /// keep the rest from being read.
-pub(crate) fn read(inputs: &[Input]) -> Manifests {
+pub(crate) fn read(inputs: &[Input], bounds: &Bounds) -> Manifests {
     let mut manifests = Manifests::default();
-    let mut bytes_left = INPUT_BYTES_MAX;
+    let mut bytes_left = bounds.input_bytes;
     for file in input::files(inputs, &mut manifests.problems) {
         let number = manifests.sources.len();
-        match input::load(&file, &mut bytes_left) {
+        match input::load(&file, bounds, &mut bytes_left) {
             Ok(text) => {
-                let (source, values) = parse::source(&file, text, number, &mut manifests.problems);
+                let (source, values) =
+                    parse::source(&file, text, number, bounds, &mut manifests.problems);
                 object::extract(&source, number, values, &mut manifests);
                 manifests.sources.push(source);
             }
@@ -134,7 +150,9 @@ pub(crate) fn read(inputs: &[Input]) -> Manifests {
 pub(crate) fn read_text(name: &str, text: &str) -> Manifests {
     let mut manifests = Manifests::default();
     let file = input::Found { path: Some(name.into()), walked: false };
-    let (source, values) = parse::source(&file, text.to_owned(), 0, &mut manifests.problems);
+    let bounds = &Bounds::MANIFESTS;
+    let (source, values) =
+        parse::source(&file, text.to_owned(), 0, bounds, &mut manifests.problems);
     object::extract(&source, 0, values, &mut manifests);
     manifests.sources.push(source);
     manifests

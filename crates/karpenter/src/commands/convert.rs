@@ -9,7 +9,7 @@ use super::{Failure, Outcome, print, report};
 use crate::convert::{self, Conversion, Converted, Fate, Finding, Output};
 use crate::diagnostic::{Diagnostic, printable};
 use crate::manifest::replace::{self, Entry, Replacement};
-use crate::manifest::{self, Input, Manifests, write};
+use crate::manifest::{self, Bounds, Input, Manifests, write};
 
 /// Convert manifests of former releases (v1alpha5, v1beta1) to v1
 ///
@@ -79,7 +79,7 @@ enum Format {
 }
 
 pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
-    let manifests = manifest::read(&inputs(args)?);
+    let manifests = manifest::read(&inputs(args)?, &Bounds::MANIFESTS);
     if manifests.objects.is_empty() && manifests.problems.is_empty() {
         return Err(Diagnostic::new("no objects passed to convert")
             .fix("name a file or directory with manifests (-f), or pipe them in")

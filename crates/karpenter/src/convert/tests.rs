@@ -433,7 +433,10 @@ fn v1_objects_pass_through() {
 /// The manifests that documentation and end-to-end tests use as well.
 fn legacy() -> Vec<Value> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/legacy");
-    let manifests = crate::manifest::read(&[crate::manifest::Input::Path(folder.into())]);
+    let manifests = crate::manifest::read(
+        &[crate::manifest::Input::Path(folder.into())],
+        &crate::manifest::Bounds::MANIFESTS,
+    );
     assert!(manifests.problems.is_empty(), "{:?}", manifests.problems);
     manifests.objects.into_iter().map(|object| object.value).collect()
 }

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::{FILE_BYTES_MAX, INPUT_BYTES_MAX, Problem};
+use super::{Bounds, Problem};
 use crate::diagnostic::{Diagnostic, Place};
 
 /// What a command line names.
@@ -89,21 +89,25 @@ fn is_manifest_name(path: &Path) -> bool {
 
 /// Loads a text, as long as it fits into the bounds. `bytes_left` is what all inputs together may
 /// still take.
-pub(super) fn load(file: &Found, bytes_left: &mut u64) -> Result<String, Box<Diagnostic>> {
+pub(super) fn load(
+    file: &Found,
+    bounds: &Bounds,
+    bytes_left: &mut u64,
+) -> Result<String, Box<Diagnostic>> {
     let place = Place::file(file.name());
     let bytes = match &file.path {
-        Some(path) => File::open(path).and_then(take_bounded),
-        None => take_bounded(io::stdin().lock()),
+        Some(path) => File::open(path).and_then(|file| take_bounded(file, bounds.file_bytes)),
+        None => take_bounded(io::stdin().lock(), bounds.file_bytes),
     };
     let bytes = bytes.map_err(|error| {
         Diagnostic::new("cannot read file").at(place.clone()).found(error.to_string())
     })?;
     let size = bytes.len() as u64;
-    if size > FILE_BYTES_MAX {
-        return Err(too_large(place, FILE_BYTES_MAX, "split the file").into());
+    if size > bounds.file_bytes {
+        return Err(too_large(place, bounds.file_bytes, "split the file").into());
     }
     let Some(left) = bytes_left.checked_sub(size) else {
-        return Err(too_large(place, INPUT_BYTES_MAX, "pass fewer files at a time").into());
+        return Err(too_large(place, bounds.input_bytes, "pass fewer files at a time").into());
     };
     *bytes_left = left;
     decode(bytes, place)
@@ -115,9 +119,9 @@ pub(super) fn decode(bytes: Vec<u8>, place: Place) -> Result<String, Box<Diagnos
 }
 
 /// One byte more than allowed is enough to know that it is too much.
-fn take_bounded(reader: impl Read) -> io::Result<Vec<u8>> {
+fn take_bounded(reader: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    reader.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    reader.take(bytes_max + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -9,8 +9,8 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
-use super::parse;
 use super::path::{FieldPath, Step};
+use super::{Bounds, parse};
 
 /// The lines of a document's fields, counted from 1 inside the document.
 #[derive(Debug)]
@@ -20,9 +20,9 @@ pub(super) enum Lines {
     Mapping(BTreeMap<String, (usize, Lines)>),
 }
 
-/// Positions of a document that has been read before; nothing where the parser disagrees.
+/// Positions of a document that has been read before, within bounds; nothing where the parser disagrees.
 pub(super) fn lines(text: &str) -> Option<Lines> {
-    serde_saphyr::from_str_with_options(text, parse::options()).ok()
+    serde_saphyr::from_str_with_options(text, parse::options(&Bounds::SNAPSHOT)).ok()
 }
 
 impl Lines {

@@ -8,9 +8,7 @@ use serde_saphyr::{Error, MessageFormatter as _, UserMessageFormatter};
 
 use super::input::Found;
 use super::split::{self, Segment};
-use super::{
-    ALIASED_NODES_MAX, DEPTH_MAX, DOCUMENTS_MAX, Document, Format, NODES_MAX, Problem, Source,
-};
+use super::{ALIASED_NODES_MAX, Bounds, DEPTH_MAX, Document, Format, Problem, Source};
 use crate::diagnostic::{Diagnostic, Place};
 
 /// Reads every document of a text. The values are those of its documents, in order; a document
@@ -19,6 +17,7 @@ pub(super) fn source(
     file: &Found,
     text: String,
     number: usize,
+    bounds: &Bounds,
     problems: &mut Vec<Problem>,
 ) -> (Source, Vec<Option<Value>>) {
     let (text, had_byte_order_mark) = match text.strip_prefix('\u{feff}') {
@@ -26,10 +25,10 @@ pub(super) fn source(
         None => (text, false),
     };
     let place = Place::file(file.name());
-    let (format, parts) = match json(&text) {
+    let (format, parts) = match json(&text, bounds) {
         Json::Whole(parts) => (Format::Json, Ok(parts)),
         Json::Broken(error) => (Format::Json, Err(broken_json(&place, &error))),
-        Json::Not => (Format::Yaml, yaml(&text, &place, number, problems)),
+        Json::Not => (Format::Yaml, yaml(&text, &place, number, bounds, problems)),
     };
     let parts = parts.unwrap_or_else(|diagnostic| {
         problems.push(Problem { source: Some(number), diagnostic });
@@ -63,12 +62,8 @@ enum Json {
 
 /// JSON is YAML, except that objects may follow each other without a separator (`kubectl get -o
 /// json` in a loop), and that its own parser is much faster on large files.
-fn json(text: &str) -> Json {
-    // An upper bound for the values in it; the YAML parser counts them exactly and refuses.
-    let punctuation = |byte: &&u8| matches!(byte, b',' | b':' | b'[' | b'{');
-    if !text.trim_start().starts_with('{')
-        || text.bytes().filter(|b| punctuation(&b)).count() > NODES_MAX
-    {
+fn json(text: &str, bounds: &Bounds) -> Json {
+    if !may_be_json(text, bounds) {
         return Json::Not;
     }
     let mut parts = Vec::new();
@@ -94,6 +89,13 @@ fn json(text: &str) -> Json {
     Json::Whole(parts)
 }
 
+/// Whether a text begins like a JSON object and is within bounds. The number of values is counted
+/// generously; the YAML parser counts them exactly and refuses.
+fn may_be_json(text: &str, bounds: &Bounds) -> bool {
+    let punctuation = |byte: &u8| matches!(byte, b',' | b':' | b'[' | b'{');
+    text.trim_start().starts_with('{') && text.bytes().filter(punctuation).count() <= bounds.nodes
+}
+
 fn broken_json(place: &Place, error: &serde_json::Error) -> Box<Diagnostic> {
     // The text of the error ends in the position, which `place` shows already.
     let text = error.to_string();
@@ -107,22 +109,31 @@ fn yaml(
     text: &str,
     place: &Place,
     number: usize,
+    bounds: &Bounds,
     problems: &mut Vec<Problem>,
 ) -> Result<Vec<Part>, Box<Diagnostic>> {
-    let segments = split::segments(text, DOCUMENTS_MAX);
-    if segments.len() > DOCUMENTS_MAX {
-        return Err(Diagnostic::new(format!("more than {DOCUMENTS_MAX} documents in one file"))
-            .at(place.clone())
-            .fix("split the file")
-            .into());
+    let segments = split::segments(text, bounds.documents);
+    if segments.len() > bounds.documents {
+        return Err(Diagnostic::new(format!(
+            "more than {} documents in one file",
+            bounds.documents
+        ))
+        .at(place.clone())
+        .fix("split the file")
+        .into());
     }
     let read = |segment: Segment| {
         let part = &text[segment.bytes.clone()];
         let value = if segment.head == part.len() {
             None
         } else {
-            document(part).unwrap_or_else(|error| {
-                let diagnostic = broken_yaml(place, &segment, part, &error).into();
+            let content = &part[segment.head..];
+            let value = match json_document(content, bounds) {
+                Some(value) => Ok(Some(value)),
+                None => document(part, bounds),
+            };
+            value.unwrap_or_else(|error| {
+                let diagnostic = broken_yaml(place, &segment, part, &error, bounds).into();
                 problems.push(Problem { source: Some(number), diagnostic });
                 None
             })
@@ -132,20 +143,34 @@ fn yaml(
     Ok(segments.into_iter().map(read).collect())
 }
 
+/// The value of a document of a YAML stream that is written as JSON, which is much faster to read
+/// as such; nothing where the YAML parser has to look at it.
+fn json_document(text: &str, bounds: &Bounds) -> Option<Value> {
+    let text = text.strip_prefix("---").unwrap_or(text);
+    if !may_be_json(text, bounds) {
+        return None;
+    }
+    let mut value = serde_json::from_str(text).ok()?;
+    settle_numbers(&mut value);
+    Some(value)
+}
+
 /// The value of one document; nothing for `null`.
-pub(super) fn document(text: &str) -> Result<Option<Value>, Error> {
-    let mut value: Value = serde_saphyr::from_str_with_options(text, options())?;
+pub(super) fn document(text: &str, bounds: &Bounds) -> Result<Option<Value>, Error> {
+    let mut value: Value = serde_saphyr::from_str_with_options(text, options(bounds))?;
     settle_numbers(&mut value);
     Ok(Some(value).filter(|value| !value.is_null()))
 }
 
 /// kubectl's dialect, bounded. The budgets count what aliases expand to.
-pub(super) fn options() -> serde_saphyr::Options {
+pub(super) fn options(bounds: &Bounds) -> serde_saphyr::Options {
+    let text_bytes = usize::try_from(bounds.file_bytes).unwrap_or(usize::MAX);
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: DEPTH_MAX,
-            max_nodes: NODES_MAX,
-            max_events: 3 * NODES_MAX,
+            max_nodes: bounds.nodes,
+            max_events: 3 * bounds.nodes,
+            max_total_scalar_bytes: text_bytes,
         },
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: ALIASED_NODES_MAX },
         emit_comments: false,
@@ -173,7 +198,13 @@ fn settle_numbers(value: &mut Value) {
     }
 }
 
-fn broken_yaml(place: &Place, segment: &Segment, text: &str, error: &Error) -> Diagnostic {
+fn broken_yaml(
+    place: &Place,
+    segment: &Segment,
+    text: &str,
+    error: &Error,
+    bounds: &Bounds,
+) -> Diagnostic {
     let mut place = place.clone();
     if let Some(location) = error.location() {
         let line = usize::try_from(location.line()).unwrap_or(usize::MAX);
@@ -182,15 +213,15 @@ fn broken_yaml(place: &Place, segment: &Segment, text: &str, error: &Error) -> D
     } else {
         place = place.line(segment.line);
     }
-    let (what, fix) = explain(error.without_snippet(), text);
+    let (what, fix) = explain(error.without_snippet(), text, bounds);
     let diagnostic = Diagnostic::new(what).at(place);
     if fix.is_empty() { diagnostic } else { diagnostic.fix(fix) }
 }
 
 /// What is wrong and what to do, in the words of somebody who writes manifests.
-fn explain(error: &Error, text: &str) -> (String, String) {
+fn explain(error: &Error, text: &str, bounds: &Bounds) -> (String, String) {
     match error {
-        Error::AliasError { error, .. } => explain(error, text),
+        Error::AliasError { error, .. } => explain(error, text, bounds),
         Error::DuplicateMappingKey { key, .. } => {
             let key = key.as_deref().unwrap_or("a key");
             (format!("`{key}` is given twice in one mapping"), "keep one of the two".into())
@@ -211,7 +242,11 @@ fn explain(error: &Error, text: &str) -> (String, String) {
             (what, "write the values out".into())
         }
         Error::Budget { .. } => {
-            let what = format!("document holds more than {NODES_MAX} values or 64 MiB of text");
+            let what = format!(
+                "document holds more than {} values or {} MiB of text",
+                bounds.nodes,
+                bounds.file_bytes >> 20
+            );
             (what, "split the document, and look for aliases that multiply".into())
         }
         other => {

@@ -161,7 +161,7 @@ fn the_deepest_document_fits_into_the_stack() {
             assert!(manifests.problems.is_empty(), "{:?}", manifests.problems);
             let object = &manifests.objects[0];
             assert_eq!(manifests.place(&object.origin, &FieldPath::of("x")).line, Some(3));
-            let again = parse::document(&write::yaml(&object.value)).unwrap();
+            let again = parse::document(&write::yaml(&object.value), &Bounds::MANIFESTS).unwrap();
             assert_eq!(again.as_ref(), Some(&object.value));
         }
     };
@@ -180,7 +180,7 @@ fn a_broken_document_does_not_hide_the_others() {
 
 #[test]
 fn too_many_documents_are_refused() {
-    let manifests = read_text("x.yaml", &"---\n".repeat(DOCUMENTS_MAX + 1));
+    let manifests = read_text("x.yaml", &"---\n".repeat(Bounds::MANIFESTS.documents + 1));
     let told = manifests.problems[0].diagnostic.to_string();
     assert!(told.starts_with("error: more than 100000 documents in one file"), "{told}");
 }
@@ -276,7 +276,7 @@ proptest! {
     fn what_is_written_reads_back(value in any_json()) {
         let object = json!({ "value": value, "list": [value] });
         let text = write::yaml(&object);
-        let read = parse::document(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let read = parse::document(&text, &Bounds::MANIFESTS).unwrap_or_else(|error| panic!("{error}\n{text}"));
         prop_assert_eq!(read.as_ref(), Some(&object), "{}", text);
         prop_assert!(text.ends_with('\n') && !text.contains("\n---"));
     }

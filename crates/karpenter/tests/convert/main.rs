@@ -2,61 +2,25 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod bad_input;
+#[path = "../binary/mod.rs"]
+mod binary;
 mod in_place;
 mod output;
 mod usage;
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+
+use binary::{Ran, folder, run, subcommand};
 
 /// The manifests that documentation and end-to-end tests use as well.
 fn legacy() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/legacy")
 }
 
-/// What a run printed, and how it ended.
-#[derive(Debug)]
-struct Ran {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
-
 /// Runs `karpenter convert` in a directory, with a text on stdin.
 #[track_caller]
 fn convert(directory: &Path, args: &[&str], stdin: impl AsRef<[u8]>) -> Ran {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_karpenter"))
-        .arg("convert")
-        .args(args)
-        .current_dir(directory)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut pipe = child.stdin.take().unwrap();
-    let text = stdin.as_ref().to_vec();
-    // A command that does not read stdin may be gone before everything is written.
-    let writer = std::thread::spawn(move || drop(pipe.write_all(&text)));
-    let output = child.wait_with_output().unwrap();
-    writer.join().unwrap();
-    Ran {
-        code: output.status.code().expect("no signal"),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
-}
-
-/// A directory with files in it.
-fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, text) in files {
-        let path = folder.path().join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    }
-    folder
+    run(subcommand("convert", directory, args), stdin)
 }
 
 fn read(folder: &tempfile::TempDir, name: &str) -> String {

@@ -1,5 +1,7 @@
 //! Wrong usage, help, and readers that have seen enough.
 
+use std::process::{Command, Stdio};
+
 use super::*;
 
 #[test]

@@ -1,0 +1,154 @@
+use super::*;
+use karpenter_core::scheduling::{MinValuesPolicy, PreferencePolicy};
+
+fn args(flags: &[&str]) -> DecisionArgs {
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: DecisionArgs,
+    }
+    use clap::Parser as _;
+    Line::try_parse_from(["test"].iter().chain(flags)).unwrap().args
+}
+
+#[track_caller]
+fn resolve(flags: &[&str], environment: &[(&str, &str)]) -> Result<Decision, String> {
+    let variable = |name: &str| {
+        environment.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+    };
+    args(flags).resolve(variable).map_err(|diagnostic| diagnostic.to_string())
+}
+
+#[test]
+fn nothing_set_gives_the_defaults() {
+    let decision = resolve(&[], &[]).unwrap(); // 40/OP-01
+    assert_eq!(decision.preferences, PreferencePolicy::Respect);
+    assert_eq!(decision.min_values, MinValuesPolicy::Strict);
+    assert_eq!(decision.gates, FeatureGates::default());
+    assert!(decision.default_spread.is_empty());
+    assert!(decision.ignore_dynamic_resources);
+}
+
+#[test]
+fn flags_win_over_the_environment_one_by_one() {
+    let environment = [("PREFERENCE_POLICY", "Ignore"), ("MIN_VALUES_POLICY", "BestEffort")];
+    let decision = resolve(&["--preference-policy", "Respect"], &environment).unwrap(); // 40/OP-02
+    assert_eq!(decision.preferences, PreferencePolicy::Respect);
+    assert_eq!(decision.min_values, MinValuesPolicy::BestEffort);
+}
+
+#[test]
+fn unknown_policies_are_errors() {
+    // 40/OP-06
+    for (flags, environment) in [
+        (&["--preference-policy", "respect"][..], &[][..]),
+        (&["--min-values-policy=Loose"][..], &[][..]),
+        (&[][..], &[("PREFERENCE_POLICY", "")][..]), // set to nothing is set
+        (&[][..], &[("MIN_VALUES_POLICY", "x")][..]),
+    ] {
+        assert!(resolve(flags, environment).is_err(), "{flags:?} {environment:?}");
+    }
+}
+
+#[test]
+fn booleans_are_read_as_in_go() {
+    #[rustfmt::skip]
+    let cases = [
+        (&["--ignore-dra-requests"][..],       None,          Ok(true)),
+        (&["--ignore-dra-requests=false"][..], Some("true"),  Ok(false)),
+        (&["--ignore-dra-requests=0"][..],     None,          Err(())), // 40/OP-04
+        (&[][..],                              Some("F"),     Ok(false)),
+        (&[][..],                              Some("never"), Ok(true)), // falls back, 40/OP-03
+    ];
+    for (flags, variable, wanted) in cases {
+        let environment: Vec<_> =
+            variable.map(|v| ("IGNORE_DRA_REQUESTS", v)).into_iter().collect();
+        let got = resolve(flags, &environment).map(|d| d.ignore_dynamic_resources).map_err(drop);
+        assert_eq!(got, wanted, "{flags:?} {variable:?}");
+    }
+}
+
+#[test]
+fn a_boolean_flag_leaves_the_next_argument_alone() {
+    use clap::Parser as _;
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: DecisionArgs,
+        next: String,
+    }
+    let line = Line::try_parse_from(["test", "--ignore-dra-requests", "false"]).unwrap();
+    assert_eq!((line.args.ignore_dra_requests.as_deref(), &*line.next), (Some("true"), "false"));
+}
+
+#[test]
+fn each_gate_turns_alone() {
+    let default = FeatureGates::default();
+    let names = "NodeRepair ReservedCapacity SpotToSpotConsolidation NodeOverlay StaticCapacity \
+                 CapacityBuffer TerminateFirstDrift TerminateFirstRepair PodDeletionCostManagement";
+    for name in names.split(' ') {
+        let flipped = name != "ReservedCapacity";
+        // 40/OP-08, 45/OPT-3
+        let gates = FeatureGates::parse(&format!("{name}={flipped}")).unwrap();
+        assert_ne!(gates, default, "{name}");
+        let back = FeatureGates::parse(&format!("{name}={flipped},{name}={}", !flipped)).unwrap();
+        assert_eq!(back, default, "{name}");
+    }
+}
+
+#[test]
+fn gates_are_read_leniently_but_for_pairs() {
+    let default = FeatureGates::default();
+    // 40/OP-09
+    let text = "Foo=true,SpotToSpotConsolidation\t= false,,Bar=1";
+    assert_eq!(FeatureGates::parse(text), Ok(default));
+    for text in ["Foo", "NodeOverlay=yes", "NodeOverlay=true,Foo", " "] {
+        assert!(FeatureGates::parse(text).is_err(), "40/OP-10 {text:?}");
+    }
+}
+
+#[test]
+fn scheduler_configs_are_read_strictly() {
+    let constraint = |fields: &str| {
+        format!(
+            "podTopologySpread: {{defaultConstraints: [{{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule{fields}}}]}}"
+        )
+    };
+    let two = |mode: &str| {
+        format!(
+            "podTopologySpread: {{defaultConstraints: [{{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}}, {{maxSkew: 2, topologyKey: zone, whenUnsatisfiable: {mode}}}]}}"
+        )
+    };
+    let one = |maxskew: &str, key: &str, mode: &str| {
+        format!(
+            "podTopologySpread: {{defaultConstraints: [{{maxSkew: {maxskew}, topologyKey: {key}, whenUnsatisfiable: {mode}}}]}}"
+        )
+    };
+    let json = r#"{"podTopologySpread":{"defaultConstraints":[{"maxSkew":1,"topologyKey":"zone","whenUnsatisfiable":"ScheduleAnyway"}]}}"#;
+    // 40/OP-11
+    for (text, count) in [
+        (String::new(), 0),
+        ("{}".to_owned(), 0),
+        (constraint(""), 1),
+        (constraint(", minDomains: 2"), 1),
+        (json.to_owned(), 1),
+        (two("ScheduleAnyway"), 2),
+    ] {
+        assert_eq!(scheduler_config::parse(&text).map(|all| all.len()), Ok(count), "{text}");
+    }
+    for (text, said) in [
+        (constraint(", other: 1"), "decoding scheduler config, "),
+        ("podTopologySpread: {".to_owned(), "decoding scheduler config, "),
+        ("other: 1".to_owned(), "decoding scheduler config, "),
+        (one("0", "zone", "DoNotSchedule"), "[0].maxSkew must be greater than 0"),
+        (one("1", "''", "DoNotSchedule"), "[0].topologyKey must be set"),
+        (one("1", "'a b'", "DoNotSchedule"), "[0].topologyKey \"a b\" is not a valid label name, "),
+        (one("1", "zone", "Never"), "[0].whenUnsatisfiable \"Never\" must be one of"),
+        (constraint(", labelSelector: {}"), "[0].labelSelector must not be set"),
+        (constraint(", matchLabelKeys: [a]"), "[0].matchLabelKeys must not be set"),
+        (two("DoNotSchedule"), "[1] is a duplicate of [0], {zone, DoNotSchedule}"),
+    ] {
+        let error = scheduler_config::parse(&text).unwrap_err();
+        assert!(error.contains(said), "{text}: {error}");
+    }
+}

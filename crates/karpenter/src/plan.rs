@@ -1,0 +1,15 @@
+//! `karpenter plan` between its command line and its output: reading a cluster from manifests or
+//! live ([`gather`], [`live`]), filling in what a folder of manifests leaves to controllers
+//! ([`expand`]), deciding ([`decide`]), and telling ([`report`], [`table`]).
+
+pub(crate) mod decide;
+mod decode;
+pub(crate) mod expand;
+pub(crate) mod gather;
+mod grid;
+pub(crate) mod live;
+pub(crate) mod progress;
+pub(crate) mod provider;
+pub(crate) mod report;
+pub(crate) mod table;
+mod words;

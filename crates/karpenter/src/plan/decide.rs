@@ -1,0 +1,129 @@
+//! From objects to a plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use karpenter_cluster::ingest::{self, Ingested, Marked};
+use karpenter_core::catalog::Catalog;
+use karpenter_core::id::PodId;
+use karpenter_core::overlay::{self, Evaluation, Verdict};
+use karpenter_core::plan::Plan;
+use karpenter_core::pod::Problem;
+use karpenter_core::scheduling::demand::{Demand, demand};
+use karpenter_core::scheduling::{Fuel, Request, solve};
+use karpenter_core::snapshot::Snapshot;
+use karpenter_operator::kwok::catalog;
+
+use super::gather::Gathered;
+use super::provider::Chosen;
+use super::report::{self, Ignored, Remark, Report};
+use crate::clock::Stopwatch;
+use crate::options::{Decision, Gate};
+
+/// Groups of refused pods whose whole tree of refusals is looked at. Nobody reads more.
+const EXPLAINED_MAX: usize = 50;
+
+/// What the objects are to a decision.
+#[derive(Debug)]
+pub(crate) struct Question {
+    snapshot: Snapshot,
+    catalog: Catalog,
+    demand: Demand,
+    remarks: Vec<Remark>,
+    setup_seconds: f64,
+}
+
+/// Reads the objects into what decisions work on.
+pub(crate) fn question(gathered: Gathered, chosen: Chosen, options: &Decision) -> Question {
+    let stopwatch = Stopwatch::start();
+    let Chosen { mut settings, types } = chosen;
+    settings.gates.node_overlay = options.gates.is_on(Gate::NodeOverlay);
+    settings.gates.capacity_buffer = options.gates.is_on(Gate::CapacityBuffer);
+    let Ingested { snapshot, marked, overlays } = ingest::snapshot(&gathered.objects, &settings);
+    drop(gathered);
+    let catalog = catalog::catalog(types, snapshot.pools.iter().map(|pool| pool.name.clone()));
+    let Evaluation { catalog, verdicts } = overlay::evaluate(&snapshot.pools, &catalog, &overlays);
+    let mut remarks: Vec<_> = marked.iter().map(remark).collect();
+    remarks.extend(verdicts.iter().filter_map(overlay_remark));
+    let demand = demand(&snapshot);
+    Question { demand, catalog, snapshot, remarks, setup_seconds: stopwatch.seconds() }
+}
+
+impl Question {
+    /// How many pods want a place.
+    pub(crate) fn pods(&self) -> usize {
+        self.demand.place.len()
+    }
+
+    /// Decides, and says everything about it but what the reader of the objects knows.
+    pub(crate) fn answer(&self, options: &Decision) -> Report {
+        let stopwatch = Stopwatch::start();
+        let mut plan = self.plan(options, BTreeSet::new());
+        let seconds = stopwatch.seconds();
+        let explain = report::representatives(&self.snapshot, &plan, EXPLAINED_MAX);
+        if !explain.is_empty() {
+            // Decided once more with the trees kept, so that they cost nothing where all is well.
+            plan.explanations = self.plan(options, explain).explanations;
+        }
+        Report {
+            seconds,
+            setup_seconds: self.setup_seconds,
+            ignored: self.ignored(),
+            marked: self.remarks.clone(),
+            ..report::report(&self.snapshot, &self.catalog, &plan)
+        }
+    }
+
+    fn plan(&self, options: &Decision, explain: BTreeSet<PodId>) -> Plan {
+        let request = Request {
+            snapshot: &self.snapshot,
+            catalog: &self.catalog,
+            pods: &self.demand.place,
+            without: &BTreeSet::new(),
+            options: &options.solve_options(explain),
+        };
+        solve(&request, &mut Fuel::unlimited())
+    }
+
+    fn ignored(&self) -> Vec<Ignored> {
+        let mut by_reason: BTreeMap<&str, (bool, Vec<String>)> = BTreeMap::new();
+        for (pod, Problem { text, is_opt_out }) in &self.demand.ignored {
+            let (_, pods) = by_reason.entry(text).or_insert((*is_opt_out, Vec::new()));
+            pods.push(self.snapshot.pod(*pod).full_name());
+        }
+        let told = by_reason.into_iter().map(|(reason, (opted_out, mut pods))| {
+            pods.sort();
+            Ignored { reason: reason.to_owned(), opted_out, pods }
+        });
+        told.collect()
+    }
+}
+
+fn overlay_remark((name, verdict): &(String, Verdict)) -> Option<Remark> {
+    let (problem, fix) = match verdict {
+        Verdict::Accepted => return None,
+        Verdict::Invalid(why) => (why.clone(), None),
+        Verdict::Conflict => (
+            "another NodeOverlay of its weight says something about the same types".to_owned(),
+            Some("give the two different weights".to_owned()),
+        ),
+    };
+    let object = format!("NodeOverlay {name}");
+    Some(Remark { object, place: None, field: None, problem, fix, left_out: true })
+}
+
+fn remark(marked: &Marked) -> Remark {
+    let Marked { kind, namespace, name, is_left_out, reason } = marked;
+    let object = if namespace.is_empty() {
+        format!("{kind} {name}")
+    } else {
+        format!("{kind} {namespace}/{name}")
+    };
+    Remark {
+        object,
+        place: None,
+        field: None,
+        problem: reason.clone(),
+        fix: None,
+        left_out: *is_left_out,
+    }
+}

@@ -1,0 +1,216 @@
+//! The objects of a running cluster, read with the rights of the kubeconfig's user. Nothing is
+//! written.
+
+use std::path::Path;
+
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use kube::{Client, Error};
+use serde_json::Value;
+
+use super::gather::{Gathered, name};
+use super::report::Remark;
+use crate::diagnostic::Diagnostic;
+use crate::options::{Decision, Gate};
+
+/// Objects per request, as kubectl asks.
+const PAGE: u32 = 500;
+/// How often a list is begun anew because the API server forgot where it was.
+const RESTARTS_MAX: usize = 3;
+
+/// A kind to list: group, version, kind, plural.
+type Kind = (&'static str, &'static str, &'static str, &'static str);
+
+const ALWAYS: [Kind; 11] = [
+    ("", "v1", "Pod", "pods"),
+    ("", "v1", "Node", "nodes"),
+    ("", "v1", "Namespace", "namespaces"),
+    ("", "v1", "PersistentVolume", "persistentvolumes"),
+    ("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
+    ("apps", "v1", "DaemonSet", "daemonsets"),
+    ("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+    ("storage.k8s.io", "v1", "StorageClass", "storageclasses"),
+    ("storage.k8s.io", "v1", "CSINode", "csinodes"),
+    ("karpenter.sh", "v1", "NodePool", "nodepools"),
+    ("karpenter.sh", "v1", "NodeClaim", "nodeclaims"),
+];
+const FOR_DEFAULT_SPREAD: [Kind; 4] = [
+    ("", "v1", "Service", "services"),
+    ("", "v1", "ReplicationController", "replicationcontrollers"),
+    ("apps", "v1", "ReplicaSet", "replicasets"),
+    ("apps", "v1", "StatefulSet", "statefulsets"),
+];
+const FOR_OVERLAYS: [Kind; 1] = [("karpenter.sh", "v1alpha1", "NodeOverlay", "nodeoverlays")];
+const FOR_BUFFERS: [Kind; 5] = [
+    ("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer", "capacitybuffers"),
+    ("", "v1", "PodTemplate", "podtemplates"),
+    ("apps", "v1", "Deployment", "deployments"),
+    ("apps", "v1", "ReplicaSet", "replicasets"),
+    ("apps", "v1", "StatefulSet", "statefulsets"),
+];
+const FOR_DEVICES: [Kind; 4] = [
+    ("resource.k8s.io", "v1", "DeviceClass", "deviceclasses"),
+    ("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims"),
+    ("resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates"),
+    ("resource.k8s.io", "v1", "ResourceSlice", "resourceslices"),
+];
+
+/// What the options make a plan look at.
+fn kinds(options: &Decision) -> Vec<Kind> {
+    let mut kinds = ALWAYS.to_vec();
+    let mut add = |more: &[Kind]| {
+        let new: Vec<_> = more.iter().filter(|kind| !kinds.contains(kind)).copied().collect();
+        kinds.extend(new);
+    };
+    if !options.default_spread.is_empty() {
+        add(&FOR_DEFAULT_SPREAD);
+    }
+    if options.gates.is_on(Gate::NodeOverlay) {
+        add(&FOR_OVERLAYS);
+    }
+    if options.gates.is_on(Gate::CapacityBuffer) {
+        add(&FOR_BUFFERS);
+    }
+    if !options.ignore_dynamic_resources {
+        add(&FOR_DEVICES);
+    }
+    kinds
+}
+
+/// Reads everything that a plan looks at. `progress` is told what comes next.
+pub(crate) fn gather(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+    options: &Decision,
+    progress: impl Fn(&str),
+) -> Result<Gathered, Box<Diagnostic>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Diagnostic::new("cannot start").found(error.to_string()))?;
+    runtime.block_on(async {
+        let client = connect(kubeconfig, context).await?;
+        let mut gathered = Gathered::default();
+        let mut forbidden = Vec::new();
+        for kind in kinds(options) {
+            progress(kind.3);
+            match list(&client, kind).await {
+                Ok(objects) => objects.into_iter().for_each(|object| take(&mut gathered, object)),
+                // No such CRD: nobody has objects of it.
+                Err(Error::Api(status)) if status.code == 404 => {}
+                Err(Error::Api(status)) if status.code == 403 => forbidden.push(kind),
+                Err(error) => return Err(failed(kind, &error)),
+            }
+        }
+        if forbidden.is_empty() { Ok(gathered) } else { Err(denied(&forbidden)) }
+    })
+}
+
+fn take(gathered: &mut Gathered, object: Value) {
+    let object_name = name(&object);
+    if let Some(remark) = gathered.add(object) {
+        gathered.remarks.push(Remark { object: object_name, ..remark });
+    }
+}
+
+async fn connect(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+) -> Result<Client, Box<Diagnostic>> {
+    let no_cluster = |found: String| {
+        Diagnostic::new("no cluster to plan for")
+            .found(found)
+            .fix("name manifests with -f, or a cluster with --kubeconfig and --context")
+    };
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..Default::default() };
+    let config = match kubeconfig {
+        Some(path) => {
+            let file = Kubeconfig::read_from(path).map_err(|error| no_cluster(chain(&error)))?;
+            Config::from_custom_kubeconfig(file, &options).await
+        }
+        None => Config::from_kubeconfig(&options).await,
+    };
+    let config = match config {
+        Ok(config) => config,
+        Err(error) => {
+            // Inside a cluster there is no kubeconfig.
+            let inside = kubeconfig.is_none() && context.is_none();
+            let inside = if inside { Config::incluster().ok() } else { None };
+            inside.ok_or_else(|| no_cluster(chain(&error)))?
+        }
+    };
+    Ok(Client::try_from(config).map_err(|error| no_cluster(chain(&error)))?)
+}
+
+/// Every object of a kind, page by page.
+async fn list(client: &Client, kind: Kind) -> Result<Vec<Value>, Error> {
+    let (group, version, kind, plural) = kind;
+    let resource =
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let mut restarts = 0;
+    let mut objects = Vec::new();
+    let mut params = ListParams::default().limit(PAGE);
+    loop {
+        let page = match api.list(&params).await {
+            Err(Error::Api(status)) if status.code == 410 && restarts < RESTARTS_MAX => {
+                restarts += 1;
+                objects.clear();
+                params = ListParams::default().limit(PAGE);
+                continue;
+            }
+            page => page?,
+        };
+        for object in page.items {
+            let mut value = serde_json::to_value(object).map_err(Error::SerdeError)?;
+            // Items of a list do not say what they are.
+            value["apiVersion"] = resource.api_version.clone().into();
+            value["kind"] = kind.into();
+            objects.push(value);
+        }
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(objects),
+        }
+    }
+}
+
+fn denied(kinds: &[Kind]) -> Box<Diagnostic> {
+    let resource = |(group, _, _, plural): &Kind| match *group {
+        "" => (*plural).to_owned(),
+        group => format!("{plural}.{group}"),
+    };
+    let resources: Vec<_> = kinds.iter().map(resource).collect();
+    let fix = format!(
+        "grant the verb list on {} cluster-wide (kubectl create clusterrole plan --verb=list \
+         --resource={}), or name manifests with -f",
+        if kinds.len() == 1 { "it" } else { "them" },
+        resources.join(","),
+    );
+    Diagnostic::new(format!("not allowed to list {}", resources.join(", "))).fix(fix).into()
+}
+
+fn failed(kind: Kind, error: &Error) -> Box<Diagnostic> {
+    let found = match error {
+        Error::Api(status) => format!("{} ({})", status.message, status.code),
+        error => chain(error),
+    };
+    Diagnostic::new(format!("cannot list {}", kind.3))
+        .found(found)
+        .fix("see whether kubectl reaches the cluster with this kubeconfig and context")
+        .into()
+}
+
+/// An error with its causes, outermost first, each said once.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,77 @@
+//! Wrong usage, help, options.
+
+use super::*;
+
+#[test]
+fn wrong_usage_is_exit_code_2() {
+    let cases: [&[&str]; 9] = [
+        &["--no-such-flag"],
+        &["-f"],
+        &["-f", "x.yaml", "-o", "xml"],
+        &["-f", "x.yaml", "--provider", "gcp"],
+        &["-f", "x.yaml", "--now", "yesterday"],
+        &["-f", "x.yaml", "--preference-policy", "Sometimes"],
+        &["-f", "x.yaml", "--feature-gates", "NodeOverlay"],
+        &["-f", "x.yaml", "--ignore-dra-requests=maybe"],
+        &["-f", "x.yaml", "--context", "production"],
+    ];
+    for args in cases {
+        let ran = plan(&scenarios(), args, "");
+        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.starts_with("error: "), "{args:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn bad_options_of_the_environment_are_wrong_usage() {
+    let environment = [("SCHEDULER_CONFIG", "podTopologySpread: {defaultConstraints: [{}]}")];
+    let ran = plan_with(&scenarios(), &["-f", "pending.yaml"], "", &environment);
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""));
+    insta::assert_snapshot!(ran.stderr, @r"
+    error: --scheduler-config: validating scheduler config, podTopologySpread.defaultConstraints[0].maxSkew must be greater than 0
+       fix: write it as kube-scheduler has it: {podTopologySpread: {defaultConstraints: [...]}}
+      more: karpenter plan --help
+    ");
+}
+
+#[test]
+fn help_has_examples() {
+    let ran = plan(&scenarios(), &["--help"], "");
+    assert_eq!(ran.code, 0);
+    assert!(ran.stdout.contains("Examples:\n  karpenter plan -f "), "{}", ran.stdout);
+}
+
+#[test]
+fn without_a_cluster_there_is_nothing_to_plan_for() {
+    let folder = folder(&[]);
+    let ran = plan(folder.path(), &[], "");
+    assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{ran:?}");
+    assert!(ran.stderr.starts_with("error: no cluster to plan for\n"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("fix: name manifests with -f"), "{}", ran.stderr);
+}
+
+#[test]
+fn options_change_decisions() {
+    let spread = "podTopologySpread: {defaultConstraints: [{maxSkew: 1, whenUnsatisfiable: \
+                  DoNotSchedule, topologyKey: topology.kubernetes.io/zone}]}";
+    let web = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 4
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers: [{name: c, resources: {requests: {cpu: 100m}}}]
+";
+    let text = format!("{POOL}---{web}");
+    let nodes = |args: &[&str]| {
+        let all: Vec<_> = ["-f", "-", "-o", "json"].iter().chain(args).copied().collect();
+        plan(&scenarios(), &all, &text).json()["nodeClaims"].as_array().unwrap().len()
+    };
+    assert_eq!(nodes(&[]), 1);
+    assert_eq!(nodes(&["--scheduler-config", spread]), 4);
+    assert_eq!(nodes(&["--no-expand"]), 0);
+}
