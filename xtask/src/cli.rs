@@ -1,5 +1,6 @@
 //! The commands and their help texts.
 
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 
 use anyhow::Result;
@@ -7,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::test::Step;
 use crate::tools::Toolbox;
-use crate::{codegen, host, process, test};
+use crate::{bench, codegen, host, process, test};
 
 /// Developer commands of karpenter-rs.
 #[derive(Debug, Parser)]
@@ -53,6 +54,27 @@ Examples:
         #[arg(long)]
         api_only: bool,
     },
+
+    /// Compares our decisions with upstream's over hundreds of generated clusters.
+    ///
+    /// Needs Go, for upstream's side (bench/oracle). Takes minutes and prints progress.
+    /// `cargo xtask parity --help` tells the options.
+    #[command(disable_help_flag = true)]
+    Parity(Passed),
+
+    /// Measures workloads beside upstream in one run, and keeps the results in bench/results.
+    ///
+    /// Needs Go, for upstream's side (bench/oracle). Takes minutes and prints progress.
+    /// `cargo xtask bench --help` lists what can be measured.
+    #[command(disable_help_flag = true)]
+    Bench(Passed),
+}
+
+/// Options that are not ours to know.
+#[derive(Debug, Args)]
+struct Passed {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
+    options: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]
@@ -70,6 +92,8 @@ struct TestArgs {
 pub fn run() -> Result<()> {
     match Cli::parse().command {
         Command::Test(args) => test::run(&args.only, &args.skip),
+        Command::Parity(Passed { options }) => bench::parity(&options),
+        Command::Bench(Passed { options }) => bench::bench(&options),
         Command::Codegen { check: true } => codegen::check(),
         Command::Codegen { check: false } => codegen::write(),
         Command::Tools => {

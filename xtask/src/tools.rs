@@ -1,13 +1,14 @@
-//! The real programs that the end-to-end tests start: built from source once, then cached.
+//! The real programs that tests and measurements start: built from source once, then cached.
 //!
 //! ```text
 //! tests/e2e/tools/<module>/go.mod, go.sum     pins, committed
+//! bench/oracle/go.mod, go.sum, *.go           pins and our own source
 //!           │  go build, readonly
 //!           ▼
 //! <cache>/tools/<program>-<version>-<key>/<program>
 //! ```
 //!
-//! The key is a hash of everything that decides what comes out (pins, flags, platform), so a
+//! The key is a hash of everything that decides what comes out (pins, source, flags, platform), so a
 //! changed pin builds anew beside the old one, and a cached program never has to be checked.
 //!
 //! Invariant: a program is in the cache completely or not at all (it is renamed into place), and
@@ -40,32 +41,41 @@ pub enum Tool {
     KubeControllerManager,
     KubeScheduler,
     Kubectl,
+    /// Upstream's decision code around a snapshot, for comparing and measuring (`bench/oracle`).
+    Oracle,
 }
 
 /// How a program is made.
 struct Recipe {
     name: &'static str,
     version: &'static str,
-    /// Folder of the pinned Go module under `tests/e2e/tools`.
+    /// Folder of the pinned Go module in the checkout.
     module: &'static str,
     package: &'static str,
     ldflags: &'static str,
+    /// What `GOTOOLCHAIN` is, if not [`go::ENV`]'s `local`.
+    toolchain: Option<&'static str>,
     /// For people who wait: how long this takes on two cores.
     takes: &'static str,
 }
 
+/// The package of a module that is a program of our own, so that its source decides, too.
+const OWN: &str = ".";
+
 const KUBERNETES: Recipe = Recipe {
     name: "",
     version: "v1.36.3",
-    module: "kubernetes",
+    module: "tests/e2e/tools/kubernetes",
     package: "",
     // Without a version kubectl cannot parse what the server, or it itself, calls itself.
     ldflags: "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3",
+    toolchain: None,
     takes: "20 seconds",
 };
 
 impl Tool {
-    /// In the order in which they are best built: what the next one shares comes first.
+    /// What the end-to-end tests start, in the order in which they are best built: what the next
+    /// one shares comes first.
     pub const ALL: [Self; 5] = [
         Self::Etcd,
         Self::KubeApiserver,
@@ -88,8 +98,9 @@ impl Tool {
     fn recipe(self) -> Recipe {
         match self {
             Self::Etcd => Recipe {
-                name: "etcd", version: "v3.6.7", module: "etcd",
-                package: "go.etcd.io/etcd/server/v3", ldflags: "-s -w", takes: "1 minute",
+                name: "etcd", version: "v3.6.7", module: "tests/e2e/tools/etcd",
+                package: "go.etcd.io/etcd/server/v3", ldflags: "-s -w", toolchain: None,
+                takes: "1 minute",
             },
             Self::KubeApiserver => Recipe {
                 name: "kube-apiserver", package: "k8s.io/kubernetes/cmd/kube-apiserver",
@@ -106,6 +117,11 @@ impl Tool {
                 name: "kubectl", package: "k8s.io/kubernetes/cmd/kubectl",
                 takes: "1 minute", ..KUBERNETES
             },
+            // Upstream asks for a newer Go than most have; Go brings it as a module.
+            Self::Oracle => Recipe {
+                name: "oracle", version: "v1.15.0", module: "bench/oracle",
+                package: OWN, ldflags: "-s -w", toolchain: Some("auto"), takes: "2 minutes",
+            },
         }
     }
 }
@@ -115,8 +131,8 @@ impl Tool {
 pub struct Toolbox {
     /// Holds one folder per program and version.
     cache: PathBuf,
-    /// Holds one pinned Go module per folder.
-    modules: PathBuf,
+    /// The checkout with the pinned Go modules.
+    checkout: PathBuf,
     /// The Go command.
     go: PathBuf,
     /// Takes lines of progress.
@@ -128,7 +144,7 @@ impl Toolbox {
     pub fn from_env() -> Result<Self> {
         Ok(Self {
             cache: host::cache_dir()?.join("tools"),
-            modules: pins(),
+            checkout: host::repo().to_owned(),
             go: "go".into(),
             say: host::note,
         })
@@ -159,14 +175,18 @@ impl Toolbox {
         for tool in Tool::ALL {
             let recipe = tool.recipe();
             if !self.path(&recipe)?.exists() {
-                go::check(&self.go, &self.module(&recipe), &label(&recipe))?;
+                go::check(&self.source(&recipe), &label(&recipe))?;
             }
         }
         Ok(())
     }
 
+    fn source(&self, recipe: &Recipe) -> go::Source<'_> {
+        go::Source { go: &self.go, module: self.module(recipe), toolchain: recipe.toolchain }
+    }
+
     fn module(&self, recipe: &Recipe) -> PathBuf {
-        self.modules.join(recipe.module)
+        self.checkout.join(recipe.module)
     }
 
     fn path(&self, recipe: &Recipe) -> Result<PathBuf> {
@@ -193,8 +213,15 @@ impl Toolbox {
         }
         hash.add(std::env::consts::OS.as_bytes());
         hash.add(std::env::consts::ARCH.as_bytes());
-        for file in ["go.mod", "go.sum"] {
-            let path = self.module(recipe).join(file);
+        if let Some(toolchain) = recipe.toolchain {
+            hash.add(toolchain.as_bytes());
+        }
+        let module = self.module(recipe);
+        let mut files = vec![module.join("go.mod"), module.join("go.sum")];
+        if recipe.package == OWN {
+            files.extend(sources(&module)?);
+        }
+        for path in files {
             hash.add(&fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?);
         }
         Ok(hash.0)
@@ -219,8 +246,8 @@ impl Toolbox {
     }
 
     fn build(&self, recipe: &Recipe, path: &Path) -> Result<()> {
-        let (label, module) = (label(recipe), self.module(recipe));
-        go::check(&self.go, &module, &label)?;
+        let (label, source) = (label(recipe), self.source(recipe));
+        go::check(&source, &label)?;
         (self.say)(&format!("building {label} (first time only, about {})…", recipe.takes));
         let watch = Stopwatch::start();
         if let Some(dir) = path.parent() {
@@ -229,7 +256,7 @@ impl Toolbox {
         // We hold the lock, so an unfinished file of that name is a dead process's leftover.
         let unfinished = path.with_extension("unfinished");
         let spare = self.cache.join("go");
-        go::build(&self.go, &module, &spare, recipe.ldflags, recipe.package, &unfinished)
+        go::build(&source, &spare, recipe.ldflags, recipe.package, &unfinished)
             .with_context(|| format!("cannot build {label}"))?;
         fs::rename(&unfinished, path)?;
         (self.say)(&format!("built {label} in {:.0} s", watch.elapsed().as_secs_f64()));
@@ -237,9 +264,16 @@ impl Toolbox {
     }
 }
 
-/// The pinned Go modules of this checkout.
-fn pins() -> PathBuf {
-    host::repo().join("tests/e2e/tools")
+/// The Go files of a module, in name order.
+fn sources(module: &Path) -> Result<Vec<PathBuf>> {
+    let entries =
+        fs::read_dir(module).with_context(|| format!("cannot read {}", module.display()))?;
+    let mut files = entries
+        .map(|entry| Ok(entry?.path()))
+        .filter(|path| !path.as_ref().is_ok_and(|path| path.extension().is_none_or(|e| e != "go")))
+        .collect::<Result<Vec<_>>>()?;
+    files.sort();
+    Ok(files)
 }
 
 fn label(recipe: &Recipe) -> String {

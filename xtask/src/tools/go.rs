@@ -20,11 +20,28 @@ pub(super) const ENV: &[(&str, &str)] = &[
     ("CGO_ENABLED", "0"), // no C compiler needed
 ];
 
+/// A module, and the Go that builds it.
+pub(super) struct Source<'a> {
+    pub(super) go: &'a Path,
+    pub(super) module: PathBuf,
+    /// Instead of the `GOTOOLCHAIN` of [`ENV`].
+    pub(super) toolchain: Option<&'static str>,
+}
+
+impl Source<'_> {
+    fn command(&self) -> Command {
+        let mut command = Command::new(self.go);
+        command.current_dir(&self.module).envs(ENV.iter().copied());
+        command.envs(self.toolchain.map(|toolchain| ("GOTOOLCHAIN", toolchain)));
+        command
+    }
+}
+
 /// Fails, saying what to install, if `go` is missing or too old for the module.
-pub(super) fn check(go: &Path, module: &Path, label: &str) -> Result<()> {
-    let needed = needed(module)?;
+pub(super) fn check(source: &Source<'_>, label: &str) -> Result<()> {
+    let needed = needed(&source.module)?;
     let wanted = shown(needed);
-    let Ok(output) = command(go, module).args(["env", "GOVERSION"]).output() else {
+    let Ok(output) = source.command().args(["env", "GOVERSION"]).output() else {
         bail!(
             "no `go` on PATH, which is needed to build {label}: \
              install Go {wanted} or newer (https://go.dev/doc/install)"
@@ -50,24 +67,17 @@ pub(super) fn check(go: &Path, module: &Path, label: &str) -> Result<()> {
 /// Builds `package` of the module into the file `to`. Without a home, what Go downloads and
 /// compiles on the way is kept in `spare`.
 pub(super) fn build(
-    go: &Path,
-    module: &Path,
+    source: &Source<'_>,
     spare: &Path,
     ldflags: &str,
     package: &str,
     to: &Path,
 ) -> Result<()> {
-    let mut command = command(go, module);
+    let mut command = source.command();
     command.envs(folders(host::var, spare));
     command.arg("build").args(FLAGS).args(["-ldflags", ldflags, "-o"]).arg(to).arg(package);
     // Its only output are hundreds of "downloading" lines, unless something goes wrong.
     process::output(command).map(drop)
-}
-
-fn command(go: &Path, module: &Path) -> Command {
-    let mut command = Command::new(go);
-    command.current_dir(module).envs(ENV.iter().copied());
-    command
 }
 
 /// Where Go keeps things, as far as neither the user nor Go itself says so: Go knows no place

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Tool, Toolbox, pins};
+use super::{Tool, Toolbox};
+use crate::host;
 
 /// A toolbox whose Go prints `version`, and builds by running `build` with the output file in
 /// `$out`. Its builds are counted in `log`.
@@ -12,22 +13,25 @@ use super::{Tool, Toolbox, pins};
 /// file `build`. An executable of our own could not be started while another test's child still
 /// inherits it as open for writing.
 fn toolbox(dir: &Path, version: &str, build: &str) -> Toolbox {
-    for module in ["etcd", "kubernetes"] {
-        let module = dir.join("modules").join(module);
+    for module in ["tests/e2e/tools/etcd", "tests/e2e/tools/kubernetes", "bench/oracle"] {
+        let module = dir.join(module);
         fs::create_dir_all(&module).unwrap();
         fs::write(module.join("go.mod"), "module m\n\ngo 1.26.0\n").unwrap();
         fs::write(module.join("go.sum"), "").unwrap();
         fs::write(module.join("env"), format!("echo {version}")).unwrap();
-        let count = "echo \"$@\" >>../../log"; // needs no quoting, whatever `dir` is
+        fs::write(module.join("log"), "").unwrap();
+        let count = "echo \"$@\" >>log"; // needs no quoting, whatever `dir` is
         let script = format!("{count}\nwhile [ \"$1\" != -o ]; do shift; done\nout=$2\n{build}");
         fs::write(module.join("build"), script).unwrap();
     }
-    let (cache, modules) = (dir.join("cache"), dir.join("modules"));
-    Toolbox { cache, modules, go: "sh".into(), say: |_| {} }
+    Toolbox { cache: dir.join("cache"), checkout: dir.to_owned(), go: "sh".into(), say: |_| {} }
 }
 
 fn builds(dir: &Path) -> usize {
-    fs::read_to_string(dir.join("log")).map_or(0, |log| log.lines().count())
+    let count = |module: &str| {
+        fs::read_to_string(dir.join(module).join("log")).map_or(0, |log| log.lines().count())
+    };
+    count("tests/e2e/tools/etcd") + count("tests/e2e/tools/kubernetes") + count("bench/oracle")
 }
 
 #[test]
@@ -50,9 +54,21 @@ fn a_changed_pin_builds_anew() {
     let dir = tempfile::tempdir().unwrap();
     let tools = toolbox(dir.path(), "go1.26.8", "echo built >\"$out\"");
     let before = tools.ensure(Tool::Etcd).unwrap();
-    fs::write(dir.path().join("modules/etcd/go.sum"), "changed").unwrap();
+    fs::write(dir.path().join("tests/e2e/tools/etcd/go.sum"), "changed").unwrap();
     let after = tools.ensure(Tool::Etcd).unwrap();
     assert_ne!(before, after);
+    assert_eq!(builds(dir.path()), 2);
+}
+
+#[test]
+fn a_changed_source_of_our_own_builds_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let tools = toolbox(dir.path(), "go1.26.8", "echo built >\"$out\"");
+    fs::write(dir.path().join("bench/oracle/main.go"), "package main").unwrap();
+    let before = tools.ensure(Tool::Oracle).unwrap();
+    assert_eq!(tools.ensure(Tool::Oracle).unwrap(), before);
+    fs::write(dir.path().join("bench/oracle/main.go"), "package main // changed").unwrap();
+    assert_ne!(tools.ensure(Tool::Oracle).unwrap(), before);
     assert_eq!(builds(dir.path()), 2);
 }
 
@@ -95,20 +111,26 @@ fn a_complete_cache_needs_no_go() {
     Toolbox { go: dir.path().join("absent"), ..tools }.check().unwrap();
 }
 
+#[test]
+fn the_oracle_is_the_upstream_that_is_pinned() {
+    let recipe = Tool::Oracle.recipe();
+    let pins = fs::read_to_string(host::repo().join(recipe.module).join("go.mod")).unwrap();
+    assert!(pins.contains(&format!("sigs.k8s.io/karpenter {}", recipe.version)));
+}
+
 /// The pins say the version in three places; a new pin must change all of them.
 #[test]
 fn recipes_name_the_versions_that_are_pinned() {
-    let modules = pins();
     for tool in Tool::ALL {
         let recipe = tool.recipe();
-        let pins = fs::read_to_string(modules.join(recipe.module).join("go.mod")).unwrap();
+        let pins = fs::read_to_string(host::repo().join(recipe.module).join("go.mod")).unwrap();
         let module = match recipe.module {
-            "kubernetes" => "k8s.io/kubernetes",
+            module if module.ends_with("kubernetes") => "k8s.io/kubernetes",
             _ => recipe.package,
         };
         let pin = format!("require {module} {}", recipe.version);
         assert!(pins.contains(&pin), "{}: no `{pin}` in its go.mod", recipe.name);
-        if recipe.module == "kubernetes" {
+        if module == "k8s.io/kubernetes" {
             assert!(recipe.ldflags.ends_with(recipe.version), "{}", recipe.name);
             let part = recipe.version.replace("v1.", "v0.");
             let mut replaced = pins.lines().filter(|line| line.contains(" => "));

@@ -1,0 +1,8 @@
+//! Time and resident memory of one solve.
+
+use clap::Parser as _;
+use karpenter_bench::measure::{self, Args};
+
+fn main() -> anyhow::Result<()> {
+    measure::print(&measure::measure(&Args::parse())?)
+}

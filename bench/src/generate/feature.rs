@@ -1,0 +1,79 @@
+//! What the profile `wide` may add to a cluster. Each is on its own, so that a difference can be
+//! narrowed down to one of them.
+
+use clap::ValueEnum;
+
+use crate::random::Random;
+
+/// Something that a cluster may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Feature {
+    /// Claims, volumes and classes with zones, late binding, CSI limits
+    Volumes,
+    /// Several namespaces, affinity across them
+    Namespaces,
+    /// NodeOverlays (turns the gate on)
+    Overlays,
+    /// Reserved offerings (an instance-types file)
+    Reserved,
+    /// CapacityBuffers (turns the gate on)
+    Buffers,
+    /// Limits that are reached
+    TightLimits,
+    /// DaemonSets with host ports and selectors
+    Daemons,
+    /// Existing nodes that are starting, tainted, leaving or not ours
+    RoughNodes,
+    /// StatefulSets with a claim per pod
+    StatefulSets,
+    /// Labels of the user's own, in pools and affinities
+    CustomLabels,
+    /// A pool with PreferNoSchedule
+    SoftTaints,
+    /// Pools with minValues
+    MinValues,
+    /// Pools of several weights
+    Weights,
+    /// minDomains, matchLabelKeys and the inclusion policies
+    Spread,
+    /// Preferred terms of all kinds, several per pod
+    Preferences,
+    /// Extended resources, init containers, pod overhead
+    Requests,
+}
+
+/// A set of features.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features(u32);
+
+impl Features {
+    /// Each with a chance of its own: about a third of all.
+    pub fn draw(random: &mut Random) -> Self {
+        let all = Feature::value_variants().iter();
+        all.copied().filter(|_| random.chance(0.35)).collect()
+    }
+
+    pub fn has(self, feature: Feature) -> bool {
+        self.0 & Self::bit(feature) != 0
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = Feature> {
+        Feature::value_variants().iter().copied().filter(move |feature| self.has(*feature))
+    }
+
+    /// Their names, as the command line takes them.
+    pub fn names(self) -> String {
+        let values = self.iter().filter_map(|feature| feature.to_possible_value());
+        values.map(|value| value.get_name().to_owned()).collect::<Vec<_>>().join(",")
+    }
+
+    fn bit(feature: Feature) -> u32 {
+        1 << (feature as u32)
+    }
+}
+
+impl FromIterator<Feature> for Features {
+    fn from_iter<I: IntoIterator<Item = Feature>>(features: I) -> Self {
+        Self(features.into_iter().fold(0, |bits, feature| bits | Self::bit(feature)))
+    }
+}

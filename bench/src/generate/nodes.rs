@@ -1,0 +1,217 @@
+//! Nodes that are there, and what runs on them.
+
+use serde_json::{Map, Value, json};
+
+use super::objects::{
+    ARCH, CAPACITY_TYPE, CPU_LABEL, FAMILY, HOSTNAME, ZONE, ZONES, conditions, container,
+    node_class_ref, owner, pod, requirement,
+};
+use super::{Case, Feature, Features, Profile, Recipe, volumes};
+use crate::random::Random;
+
+/// The state of a node, beyond an ordinary one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Ordinary,
+    /// Registered, but not ready for pods.
+    Starting,
+    /// A NodeClaim whose machine has not joined.
+    Launched,
+    Tainted,
+    Cordoned,
+    Deleting,
+    /// Not made by Karpenter.
+    Foreign,
+}
+
+/// A machine and where it runs.
+struct Machine {
+    number: usize,
+    cpu: usize,
+    memory: usize,
+    family: &'static str,
+    zone: &'static str,
+    capacity_type: &'static str,
+    state: State,
+}
+
+pub(super) fn add(recipe: &Recipe, features: Features, random: &mut Random, case: &mut Case) {
+    let packed = recipe.profile == Profile::Packed;
+    let on_demand = packed || recipe.profile == Profile::Consolidate;
+    for number in 0..recipe.nodes {
+        let cpu = random.pick(&[4, 8, 16, 32]);
+        let family = if packed { "c" } else { random.pick(&["c", "m", "s"]) };
+        let machine = Machine {
+            number,
+            cpu,
+            memory: cpu
+                * [("c", 2), ("s", 4), ("m", 8)].iter().find(|f| f.0 == family).map_or(2, |f| f.1),
+            family,
+            zone: random.pick(&ZONES),
+            capacity_type: if on_demand {
+                "on-demand"
+            } else {
+                random.pick(&["spot", "on-demand"])
+            },
+            state: draw_state(features, random),
+        };
+        machine.emit(features, random, case);
+        if machine.state != State::Launched {
+            machine.emit_pods(packed, random, case);
+        }
+    }
+}
+
+fn draw_state(features: Features, random: &mut Random) -> State {
+    if !features.has(Feature::RoughNodes) || random.chance(0.3) {
+        return State::Ordinary;
+    }
+    random.pick(&[
+        State::Starting,
+        State::Launched,
+        State::Tainted,
+        State::Cordoned,
+        State::Deleting,
+        State::Deleting,
+        State::Foreign,
+    ])
+}
+
+impl Machine {
+    fn name(&self) -> String {
+        format!("node-{:05}", self.number)
+    }
+
+    fn labels(&self) -> Map<String, Value> {
+        let kind = format!("{}-{}x-amd64-linux", self.family, self.cpu);
+        let labels = json!({
+            "karpenter.sh/nodepool": "default", "node.kubernetes.io/instance-type": kind, ZONE: self.zone,
+            CAPACITY_TYPE: self.capacity_type, ARCH: "amd64", "kubernetes.io/os": "linux", HOSTNAME: self.name(),
+            "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true",
+            CPU_LABEL: self.cpu.to_string(), FAMILY: self.family,
+            "karpenter.kwok.sh/instance-size": self.cpu.to_string(),
+            "karpenter.kwok.sh/instance-memory": format!("{}Gi", self.memory),
+            "karpenter.kwok.sh/kwoknodeclass": "default",
+        });
+        let Value::Object(mut labels) = labels else { return Map::new() };
+        match self.state {
+            State::Starting => drop(labels.shift_remove("karpenter.sh/initialized")),
+            State::Foreign => labels.retain(|key, _| !key.starts_with("karpenter.")),
+            _ => {}
+        }
+        labels
+    }
+
+    fn emit(&self, features: Features, random: &mut Random, case: &mut Case) {
+        let (name, labels, state) = (self.name(), self.labels(), self.state);
+        let allocatable = json!({
+            "cpu": format!("{}m", self.cpu * 1000 - 100), "memory": format!("{}Mi", self.memory * 1024 - 10),
+            "pods": (self.cpu * 16).min(1024).to_string(), "ephemeral-storage": "20Gi",
+        });
+        let mut capacity = allocatable.clone();
+        capacity["cpu"] = self.cpu.to_string().into();
+        capacity["memory"] = format!("{}Gi", self.memory).into();
+        let status = json!({"capacity": capacity, "allocatable": allocatable});
+        if state != State::Foreign {
+            case.objects.push(self.claim(&labels, &status));
+        }
+        if state == State::Launched {
+            return;
+        }
+        let mut node = json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": name, "uid": format!("n{}", self.number), "labels": labels},
+            "spec": {"providerID": format!("kwok://{name}")}, "status": status,
+        });
+        node["status"]["conditions"] = conditions(&["Ready"]);
+        match state {
+            State::Starting => {
+                node["spec"]["taints"] =
+                    json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]);
+            }
+            State::Tainted => {
+                let effect = random.pick(&["NoSchedule", "NoExecute", "PreferNoSchedule"]);
+                node["spec"]["taints"] = json!([{"key": "team", "value": "gpu", "effect": effect}]);
+            }
+            State::Cordoned => {
+                node["spec"]["unschedulable"] = true.into();
+                node["spec"]["taints"] =
+                    json!([{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]);
+            }
+            State::Deleting => {
+                node["spec"]["taints"] =
+                    json!([{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]);
+            }
+            _ => {}
+        }
+        case.objects.push(node);
+        if features.has(Feature::Volumes) {
+            case.objects.push(volumes::csi_node(&name, random));
+        }
+    }
+
+    fn claim(&self, labels: &Map<String, Value>, status: &Value) -> Value {
+        let name = self.name();
+        let mut labels = labels.clone();
+        labels.shift_remove(HOSTNAME);
+        let known: &[&str] = match self.state {
+            State::Starting => &["Launched", "Registered"],
+            State::Launched => &["Launched"],
+            _ => &["Launched", "Registered", "Initialized", "Ready", "Consolidatable"],
+        };
+        if self.state == State::Launched {
+            labels.retain(|key, _| {
+                key != "karpenter.sh/registered" && key != "karpenter.sh/initialized"
+            });
+        }
+        let kind =
+            labels["node.kubernetes.io/instance-type"].as_str().unwrap_or_default().to_owned();
+        let mut claim = json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+            "metadata": {"name": format!("default-{:05}", self.number), "uid": format!("nc{}", self.number), "labels": labels},
+            "spec": {
+                "nodeClassRef": node_class_ref(), "expireAfter": "Never",
+                "requirements": [requirement("node.kubernetes.io/instance-type", "In", &[&kind])],
+            },
+            "status": status,
+        });
+        claim["status"]["providerID"] = format!("kwok://{name}").into();
+        claim["status"]["conditions"] = conditions(known);
+        if self.state != State::Launched {
+            claim["status"]["nodeName"] = name.into();
+        }
+        if self.state == State::Deleting {
+            claim["metadata"]["deletionTimestamp"] = "2023-11-15T01:00:00Z".into();
+            claim["metadata"]["finalizers"] = json!(["karpenter.sh/termination"]);
+        }
+        claim
+    }
+
+    fn emit_pods(&self, packed: bool, random: &mut Random, case: &mut Case) {
+        let cores = self.cpu * 1000;
+        // In thousandths of the node.
+        let fill = if packed { 1000 } else { 100 + random.below(600) };
+        let most = if packed { 200 } else { 30 };
+        let mut used = 0;
+        for j in 0..most {
+            if used * 1000 >= cores * fill {
+                return;
+            }
+            let mut cpu = random.pick(&[250, 500, 1000, 1500]);
+            if packed && used + 1500 > cores - 200 {
+                cpu = 250.min(50.max((cores - 150).saturating_sub(used)));
+            }
+            if used + cpu > cores - 200 {
+                return;
+            }
+            used += cpu;
+            let spec = json!({"nodeName": self.name(), "containers": [container(&format!("{cpu}m"), "256Mi")]});
+            let Value::Object(spec) = spec else { return };
+            let labels = json!({"app": format!("r{}", j % 7)});
+            let mut pod = pod("default", &format!("run-{}-{j}", self.number), &labels, &spec);
+            pod["metadata"]["ownerReferences"] = owner("ReplicaSet", "r");
+            pod["status"] = json!({"phase": "Running", "conditions": [{"type": "PodScheduled", "status": "True"}]});
+            case.objects.push(pod);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+use clap::ValueEnum as _;
+use serde_json::Value;
+
+use super::{Feature, Features, Profile, Recipe, Types};
+
+fn recipe(profile: Profile, seed: u64) -> Recipe {
+    Recipe { profile, seed, pods: 40, nodes: 6, types: Types::Kwok, features: None }
+}
+
+fn count(objects: &[Value], kind: &str) -> usize {
+    objects.iter().filter(|object| object["kind"] == kind).count()
+}
+
+#[test]
+fn a_recipe_gives_the_same_case_each_time() {
+    for profile in Profile::value_variants() {
+        let recipe = recipe(*profile, 5);
+        assert_eq!(recipe.generate().to_yaml(), recipe.generate().to_yaml(), "{profile:?}");
+    }
+}
+
+#[test]
+fn as_many_pods_wait_and_nodes_are_there_as_asked_for() {
+    for profile in Profile::value_variants() {
+        for seed in 0..5 {
+            let case =
+                Recipe { features: Some(Features::default()), ..recipe(*profile, seed) }.generate();
+            let waiting =
+                |object: &&Value| object["kind"] == "Pod" && object["spec"]["nodeName"].is_null();
+            assert_eq!(case.objects.iter().filter(waiting).count(), 40, "{profile:?} {seed}");
+            assert_eq!(count(&case.objects, "Node"), 6, "{profile:?} {seed}");
+        }
+    }
+}
+
+#[test]
+fn names_are_unique() {
+    for seed in 0..20 {
+        let mut seen = std::collections::BTreeSet::new();
+        for object in recipe(Profile::Wide, seed).generate().objects {
+            let name = format!(
+                "{} {} {}",
+                object["kind"], object["metadata"]["namespace"], object["metadata"]["name"]
+            );
+            assert!(seen.insert(name.clone()), "{name} twice with seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_feature_that_is_asked_for_shows() {
+    let cases = [
+        (Feature::Volumes, "PersistentVolumeClaim"),
+        (Feature::StatefulSets, "PersistentVolumeClaim"),
+        (Feature::Namespaces, "Namespace"),
+        (Feature::Overlays, "NodeOverlay"),
+        (Feature::Buffers, "CapacityBuffer"),
+        (Feature::Daemons, "DaemonSet"),
+    ];
+    for (feature, kind) in cases {
+        let features = Some([feature].into_iter().collect());
+        let case = Recipe { features, ..recipe(Profile::Wide, 2) }.generate();
+        assert!(count(&case.objects, kind) > 0, "{feature:?}");
+    }
+}

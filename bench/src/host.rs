@@ -1,0 +1,57 @@
+//! The only place where these commands touch the environment, the clock and the terminal.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+
+/// The root of the checkout that this program was built from.
+pub fn repo() -> &'static Path {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().unwrap_or(manifest)
+}
+
+/// A program that was built beside this one, with the same profile.
+pub(crate) fn sibling(name: &str) -> Result<PathBuf> {
+    let here = std::env::current_exe().context("where is this program?")?;
+    let path = here.with_file_name(name);
+    ensure!(path.exists(), "no {} (`cargo xtask` builds it)", path.display());
+    Ok(path)
+}
+
+/// How many things to do at once.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The date, in UTC.
+#[expect(clippy::disallowed_methods, reason = "this is the module that wraps the clock")]
+pub(crate) fn today() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%d").to_string()
+}
+
+/// One line of progress, on stderr. Nobody to read it is no reason to stop.
+pub fn note(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Text that is the result, on stdout.
+pub fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// Measures how long something took.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    #[expect(clippy::disallowed_methods, reason = "this is the module that wraps the clock")]
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    pub fn elapsed(self) -> Duration {
+        self.0.elapsed()
+    }
+}

@@ -1,0 +1,139 @@
+//! One measurement of our solve, in a process of its own: peak memory cannot be measured twice.
+//!
+//! Two programs share this: `solve` tells time and resident memory; `solve-heap` has an allocator
+//! that counts, which costs time, and tells exactly what the solve held on the heap.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Parser;
+use karpenter_core::catalog::Catalog;
+use karpenter_core::id::PodId;
+use karpenter_core::plan::Plan;
+use karpenter_core::scheduling::demand::demand;
+use karpenter_core::scheduling::{Fuel, Options, PreferencePolicy, Request, solve};
+use karpenter_core::snapshot::Snapshot;
+use serde::{Deserialize, Serialize};
+
+use crate::generate::Types;
+use crate::host::{self, Stopwatch};
+use crate::{catalogue, load};
+
+/// Solves a generated snapshot and prints what it took, as JSON.
+#[derive(Debug, Parser)]
+pub struct Args {
+    snapshot: PathBuf,
+    #[arg(long, default_value = "kwok")]
+    types: Types,
+    /// Acts as if pods had no preferences.
+    #[arg(long)]
+    ignore_preferences: bool,
+    /// How many solves are timed.
+    #[arg(long, default_value_t = 1)]
+    runs: usize,
+}
+
+/// What a measurement says.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Measured {
+    pub nodes: usize,
+    pub placed: usize,
+    pub unplaced: usize,
+    pub total_price: f64,
+    /// The quickest solve and the one in the middle.
+    pub best_seconds: f64,
+    pub median_seconds: f64,
+    pub loaded_rss_bytes: u64,
+    pub peak_rss_bytes: u64,
+}
+
+/// A snapshot that is ready to be solved.
+#[derive(Debug)]
+pub struct Loaded {
+    snapshot: Snapshot,
+    catalog: Catalog,
+    pods: Vec<PodId>,
+    options: Options,
+}
+
+impl Loaded {
+    /// Reads everything; nothing of it counts.
+    pub fn new(args: &Args) -> Result<Self> {
+        let snapshot = load::snapshot(&args.snapshot)?;
+        let pools = snapshot.pools.iter().map(|pool| pool.name.clone());
+        let catalog = catalogue::catalog(args.types, pools);
+        let pods = demand(&snapshot).place;
+        let preferences = if args.ignore_preferences {
+            PreferencePolicy::Ignore
+        } else {
+            PreferencePolicy::Respect
+        };
+        let options = Options { preferences, ..Options::default() };
+        Ok(Self { snapshot, catalog, pods, options })
+    }
+
+    /// The decision, from nothing.
+    pub fn solve(&self) -> Plan {
+        let request = Request {
+            snapshot: &self.snapshot,
+            catalog: &self.catalog,
+            pods: &self.pods,
+            without: &BTreeSet::new(),
+            options: &self.options,
+        };
+        solve(&request, &mut Fuel::unlimited())
+    }
+}
+
+/// Solves and tells time and resident memory.
+pub fn measure(args: &Args) -> Result<Measured> {
+    let loaded = Loaded::new(args)?;
+    let loaded_rss_bytes = status("VmRSS:");
+    restart_high_water();
+    let watch = Stopwatch::start();
+    let plan = loaded.solve();
+    let mut seconds = vec![watch.elapsed().as_secs_f64()];
+    let peak_rss_bytes = status("VmHWM:");
+
+    for _ in 1..args.runs {
+        let watch = Stopwatch::start();
+        let again = loaded.solve();
+        seconds.push(watch.elapsed().as_secs_f64());
+        drop(again);
+    }
+    seconds.sort_by(f64::total_cmp);
+    let claimed: usize = plan.claims.iter().map(|claim| claim.pods.len()).sum();
+    Ok(Measured {
+        nodes: plan.claims.len(),
+        placed: claimed + plan.existing.iter().map(|(_, pods)| pods.len()).sum::<usize>(),
+        unplaced: plan.refused.len(),
+        // Not `sum`, which is -0 for nothing.
+        total_price: plan.claims.iter().filter_map(|claim| claim.cheapest).fold(0.0, |a, b| a + b),
+        best_seconds: seconds[0],
+        median_seconds: seconds[seconds.len() / 2],
+        loaded_rss_bytes,
+        peak_rss_bytes,
+    })
+}
+
+/// Prints a measurement as one line of JSON.
+pub fn print<T: Serialize>(measured: &T) -> Result<()> {
+    host::print(&(serde_json::to_string(measured)? + "\n"));
+    Ok(())
+}
+
+/// A size from the kernel; 0 where it tells none.
+fn status(name: &str) -> u64 {
+    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+/// Lets the kernel's high-water mark begin again, where it can.
+fn restart_high_water() {
+    let _ = fs::write("/proc/self/clear_refs", "5");
+}

@@ -1,0 +1,171 @@
+//! `cargo xtask bench scheduling`: the workloads of spec 20 §6 and a few larger ones, on both
+//! sides in one run.
+//!
+//! Each workload is written to a file once. Each measurement is a process of its own that loads
+//! the file and then tells what the decision alone took: time, and peak memory over what was loaded.
+
+mod limits;
+mod results;
+mod workload;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context as _, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::decision::{self, Files, output};
+use crate::generate::Types;
+use crate::host;
+use crate::measure::Measured;
+
+pub use workload::{WORKLOADS, Workload};
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Upstream's decision code, as a program (`cargo xtask bench` builds it).
+    #[arg(long, value_name = "FILE", hide = true, required_unless_present = "no_upstream")]
+    oracle: Option<PathBuf>,
+
+    /// Only the workload of this name, or those whose names contain it (repeat for more). Results are not kept then.
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
+
+    /// Measures only our side. Results are not kept then.
+    #[arg(long)]
+    no_upstream: bool,
+
+    /// How many of our solves are timed; the best counts. Upstream decides once, or twice where
+    /// that takes less than a second.
+    #[arg(long, default_value_t = 7, value_name = "N")]
+    runs: usize,
+}
+
+/// What our heap saw of a solve.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Heap {
+    pub peak_bytes: u64,
+    pub allocations: u64,
+    pub allocated_bytes: u64,
+}
+
+/// One side of a row.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Side {
+    pub seconds: f64,
+    /// Peak over what was loaded.
+    pub memory_bytes: u64,
+    pub allocations: u64,
+    pub nodes: usize,
+    pub placed: usize,
+    pub unplaced: usize,
+    pub total_price: f64,
+}
+
+/// One workload, measured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Row {
+    pub name: String,
+    pub ours: Side,
+    /// None where upstream is not asked.
+    pub upstream: Option<Side>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let wanted: Vec<_> = WORKLOADS.iter().filter(|workload| is_wanted(workload, args)).collect();
+    ensure!(!wanted.is_empty(), "no workload is called like that; there are: {}", names());
+    let mut rows = Vec::new();
+    host::print(&(results::header() + "\n"));
+    for (at, workload) in wanted.iter().enumerate() {
+        host::note(&format!("[{:>2}/{}] {}…", at + 1, wanted.len(), workload.name));
+        let row = measure(workload, args).with_context(|| workload.name.to_owned())?;
+        host::print(&(results::line(&row) + "\n"));
+        rows.push(row);
+    }
+    let missed = limits::check(&rows);
+    for limit in &missed {
+        host::print(&format!("{limit}\n"));
+    }
+    let failed = missed.iter().any(limits::Limit::is_missed);
+    if args.only.is_empty() && !args.no_upstream {
+        results::keep(&rows, &missed)?;
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn is_wanted(workload: &Workload, args: &Args) -> bool {
+    let is_name = |text: &str| WORKLOADS.iter().any(|workload| workload.name == text);
+    let fits = |text: &String| {
+        workload.name == text || (!is_name(text) && workload.name.contains(text.as_str()))
+    };
+    args.only.is_empty() || args.only.iter().any(fits)
+}
+
+fn names() -> String {
+    WORKLOADS.iter().map(|workload| workload.name).collect::<Vec<_>>().join(", ")
+}
+
+fn measure(workload: &Workload, args: &Args) -> Result<Row> {
+    let folder = tempfile::tempdir()?;
+    let mut case = workload.recipe().generate();
+    case.options.ignore_preferences = workload.ignore_preferences;
+    let files = Files::write(&case, workload.types, folder.path())?;
+    drop(case);
+    let ours = ours(&files, args.runs)?;
+    let upstream = match &args.oracle {
+        Some(oracle) if workload.upstream && !args.no_upstream => Some(upstream(oracle, &files)?),
+        _ => None,
+    };
+    Ok(Row { name: workload.name.to_owned(), ours, upstream })
+}
+
+fn ours(files: &Files, runs: usize) -> Result<Side> {
+    let solve = |program: &str, runs: usize| -> Result<Vec<u8>> {
+        let mut command = Command::new(host::sibling(program)?);
+        command.arg(&files.snapshot).arg(format!("--runs={runs}"));
+        if files.types == Types::Fake400 {
+            command.arg("--types=400");
+        }
+        if files.options.ignore_preferences {
+            command.arg("--ignore-preferences");
+        }
+        output(command, &[0])
+    };
+    let measured: Measured = serde_json::from_slice(&solve("solve", runs)?)?;
+    let heap: Heap = serde_json::from_slice(&solve("solve-heap", 1)?)?;
+    let resident = measured.peak_rss_bytes.saturating_sub(measured.loaded_rss_bytes);
+    Ok(Side {
+        seconds: measured.best_seconds,
+        // Our allocator may fill holes that loading left, which hides from the resident size; the
+        // heap's own peak does not see its overhead. The larger one counts.
+        memory_bytes: resident.max(heap.peak_bytes),
+        allocations: heap.allocations,
+        nodes: measured.nodes,
+        placed: measured.placed,
+        unplaced: measured.unplaced,
+        total_price: measured.total_price,
+    })
+}
+
+fn upstream(oracle: &Path, files: &Files) -> Result<Side> {
+    let mut command = decision::oracle_command(oracle, files);
+    // As upstream's benchmark; without reservations it decides nothing.
+    command.arg("-reserved-mode=fallback").arg(&files.snapshot);
+    let first = decision::parse_one(&output(command, &[0])?)?;
+    let mut seconds = first.seconds;
+    if seconds < 1.0 {
+        seconds = seconds.min(decision::upstream(oracle, files, 1)?[0].seconds);
+    }
+    Ok(Side {
+        seconds,
+        memory_bytes: first.peak_rss_bytes.saturating_sub(first.loaded_rss_bytes),
+        allocations: first.allocations,
+        nodes: first.node_claims.len(),
+        placed: first.placed().count(),
+        unplaced: first.errors.len(),
+        total_price: first.total_price,
+    })
+}

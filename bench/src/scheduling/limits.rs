@@ -1,0 +1,99 @@
+//! What must be reached.
+
+use std::fmt;
+
+use super::Row;
+
+/// A figure and whether it is met.
+#[derive(Debug)]
+pub(super) struct Limit {
+    pub what: String,
+    /// None where the run did not measure what it takes.
+    pub found: Option<f64>,
+    pub bound: Bound,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Bound {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Limit {
+    pub(super) fn is_missed(&self) -> bool {
+        match (self.found, self.bound) {
+            (None, _) => false,
+            (Some(found), Bound::AtLeast(least)) => found < least,
+            (Some(found), Bound::AtMost(most)) => found > most,
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = match self.found {
+            None => "not measured",
+            Some(_) if self.is_missed() => "MISSED",
+            Some(_) => "reached",
+        };
+        let found = self.found.map_or_else(|| "–".to_owned(), |found| format!("{found:.2}"));
+        match self.bound {
+            Bound::AtLeast(least) => {
+                write!(f, "{verdict}: {}: {found} (at least {least})", self.what)
+            }
+            Bound::AtMost(most) => write!(f, "{verdict}: {}: {found} (at most {most})", self.what),
+        }
+    }
+}
+
+pub(super) fn check(rows: &[Row]) -> Vec<Limit> {
+    let row = |name: &str| rows.iter().find(|row| row.name == name);
+    let speed = |name: &str| {
+        let row = row(name)?;
+        Some(row.upstream.as_ref()?.seconds / row.ours.seconds)
+    };
+    let memory = |name: &str| {
+        let row = row(name)?;
+        Some(ratio(row.ours.memory_bytes, row.upstream.as_ref()?.memory_bytes))
+    };
+    let seconds = |name: &str| Some(row(name)?.ours.seconds);
+    let growth = |from: &str, to: &str| Some(seconds(to)? / seconds(from)?);
+    let mut limits = Vec::new();
+    let mut add = |what: String, found, bound| limits.push(Limit { what, found, bound });
+    for name in ["diverse-kwok-10000", "diverse-400-10000"] {
+        add(format!("{name}, times faster"), speed(name), Bound::AtLeast(100.0));
+        add(format!("{name}, share of upstream's memory"), memory(name), Bound::AtMost(0.125));
+    }
+    for name in ["preferences-kwok-respect", "preferences-400-respect"] {
+        add(format!("{name}, times faster"), speed(name), Bound::AtLeast(300.0));
+    }
+    add("plain-kwok-100000, seconds".to_owned(), seconds("plain-kwok-100000"), Bound::AtMost(1.0));
+    for types in ["kwok", "400"] {
+        let (from, to) = (format!("diverse-{types}-5000"), format!("diverse-{types}-20000"));
+        add(format!("{from} to 20000, growth of time"), growth(&from, &to), Bound::AtMost(5.0));
+    }
+    for row in rows {
+        let Some(upstream) = &row.upstream else { continue };
+        add(
+            format!("{}, nodes beyond upstream's", row.name),
+            Some(count(row.ours.nodes) - count(upstream.nodes)),
+            Bound::AtMost(0.0),
+        );
+        add(
+            format!("{}, pods without a place beyond upstream's", row.name),
+            Some(count(row.ours.unplaced) - count(upstream.unplaced)),
+            Bound::AtMost(0.0),
+        );
+    }
+    limits
+}
+
+#[expect(clippy::cast_precision_loss, reason = "sizes of memory, for people")]
+fn ratio(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are small")]
+fn count(count: usize) -> f64 {
+    count as f64
+}
