@@ -23,6 +23,9 @@ pub enum Refusal {
     NoUsablePool,
     /// Every NodePool refused it, in the order of trial.
     Pools(Vec<PoolRefusal>),
+    /// It found no place, and the solve was cut short before it could be tried again, although it
+    /// might find one now.
+    NotTriedAgain,
     /// Its NodeClaim was dropped, since the cheapest 600 types miss minValues.
     Truncated {
         /// The pool's name.
@@ -242,6 +245,9 @@ impl fmt::Display for Refusal {
                     write!(f, "{refusal}")?;
                 }
                 Ok(())
+            }
+            Self::NotTriedAgain => {
+                f.write_str("the solve ended before the pod could be tried again")
             }
             Self::Truncated { pool, unmet } => write!(
                 f,

@@ -60,6 +60,7 @@ pub(crate) fn verdicts(refusal: &Refusal, tree: Option<&Explanation>) -> Vec<Poo
             "no NodePool can launch anything",
             "add a NodePool, or loosen the requirements of the ones that there are",
         ),
+        Refusal::NotTriedAgain => plain("the solve ended before it could be tried again", ""),
         Refusal::Truncated { pool, unmet } => {
             let keys: Vec<_> = unmet.achieved.keys().map(String::as_str).collect();
             let what = format!("the cheapest 600 types miss minValues of {}", keys.join(", "));

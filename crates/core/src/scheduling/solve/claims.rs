@@ -28,6 +28,8 @@ pub(super) struct Claim {
     pub(super) ports: Vec<HostPort>,
     pub(super) attached: Attachments,
     pub(super) min_values_relaxed: bool,
+    /// Whether devices are held for it.
+    pub(super) has_devices: bool,
 }
 
 impl Claim {
@@ -44,6 +46,7 @@ impl Claim {
             ports: Vec::new(),
             attached: Attachments::new(),
             min_values_relaxed: false,
+            has_devices: false,
         }
     }
 

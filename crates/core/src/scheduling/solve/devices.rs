@@ -100,7 +100,8 @@ impl Solver<'_> {
     /// Holds devices for a NodeClaim, and gives up those of types that it will not become.
     pub(super) fn hold_on_claim(&mut self, index: usize, devices: Devices) {
         let Some(allocator) = &mut self.allocator else { return };
-        let claim = &self.claims[index];
+        let claim = &mut self.claims[index];
+        claim.has_devices = true;
         let types = &self.types[self.templates[claim.template].types];
         let left = types.types_of(&claim.variants);
         let candidate = CandidateId::InFlight(super::id(index));
@@ -110,6 +111,17 @@ impl Solver<'_> {
             candidate,
             dropped.map(|&position| types.list[position as usize].name.as_str()),
         );
+    }
+
+    /// Gives up the devices of types that a NodeClaim had before and has no more.
+    pub(super) fn release_devices(&mut self, index: usize, before: &Bits) {
+        let Some(allocator) = &mut self.allocator else { return };
+        let claim = &self.claims[index];
+        let types = &self.types[self.templates[claim.template].types];
+        let left = types.types_of(&claim.variants);
+        let dropped = types.types_of(before).into_iter().filter(|had| !left.contains(had));
+        let names = dropped.map(|position| types.list[position as usize].name.as_str());
+        allocator.release(CandidateId::InFlight(super::id(index)), names);
     }
 
     /// Holds devices for an existing node.

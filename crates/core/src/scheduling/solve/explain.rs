@@ -8,7 +8,7 @@ use super::shape::Shape;
 use super::templates::Template;
 use crate::catalog::InstanceType;
 use crate::reason::{Explanation, Miss, PoolExplanation, Refusal, TypeMiss};
-use crate::requirement::Requirements;
+use crate::requirement::{Incompatible, Requirements};
 use crate::resources::{Quantity, Resources};
 
 impl Solver<'_> {
@@ -71,8 +71,14 @@ impl Solver<'_> {
     ) -> Vec<Miss> {
         let class = &self.classes[class];
         let mut misses = Vec::new();
-        if let Err(why) = instance_type.requirements.intersects(requirements) {
-            misses.push(Miss::Requirement(why));
+        // Each key is a miss of its own, so that a type that misses fewer is nearer.
+        match instance_type.requirements.intersects(requirements) {
+            Ok(()) => {}
+            Err(Incompatible::Conflicts(conflicts)) => {
+                let one = |conflict| Miss::Requirement(Incompatible::Conflicts(vec![conflict]));
+                misses.extend(conflicts.into_iter().map(one));
+            }
+            Err(why) => misses.push(Miss::Requirement(why)),
         }
         let types = &self.types[template.types];
         let group = template.groups.iter().find(|group| {

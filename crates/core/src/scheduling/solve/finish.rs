@@ -137,10 +137,11 @@ impl Solver<'_> {
     /// All types of a list by the lowest price of a launchable offering that suits, then by name.
     fn price_order(&mut self, list: usize, set: SetId) -> Vec<u32> {
         let mut prices = Vec::with_capacity(self.types[list].list.len());
-        for instance_type in &*self.types[list].list.clone() {
+        let types = &self.types[list];
+        for (instance_type, sets) in types.list.iter().zip(&types.offerings) {
             let mut lowest = f64::INFINITY;
-            for offering in instance_type.offerings.iter().filter(|o| o.is_launchable()) {
-                let asked = self.store.split(&offering.requirements).set;
+            let offerings = instance_type.offerings.iter().zip(sets);
+            for (offering, &asked) in offerings.filter(|(offering, _)| offering.is_launchable()) {
                 if self.store.compatible(set, asked, Undefined::WellKnown) {
                     lowest = if offering.price.total_cmp(&lowest).is_lt() {
                         offering.price

@@ -67,11 +67,10 @@ impl Solver<'_> {
         let claim = claim.unwrap_or(usize::MAX);
         let mut found = Found::default();
         for instance_type in types.types_of(variants) {
-            for offering in &types.list[instance_type as usize].offerings {
-                let asked = self.store.split(&offering.requirements);
-                if !offering.available
-                    || !self.store.compatible(set, asked.set, Undefined::WellKnown)
-                {
+            let position = instance_type as usize;
+            let offerings = types.list[position].offerings.iter().zip(&types.offerings[position]);
+            for (offering, &asked) in offerings {
+                if !offering.available || !self.store.compatible(set, asked, Undefined::WellKnown) {
                     continue;
                 }
                 let id = offering.reservation_id(label).unwrap_or_default();

@@ -3,7 +3,8 @@
 //! Attempts only find out *that* a candidate does not take a pod. At the end, the new NodeClaim of
 //! each template is looked at once more for each class that failed, in the order of upstream's
 //! checks and on plain values, to say why. Every pod that is left was tried after the last one that
-//! found a place, so this is what its last attempt saw.
+//! found a place, so this is what its last attempt saw; unless the fuel ran out, when a pod may be
+//! left that would have a place by now.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -81,7 +82,7 @@ impl Solver<'_> {
                 break;
             }
         }
-        Refusal::Pools(refusals)
+        if refusals.is_empty() { Refusal::NotTriedAgain } else { Refusal::Pools(refusals) }
     }
 
     fn look_at(&mut self, template: usize, class: usize, view: &View) -> Result<(), Why> {
@@ -353,12 +354,11 @@ impl Solver<'_> {
             own.keep(&group.variants);
             let mut large_enough = own.clone();
             types.keep_fitting(&mut large_enough, &sum(&class.requests, &group.amounts));
-            for instance_type in types.types_of(&own) {
-                let of_type = own
-                    .iter()
-                    .filter(|&variant| types.variants[variant].instance_type == instance_type);
+            let own: Vec<usize> = own.iter().collect();
+            let type_of = |variant: usize| types.variants[variant].instance_type;
+            for of_type in own.chunk_by(|&a, &b| type_of(a) == type_of(b)) {
                 let (mut is_compatible, mut offers, mut fits) = (false, false, false);
-                for variant in of_type {
+                for &variant in of_type {
                     is_compatible |= compatible.has(variant);
                     let suitable = types.variants[variant]
                         .offerings

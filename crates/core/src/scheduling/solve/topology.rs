@@ -336,10 +336,13 @@ fn universe(world: &World<'_>, key: &str) -> Universe {
         let mut seen: Vec<&Requirement> = Vec::new();
         for instance_type in types.iter() {
             let Some(theirs) = instance_type.requirements.get(key) else { continue };
-            if seen.contains(&theirs) && seen.len() < 64 {
+            if seen.contains(&theirs) {
                 continue;
             }
-            seen.push(theirs);
+            // Keys that tell types apart, as the instance type does, are not worth remembering.
+            if seen.len() < 64 {
+                seen.push(theirs);
+            }
             let both = match &own {
                 Some(own) => theirs.intersection(own),
                 None => theirs.clone(),

@@ -20,6 +20,8 @@ pub(super) struct Types {
     pub(super) variants: Vec<Variant>,
     /// The requirements of each type, by key.
     requirements: Vec<Vec<(KeyId, ReqId)>>,
+    /// The requirement set of each offering of each type.
+    pub(super) offerings: Vec<Vec<SetId>>,
     /// The distinct requirement sets of offerings.
     offering_sets: Vec<SetId>,
     /// By resource: ascending amounts, and the variants that have at least as much.
@@ -60,6 +62,7 @@ impl Types {
             list: list.clone(),
             variants: Vec::new(),
             requirements: Vec::new(),
+            offerings: Vec::new(),
             offering_sets: Vec::new(),
             sizes: Vec::new(),
             meeting: FxHashMap::default(),
@@ -72,13 +75,14 @@ impl Types {
             types.has_reserved |=
                 instance_type.offerings.iter().any(crate::catalog::Offering::is_reserved);
             types.requirements.push(requirements_of(instance_type, store));
+            let sets = instance_type.offerings.iter().map(|o| store.split(&o.requirements).set);
+            let sets: Vec<SetId> = sets.collect();
             for group in instance_type.allocatable_groups() {
                 let offerings: Vec<_> = group
                     .offerings
                     .iter()
                     .map(|&offering| {
-                        let wanted = &instance_type.offerings[offering].requirements;
-                        let set = store.split(wanted).set;
+                        let set = sets[offering];
                         let known = *set_positions.entry(set).or_insert_with(|| {
                             types.offering_sets.push(set);
                             types.offering_sets.len() - 1
@@ -97,6 +101,7 @@ impl Types {
                     offered: Bits::default(),
                 });
             }
+            types.offerings.push(sets);
         }
         for variant in &mut variants {
             variant.offered = Bits::none(types.offering_sets.len());
