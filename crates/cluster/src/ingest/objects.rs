@@ -120,11 +120,14 @@ fn complete_class(class: &mut NodeClassRef) {
     }
 }
 
-/// A pod that no node holds is what the scheduler would have called unschedulable.
+/// A pod that no node holds is what the scheduler would have called unschedulable, unless a gate
+/// keeps the scheduler from looking at it.
 fn judge(pod: &mut Pod) {
     let is_bound = pod.spec.as_ref().is_some_and(|s| !text(s.node_name.as_ref()).is_empty());
+    let gates = pod.spec.as_ref().and_then(|spec| spec.scheduling_gates.as_ref());
+    let is_gated = gates.is_some_and(|gates| !gates.is_empty());
     let status = pod.status.get_or_insert_default();
-    if is_bound || status.conditions.as_ref().is_some_and(|all| !all.is_empty()) {
+    if is_bound || is_gated || status.conditions.as_ref().is_some_and(|all| !all.is_empty()) {
         return;
     }
     status.phase = Some("Pending".to_owned());
@@ -134,4 +137,26 @@ fn judge(pod: &mut Pod) {
         reason: Some("Unschedulable".to_owned()),
         ..PodCondition::default()
     }]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::{PodSchedulingGate, PodSpec};
+
+    #[test]
+    fn only_pods_that_the_scheduler_looks_at_are_called_unschedulable() {
+        let gate = PodSchedulingGate { name: "wait".to_owned() };
+        let free = PodSpec::default();
+        let gated = PodSpec { scheduling_gates: Some(vec![gate]), ..PodSpec::default() };
+        let bound = PodSpec { node_name: Some("a".to_owned()), ..PodSpec::default() };
+        for (case, spec, expected) in
+            [("free", free, true), ("gated", gated, false), ("bound", bound, false)]
+        {
+            let mut pod = Pod { spec: Some(spec), ..Pod::default() };
+            judge(&mut pod);
+            let conditions = pod.status.and_then(|status| status.conditions);
+            assert_eq!(conditions.is_some_and(|all| !all.is_empty()), expected, "{case}");
+        }
+    }
 }

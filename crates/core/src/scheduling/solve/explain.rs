@@ -40,7 +40,12 @@ impl Solver<'_> {
         let mut requirements = self.store.plain(template.set);
         requirements.extend(asked.iter().cloned());
         let types = &self.types[template.types];
-        let mut misses: Vec<(usize, f64, TypeMiss)> = types
+        // Types that the pool itself rules out come last, whatever else they lack: they are no help.
+        let mut is_usable = vec![false; types.list.len()];
+        for position in types.types_of(&template.variants) {
+            is_usable[position as usize] = true;
+        }
+        let mut misses: Vec<((bool, usize), f64, TypeMiss)> = types
             .list
             .iter()
             .enumerate()
@@ -50,9 +55,9 @@ impl Solver<'_> {
                 let prices = instance_type.offerings.iter().filter(|offering| offering.available);
                 let price = prices.map(|offering| offering.price).min_by(f64::total_cmp);
                 let name = instance_type.name.clone();
-                let count = misses.len();
+                let rank = (!is_usable[position], misses.len());
                 let miss = TypeMiss { instance_type: name, misses };
-                (count, price.unwrap_or(f64::INFINITY), miss)
+                (rank, price.unwrap_or(f64::INFINITY), miss)
             })
             .collect();
         misses.sort_by(|a, b| {
