@@ -11,7 +11,7 @@
 //! - topology groups say once per attempt which domains are left ([`groups`]);
 //! - a pod that failed is not tried again before something that it looks at has changed.
 //!
-//! Start reading at [`solve`], then `attempt`.
+//! Start reading at [`solve`], then `attempt`, `on_existing`, `on_claims` and `fits`.
 
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,9 +36,13 @@ mod domains;
 mod existing;
 mod explain;
 mod finish;
+mod fits;
 mod flexibility;
 mod groups;
+mod on_claims;
+mod on_existing;
 mod order;
+mod pick;
 mod preferences;
 mod queue;
 mod refuse;
@@ -215,6 +219,18 @@ impl<'a> Solver<'a> {
         groups + if may_heal { self.placed.len() as u64 } else { 0 }
     }
 
+    /// The chains, and what making them and their shapes needs.
+    fn making(&mut self) -> (&mut Chains<'a>, Making<'_, 'a>) {
+        let making = Making {
+            world: &self.world,
+            store: &mut self.store,
+            topology: &mut self.topology,
+            template_taints: &self.template_taints,
+            tolerate_prefer_no_schedule: self.tolerate_prefer_no_schedule,
+        };
+        (&mut self.chains, making)
+    }
+
     /// The shape of a class after so many steps of relaxation. Groups that this makes count the
     /// pods that were placed before (spec 20 Q3).
     fn shape(&mut self, class: usize, step: usize) -> Option<Rc<Shape>> {
@@ -223,14 +239,8 @@ impl<'a> Solver<'a> {
             return Some(shape.clone());
         }
         let before = self.topology.len();
-        let mut making = Making {
-            world: &self.world,
-            store: &mut self.store,
-            topology: &mut self.topology,
-            template_taints: &self.template_taints,
-            tolerate_prefer_no_schedule: self.tolerate_prefer_no_schedule,
-        };
-        let shape = self.chains.shape(chain, step, &mut making);
+        let (chains, mut making) = self.making();
+        let shape = chains.shape(chain, step, &mut making);
         let new: Vec<_> = self.topology.ids().skip(before).collect();
         if !new.is_empty() {
             for (class, target) in self.placed.clone() {

@@ -1,8 +1,8 @@
 //! Devices for the ResourceClaims of a pod (spec 20 §3.8, §3.9 steps b and e).
 
 use super::Solver;
-use super::attempt::placeholder;
 use super::existing::ExistingNode;
+use super::on_claims::placeholder;
 use super::store::{HOSTNAME, SetId};
 use crate::bits::Bits;
 use crate::requirement::{Requirement, Requirements};

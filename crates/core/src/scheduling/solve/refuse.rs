@@ -11,10 +11,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::Solver;
-use super::attempt::{View, placeholder};
+use super::attempt::View;
 use super::devices::NO_TYPE;
 use super::existing::sum;
 use super::groups::{Feasible, GroupId, Place};
+use super::on_claims::placeholder;
 use super::shape::Shape;
 use super::store::{HOSTNAME, SetId, Split};
 use crate::bits::Bits;

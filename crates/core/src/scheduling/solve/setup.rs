@@ -8,7 +8,7 @@ use super::amounts::Columns;
 use super::existing::{Existing, used_by_pool};
 use super::order::Order;
 use super::reservations::Reservations;
-use super::shape::{Chains, Making};
+use super::shape::Chains;
 use super::store::Store;
 use super::templates::{Template, TemplateMaking};
 use super::topology::Topology;
@@ -138,17 +138,11 @@ impl<'a> Solver<'a> {
         let object = pod.node.and_then(|node| self.world.snapshot.node(node).object.as_ref());
         let Some(object) = object else { return };
         let who = self.chains.who(&pod.namespace, Labels::new());
-        let mut making = Making {
-            world: &self.world,
-            store: &mut self.store,
-            topology: &mut self.topology,
-            template_taints: &self.template_taints,
-            tolerate_prefer_no_schedule: self.tolerate_prefer_no_schedule,
-        };
+        let (chains, mut making) = self.making();
         let spec = &pod.spec;
         let terms: &[AffinityTerm] = &spec.pod_anti_affinity;
         for term in terms {
-            let groups = self.chains.inverse_groups(
+            let groups = chains.inverse_groups(
                 std::slice::from_ref(term),
                 &spec.tolerations,
                 who,
@@ -188,14 +182,8 @@ impl<'a> Solver<'a> {
                 .collect(),
         };
         let who = self.chains.who(&pod.namespace, labels);
-        let mut making = Making {
-            world: &self.world,
-            store: &mut self.store,
-            topology: &mut self.topology,
-            template_taints: &self.template_taints,
-            tolerate_prefer_no_schedule: self.tolerate_prefer_no_schedule,
-        };
-        let chain = self.chains.chain(&pod.spec, spread, who, &mut making);
+        let (chains, mut making) = self.making();
+        let chain = chains.chain(&pod.spec, spread, who, &mut making);
         let key = ClassKey {
             chain,
             requests: &pod.spec.requests,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Solver;
-use super::attempt::ZONE;
+use super::pick::ZONE;
 use super::store::{Split, Store};
 use crate::id::PodId;
 use crate::pod::Phase;

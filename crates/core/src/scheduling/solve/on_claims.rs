@@ -1,0 +1,170 @@
+//! NodeClaims as candidates: those in flight, fewest pods first, then a new one from the first
+//! template that can take the pod.
+
+use std::collections::VecDeque;
+
+use super::amounts::{widen, within};
+use super::attempt::{No, View};
+use super::claims::Claim;
+use super::fits::{Candidate, Fit};
+use super::order::{Joining, Run};
+use super::store::{SetId, Undefined};
+use super::{Solver, Target};
+use crate::id::PodId;
+
+impl Solver<'_> {
+    pub(super) fn place_in_flight(&mut self, pod: PodId, class: usize, view: &mut View) -> bool {
+        // Taken out for the search, since looking closer at a NodeClaim needs the whole solver.
+        let mut buckets = self.order.take();
+        let found = self.first_in_flight(&mut buckets, class, view);
+        self.order.put_back(buckets);
+        let Some((index, fit)) = found else { return false };
+        self.put(pod, class, index, fit);
+        let claim = &self.claims[index];
+        let count = |group| self.topology.group(group).count(claim.host);
+        let joining = Joining { claim: super::id(index), room: &claim.room, count: &count };
+        self.order.grow(&joining, claim.pods.len());
+        true
+    }
+
+    fn first_in_flight(
+        &mut self,
+        buckets: &mut [VecDeque<Run>],
+        class: usize,
+        view: &mut View,
+    ) -> Option<(usize, Fit)> {
+        let need = self.classes[class].requests.clone();
+        for run in buckets.iter_mut().flatten() {
+            let limits =
+                || view.shape.over_hosts.iter().filter_map(|over| Some((over.group, over.limit?)));
+            if !run.may_fit(&need) || limits().any(|(group, limit)| run.exceeds(group, limit)) {
+                continue;
+            }
+            let mut has_room = false;
+            for position in 0..run.claims.len() {
+                let index = run.claims[position] as usize;
+                let claim = &self.claims[index];
+                if !within(&need, &claim.room) {
+                    continue;
+                }
+                has_room = true;
+                if view.shape.tolerates[claim.template]
+                    && self.hosts_allow(view, claim.host)
+                    && self.leaves_a_chance(claim.set, view)
+                    && let Ok(fit) = self.fits(&Candidate::InFlight(index), class, view)
+                {
+                    return Some((index, fit));
+                }
+            }
+            self.learn(run, has_room, view);
+        }
+        None
+    }
+
+    /// Whether a NodeClaim with these requirements may take the pod, as far as labels and topology
+    /// tell.
+    fn leaves_a_chance(&mut self, set: SetId, view: &mut View) -> bool {
+        if let Some(known) = view.known.get(&set) {
+            return *known;
+        }
+        let answer = self.store.compatible(set, view.shape.strict.set, Undefined::WellKnown)
+            && self.store.narrow(set, view.shape.all.set).is_some_and(|narrowed| {
+                view.shape.over_labels.iter().zip(&view.feasible).all(|(over, feasible)| {
+                    let domains = &mut self.topology.domains[over.domains];
+                    let own = domains.allowed(self.store.find(narrowed, domains.key), &self.store);
+                    feasible.domains.meets(&own)
+                        || feasible.bootstrap.as_ref().is_some_and(|start| start.meets(&own))
+                })
+            });
+        view.known.insert(set, answer);
+        answer
+    }
+
+    /// Sharpens the bounds of a run that took no pod.
+    fn learn(&self, run: &mut Run, has_room: bool, view: &View) {
+        let claim = |&index: &u32| &self.claims[index as usize];
+        if !has_room {
+            run.room.fill(i128::MIN);
+            run.claims.iter().map(claim).for_each(|claim| widen(&mut run.room, &claim.room));
+            return;
+        }
+        for over in &view.shape.over_hosts {
+            let Some(limit) = over.limit else { continue };
+            let group = self.topology.group(over.group);
+            let least = run.claims.iter().map(|index| group.count(claim(index).host)).min();
+            if let Some(least) = least.filter(|&least| i64::from(least) > limit) {
+                run.learn(over.group, least);
+            }
+        }
+    }
+
+    /// Opens a NodeClaim from the first template that can take the pod.
+    pub(super) fn place_on_new(&mut self, pod: PodId, class: usize, view: &View) -> Result<(), No> {
+        for template in 0..self.templates.len() {
+            match self.fits_template(template, class, view) {
+                Ok(fit) => {
+                    self.open(pod, class, template, fit);
+                    return Ok(());
+                }
+                Err(No::Deferred) => return Err(No::Deferred),
+                Err(No::Unfit | No::Unlucky) => {}
+            }
+        }
+        Err(No::Unfit)
+    }
+
+    fn fits_template(&mut self, template: usize, class: usize, view: &View) -> Result<Fit, No> {
+        if !view.shape.tolerates[template] || !self.hosts_allow(view, usize::MAX) {
+            return Err(No::Unfit);
+        }
+        let types = &self.types[self.templates[template].types];
+        let Ok(variants) = self.templates[template].within_limits(types) else {
+            return Err(No::Unfit);
+        };
+        self.fits(&Candidate::New { template, variants }, class, view)
+    }
+
+    fn open(&mut self, pod: PodId, class: usize, template: usize, fit: Fit) {
+        let index = self.claims.len();
+        let host = self.topology.host(&placeholder(index));
+        let set = self.templates[template].set;
+        self.claims.push(Claim::new(template, set, host, self.columns.zero()));
+        let types = &self.types[self.templates[template].types];
+        self.templates[template].use_up(&fit.variants, types);
+        self.claims[index].min_values_relaxed = fit.min_values_relaxed;
+        self.put(pod, class, index, fit);
+        let claim = &self.claims[index];
+        let count = |group| self.topology.group(group).count(claim.host);
+        let joining = Joining { claim: super::id(index), room: &claim.room, count: &count };
+        self.order.open(&joining);
+    }
+
+    /// Puts a pod on a NodeClaim that was found to take it.
+    fn put(&mut self, pod: PodId, class_id: usize, index: usize, fit: Fit) {
+        let class = &self.classes[class_id];
+        let claim = &mut self.claims[index];
+        let before = claim.has_devices.then(|| claim.variants.clone());
+        claim.take(pod, &class.requests, fit.set, fit.variants);
+        claim.ports.extend_from_slice(class.ports);
+        for (driver, claims) in &class.attachments {
+            claim.attached.entry(driver.clone()).or_default().extend(claims.iter().cloned());
+        }
+        let template = &self.templates[claim.template];
+        claim.measure(template, &self.types[template.types]);
+        if self.uses_reserved {
+            self.reservations.hold(index, fit.reserved);
+        }
+        if let Some(devices) = fit.devices {
+            self.hold_on_claim(index, devices);
+        }
+        if let Some(before) = before {
+            self.release_devices(index, &before);
+        }
+        self.record(class_id, Target::Claim(index));
+    }
+}
+
+/// The hostname that a NodeClaim goes by until it has one.
+pub(super) fn placeholder(index: usize) -> String {
+    format!("hostname-placeholder-{:04}", index + 1)
+}
