@@ -29,6 +29,7 @@ pub mod disruption;
 pub mod go;
 pub mod host_port;
 pub mod id;
+mod labels;
 pub mod lifecycle;
 pub mod overlay;
 pub mod plan;

@@ -23,8 +23,8 @@ pub enum Refusal {
     NoUsablePool,
     /// Every NodePool refused it, in the order of trial.
     Pools(Vec<PoolRefusal>),
-    /// It found no place, and the solve was cut short before it could be tried again, although it
-    /// might find one now.
+    /// It found no place, and the solve was cut short: before it could be tried again, although it
+    /// might find one now, or before the reason was worked out.
     NotTriedAgain,
     /// Its NodeClaim was dropped, since the cheapest 600 types miss minValues.
     Truncated {

@@ -14,9 +14,14 @@ mod options;
 #[cfg(any(test, feature = "testing"))]
 pub mod reference;
 mod request;
+mod sizes;
 mod solve;
 
 pub use fuel::Fuel;
 pub use options::{MinValuesPolicy, Options, PreferencePolicy, ReservedMode};
 pub use request::Request;
+#[cfg(any(test, feature = "testing"))]
+pub use sizes::Sizes;
 pub use solve::solve;
+#[cfg(any(test, feature = "testing"))]
+pub use solve::solve_sized;

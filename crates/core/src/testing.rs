@@ -29,7 +29,7 @@ pub use node::{NodeBuilder, node};
 pub use outcome::Outcome;
 pub use pod::{PodBuilder, pod};
 pub use pool::{PoolBuilder, daemon, pool};
-pub use solve::{solve_alike, solve_both, solve_fast};
+pub use solve::{solve_alike, solve_both, solve_fast, solve_listing};
 pub use terms::{Spread, Term, spread, term};
 pub use text::{check, world};
 pub use types::{RESERVATION_ID, TypeBuilder, instance_type, offering, reserved};

@@ -67,7 +67,8 @@ pub fn plan(request: &Request<'_>, plan: &Plan) -> Vec<Violation> {
 
 /// Every pod that was asked for has exactly one answer, and no other pod has any.
 fn books(request: &Request<'_>, plan: &Plan) -> Vec<Violation> {
-    let asked: BTreeSet<PodId> = request.pods.iter().copied().collect();
+    let is_known = |pod: &PodId| pod.index() < request.snapshot.pods.len();
+    let asked: BTreeSet<PodId> = request.pods.iter().copied().filter(is_known).collect();
     let on_nodes = plan.existing.iter().flat_map(|(_, pods)| pods);
     let on_claims = plan.claims.iter().flat_map(|claim| &claim.pods);
     let mut placed: BTreeMap<PodId, usize> = BTreeMap::new();

@@ -71,7 +71,7 @@ pub struct StorageClass {
 
 impl VolumeClaim {
     /// The storage class; empty if there is none.
-    fn class_name(&self) -> &str {
+    pub(crate) fn class_name(&self) -> &str {
         self.storage_class.as_deref().unwrap_or_default()
     }
 

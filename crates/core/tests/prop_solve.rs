@@ -9,10 +9,10 @@ use karpenter_core::id::{NodeId, PodId};
 use karpenter_core::plan::Plan;
 use karpenter_core::reason::Refusal;
 use karpenter_core::scheduling::{Fuel, Request, reference, solve};
-use karpenter_core::testing::{Outcome, World};
+use karpenter_core::testing::{Outcome, World, solve_listing};
 use karpenter_core::verify;
 use proptest::prelude::*;
-use worlds::{Scene, scene, wild_scene};
+use worlds::{Scene, scene, wide_scene, wild_scene};
 
 /// A plan with names in place of ids.
 #[derive(Debug, PartialEq)]
@@ -112,12 +112,38 @@ proptest! {
         prop_assert_eq!(named(&plan), named(&turned), "20/G3");
     }
 
+    /// NodeClaims that list fewer types than they could have are cut alike, minValues and all.
+    #[test]
+    fn solvers_agree_on_the_cheapest_types(Scene(world) in wild_scene(), listed_types in 1..3_usize) {
+        let World { snapshot, catalog, options, .. } = &world;
+        let (pods, without) = (world.pending(), BTreeSet::new());
+        let request = Request { snapshot, catalog, pods: &pods, without: &without, options };
+        let plan = solve_listing(&request, listed_types);
+        prop_assert!(plan.claims.iter().all(|claim| claim.instance_types.len() <= listed_types));
+    }
+
+    /// Unknown pods and nodes are left out, and a pod that is named twice is placed once.
+    #[test]
+    fn ids_that_point_nowhere_do_not_matter(Scene(world) in wild_scene()) {
+        let (pods, without) = (world.pending(), BTreeSet::new());
+        let plain = world.solve_for_unverified(&pods, &without);
+        let unknown = PodId::new(world.snapshot.pods.len() + 5);
+        let more: Vec<_> = [unknown].into_iter().chain(pods.clone()).chain(pods).collect();
+        let gone = BTreeSet::from([NodeId::new(world.snapshot.nodes.len() + 5)]);
+        let mut odd = world;
+        odd.options.explain.insert(unknown);
+        prop_assert_eq!(plain.plan, odd.solve_for_unverified(&more, &gone).plan);
+    }
+
     /// Pods that move from nodes that are taken away, as consolidation asks.
     #[test]
     fn plans_without_some_nodes_keep_the_rules(Scene(world) in scene()) {
         let nodes = &world.snapshot.nodes;
         let gone: BTreeSet<_> = (0..nodes.len()).step_by(2).map(NodeId::new).collect();
-        let moves = |pod: &karpenter_core::pod::Pod| pod.node.is_some_and(|node| gone.contains(&node));
+        let moves = |pod: &karpenter_core::pod::Pod| {
+            let runs = pod.is_active() && pod.owner == karpenter_core::pod::Owner::Other;
+            runs && pod.node.is_some_and(|node| gone.contains(&node))
+        };
         let pods = world.snapshot.pods.iter().enumerate().filter(|(_, pod)| moves(pod));
         let mut pods: Vec<_> = pods.map(|(position, _)| PodId::new(position)).collect();
         pods.extend(world.pending());
@@ -139,5 +165,15 @@ proptest! {
             let says_why = |refusal: &Refusal| *refusal != Refusal::Pools(Vec::new());
             prop_assert!(plan.refused.values().all(|refusal| says_why(refusal)), "{plan:#?}");
         }
+    }
+}
+
+proptest! {
+    // These take ten times as long.
+    #![proptest_config(ProptestConfig { cases: config().cases.div_ceil(16), max_shrink_iters: 100, ..config() })]
+
+    #[test]
+    fn solvers_agree_on_more_than_fits_into_a_word(Scene(world) in wide_scene()) {
+        world.solve_unverified();
     }
 }

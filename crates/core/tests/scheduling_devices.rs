@@ -7,10 +7,13 @@ use std::sync::Arc;
 use karpenter_core::requirement::Operator::In;
 use karpenter_core::requirement::Requirements;
 use karpenter_core::scheduling::dra::{
-    Allocated, AllocatedDevice, Ask, Claim, ClaimKey, Consumer, Count, Device, DeviceId,
-    DeviceQuery, DeviceRequest, DeviceShape, DynamicResources, Reach, Slice, SliceTemplate,
+    Allocated, AllocatedDevice, Ask, Claim, ClaimKey, Consumer, Count, Device, DeviceCapacity,
+    DeviceId, DeviceQuery, DeviceRequest, DeviceShape, DynamicResources, Reach, Slice,
+    SliceTemplate,
 };
-use karpenter_core::testing::{PodBuilder, World, ZONES, instance_type, node, pod, requirement};
+use karpenter_core::testing::{
+    PodBuilder, World, ZONES, instance_type, node, pod, quantity, requirement,
+};
 
 const DRIVER: &str = "gpu.example.com";
 
@@ -172,5 +175,56 @@ fn a_device_is_free_again_if_its_pod_leaves() {
         world.snapshot.dynamic.claims.insert(claim_key("held"), Arc::new(held));
         // The larger pod chooses first; where the device is free, its old holder is left without.
         assert_eq!(world.solve_fast().refused(), [refused], "20/C74: leaving {is_leaving}");
+    }
+}
+
+/// Makes a device one that is shared, with so much memory.
+fn shared(device: &mut Device, memory: &str) {
+    let shape = Arc::make_mut(&mut device.shape);
+    let memory = DeviceCapacity { value: quantity(memory), policy: None };
+    shape.capacity.insert("memory".to_owned(), memory);
+    shape.allows_multiple = true;
+}
+
+/// A share of so much memory; the first that can be had.
+fn memory(shares: &[&str]) -> Claim {
+    let mut claim = one_device();
+    for request in &mut claim.requests {
+        let Ask::Exactly(any) = &request.ask else { continue };
+        let share = |share: &&str| DeviceQuery {
+            name: format!("of-{share}"),
+            capacity: BTreeMap::from([("memory".to_owned(), quantity(share))]),
+            ..any.clone()
+        };
+        request.ask = Ask::FirstAvailable(shares.iter().map(share).collect());
+    }
+    claim
+}
+
+/// While its NodeClaim may become `plain` or `gpu`, the first pod holds the published device for the
+/// former; the latter has a better one of its own.
+#[test]
+fn a_device_is_free_again_if_another_pod_narrows_the_node_claim() {
+    for (wants, refused) in [("gpu", &[][..]), ("plain", &["late"][..])] {
+        let mut world = world_of_templates(&["d"]);
+        let mut types = world.types_of("default").to_vec();
+        for own in types.iter_mut().map(Arc::make_mut) {
+            let templates = &mut own.dynamic_resources.templates;
+            templates.iter_mut().flat_map(|one| &mut one.devices).for_each(|d| shared(d, "8"));
+        }
+        world.catalog.pools.insert("default".to_owned(), types.into());
+        let mut everywhere = Slice { reach: Reach::AllNodes, ..zonal("p", ZONES[0]) };
+        everywhere.devices.iter_mut().for_each(|device| shared(device, "4"));
+        let mut world = with_devices(world, vec![everywhere], &[]);
+        for (name, shares) in [("first", &["8", "4"][..]), ("second", &["4"])] {
+            world.snapshot.dynamic.claims.insert(claim_key(name), Arc::new(memory(shares)));
+        }
+        let outcome = world
+            .pod(user("early", &["first"]).cpu("2"))
+            .pod(pod("narrows").cpu("1").select("type", wants))
+            .pod(user("late", &["second"]).cpu("500m").select("type", "plain"))
+            .solve_fast();
+        assert_eq!(outcome.types_of("early"), [wants], "they share a NodeClaim");
+        assert_eq!(outcome.refused(), refused, "narrowed to {wants}");
     }
 }

@@ -3,6 +3,10 @@
 
 use karpenter_core::reason::{Explanation, Miss, PoolExplanation, Why};
 use karpenter_core::requirement::Operator::In;
+use std::collections::BTreeSet;
+
+use karpenter_core::reason::Refusal;
+use karpenter_core::scheduling::{Fuel, Request, solve};
 use karpenter_core::testing::{
     PodBuilder, TypeBuilder, World, ZONES, instance_type, node, offering, pod, pool, term,
 };
@@ -158,4 +162,21 @@ fn the_plan_is_the_same_with_and_without_explanations() {
     let mut told = world.with(|options| options.explain.extend(all)).solve_fast().plan;
     assert_eq!(std::mem::take(&mut told.explanations).len(), 1);
     assert_eq!(told, quiet);
+}
+
+/// The attempts take a step each; of the reasons that follow, those that are left take one too.
+#[test]
+fn working_out_reasons_is_cut_short_as_well() {
+    let too_large =
+        |number: usize| pod(&format!("web-{number}")).cpu(&format!("{}", 1000 + number));
+    let world = World::new().pods((0..100).map(too_large));
+    let World { snapshot, catalog, options, .. } = &world;
+    let (pods, without) = (world.pending(), BTreeSet::new());
+    let request = Request { snapshot, catalog, pods: &pods, without: &without, options };
+    for (steps, explained, ran_dry) in [(110, 10 + 64, true), (100, 64, true), (200, 100, false)] {
+        let plan = solve(&request, &mut Fuel::steps(steps));
+        let reasons = plan.refused.values().filter(|why| ***why != Refusal::NotTriedAgain);
+        assert_eq!((plan.refused.len(), plan.ran_dry), (100, ran_dry), "{steps} steps");
+        assert_eq!(reasons.count(), explained, "{steps} steps");
+    }
 }

@@ -7,14 +7,13 @@ use std::sync::Arc;
 
 use super::{Conflict, Overlay, Overrides, Selection, TypeKey, matching_offerings};
 use crate::catalog::{Catalog, InstanceType, InstanceTypes, Offering};
+use crate::labels::NODE_POOL;
 use crate::requirement::{Aliases, Requirement, Requirements};
 use crate::snapshot::Pool;
 use crate::weight::heaviest_first;
 
 #[cfg(test)]
 mod tests;
-
-const NODE_POOL: &str = "karpenter.sh/nodepool";
 
 /// A NodeOverlay.
 #[derive(Clone, Debug, PartialEq)]

@@ -24,12 +24,16 @@ pub struct Aliases {
 
 impl Default for Aliases {
     fn default() -> Self {
-        let none = Self { keys: BTreeMap::new(), values: BTreeMap::new() };
-        CORE.into_iter().fold(none, |aliases, (alias, key)| aliases.with_key(alias, key))
+        CORE.into_iter().fold(Self::none(), |aliases, (alias, key)| aliases.with_key(alias, key))
     }
 }
 
 impl Aliases {
+    /// No other names: labels are what is written, as the scheduler compares them.
+    pub fn none() -> Self {
+        Self { keys: BTreeMap::new(), values: BTreeMap::new() }
+    }
+
     /// Also reads `alias` as `key`.
     #[must_use]
     pub fn with_key(mut self, alias: &str, key: &str) -> Self {

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::{Aliases, BoundError, Requirement, RequirementItem};
-
-/// Left out of the text form: it names a node that does not exist yet and helps nobody.
-const HOSTNAME: &str = "kubernetes.io/hostname";
+use crate::labels::HOSTNAME;
 
 /// What labels a node may have: one set of values per key. A key that is not here may have any
 /// value or none.
@@ -100,6 +98,7 @@ impl Extend<Requirement> for Requirements {
 /// All texts sorted and joined with a comma, without the hostname (spec 10 §10.3.7).
 impl fmt::Display for Requirements {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // It names a node that does not exist yet and helps nobody.
         let shown = self.iter().filter(|requirement| requirement.key() != HOSTNAME);
         let mut texts: Vec<_> = shown.map(ToString::to_string).collect();
         texts.sort();

@@ -3,6 +3,8 @@
 //! The constraints come without selector. Which pods are counted is deduced for each pod, as
 //! kube-scheduler does it: from the Services that select it, and from its controller.
 
+use std::collections::BTreeMap;
+
 use crate::pod::{Pod, SpreadConstraint};
 use crate::selector::{Condition, Expression, LabelSelector, Labels, Selector};
 use crate::snapshot::{Snapshot, WorkloadKey};
@@ -16,49 +18,83 @@ pub fn applied(
     pod: &Pod,
     defaults: &[SpreadConstraint],
 ) -> Vec<SpreadConstraint> {
-    if !pod.spec.spread.is_empty() || defaults.is_empty() {
-        return pod.spec.spread.clone();
-    }
-    let selector = deduced(snapshot, pod);
-    // It would count every pod of the namespace.
-    if selector == LabelSelector::default() {
-        return Vec::new();
-    }
-    let with_selector = |constraint: &SpreadConstraint| SpreadConstraint {
-        selector: Selector::Matching(selector.clone()),
-        ..constraint.clone()
-    };
-    defaults.iter().map(with_selector).collect()
+    Deduction::new(snapshot, defaults).applied(pod)
 }
 
-/// What Services and controller say about the pods of a kind; no parts if they say nothing.
-fn deduced(snapshot: &Snapshot, pod: &Pod) -> LabelSelector {
-    let mut selector = LabelSelector::of_labels(service_labels(snapshot, pod));
-    let Some((key, workload)) = controller_selector(snapshot, pod) else {
-        return selector;
-    };
-    if key.kind == REPLICATION_CONTROLLER.1 {
-        selector.labels.extend(workload.labels.clone());
-        return selector;
-    }
-    // These stand beside the labels of Services: where both name a key, both must hold.
-    let equalities = workload.labels.iter().map(|(key, value)| Expression {
-        key: key.clone(),
-        condition: Condition::In([value.clone()].into()),
-    });
-    selector.expressions.extend(equalities);
-    selector.expressions.extend(workload.expressions.iter().cloned());
-    selector
+/// The same for many pods.
+#[derive(Debug)]
+pub struct Deduction<'a> {
+    snapshot: &'a Snapshot,
+    defaults: &'a [SpreadConstraint],
+    /// Selectors of Services by namespace and by the first label that they ask for: there may be as
+    /// many Services as pods. Those that ask for none say nothing.
+    services: BTreeMap<(&'a str, &'a str, &'a str), Vec<&'a Labels>>,
 }
 
-/// The selectors of all Services that select the pod, as one. They cannot disagree, as each is part
-/// of the pod's labels. A Service without selector selects nothing.
-fn service_labels(snapshot: &Snapshot, pod: &Pod) -> Labels {
-    let selecting =
-        |selector: &&Labels| selector.iter().all(|(key, value)| pod.labels.get(key) == Some(value));
-    let services = snapshot.services.iter().filter(|service| service.namespace == pod.namespace);
-    let selectors = services.filter_map(|service| service.selector.as_ref()).filter(selecting);
-    selectors.flatten().map(|(key, value)| (key.clone(), value.clone())).collect()
+impl<'a> Deduction<'a> {
+    /// Reads the Services once.
+    pub fn new(snapshot: &'a Snapshot, defaults: &'a [SpreadConstraint]) -> Self {
+        let mut services: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for service in snapshot.services.iter().filter(|_| !defaults.is_empty()) {
+            let Some(selector) = &service.selector else { continue };
+            if let Some((key, value)) = selector.first_key_value() {
+                let place = (service.namespace.as_str(), key.as_str(), value.as_str());
+                services.entry(place).or_default().push(selector);
+            }
+        }
+        Self { snapshot, defaults, services }
+    }
+
+    /// The spread constraints of a pod, see [`applied`].
+    pub fn applied(&self, pod: &Pod) -> Vec<SpreadConstraint> {
+        let defaults = self.defaults;
+        if !pod.spec.spread.is_empty() || defaults.is_empty() {
+            return pod.spec.spread.clone();
+        }
+        let selector = self.deduced(pod);
+        // It would count every pod of the namespace.
+        if selector == LabelSelector::default() {
+            return Vec::new();
+        }
+        let with_selector = |constraint: &SpreadConstraint| SpreadConstraint {
+            selector: Selector::Matching(selector.clone()),
+            ..constraint.clone()
+        };
+        defaults.iter().map(with_selector).collect()
+    }
+
+    /// What Services and controller say about the pods of a kind; no parts if they say nothing.
+    fn deduced(&self, pod: &Pod) -> LabelSelector {
+        let mut selector = LabelSelector::of_labels(self.service_labels(pod));
+        let Some((key, workload)) = controller_selector(self.snapshot, pod) else {
+            return selector;
+        };
+        if key.kind == REPLICATION_CONTROLLER.1 {
+            selector.labels.extend(workload.labels.clone());
+            return selector;
+        }
+        // These stand beside the labels of Services: where both name a key, both must hold.
+        let equalities = workload.labels.iter().map(|(key, value)| Expression {
+            key: key.clone(),
+            condition: Condition::In([value.clone()].into()),
+        });
+        selector.expressions.extend(equalities);
+        selector.expressions.extend(workload.expressions.iter().cloned());
+        selector
+    }
+
+    /// The selectors of all Services that select the pod, as one. They cannot disagree, as each is
+    /// part of the pod's labels. A Service without selector selects nothing.
+    fn service_labels(&self, pod: &Pod) -> Labels {
+        let selecting = |selector: &&&Labels| {
+            selector.iter().all(|(key, value)| pod.labels.get(key) == Some(value))
+        };
+        let places =
+            pod.labels.iter().map(|(key, value)| (pod.namespace.as_str(), &**key, &**value));
+        let selectors = places.filter_map(|place| self.services.get(&place)).flatten();
+        let pairs = selectors.filter(selecting).flat_map(|selector| selector.iter());
+        pairs.map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
 }
 
 /// API group and kind.

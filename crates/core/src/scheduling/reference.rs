@@ -45,11 +45,16 @@ mod types;
 mod world;
 mod zones;
 
-use super::{Fuel, Request};
+use super::{Fuel, Request, Sizes};
 use crate::plan::Plan;
 
 /// Places the pods, slowly.
 pub fn solve(request: &Request<'_>, fuel: &mut Fuel<'_>) -> Plan {
-    let world = world::World::new(request);
+    solve_sized(request, fuel, Sizes::default())
+}
+
+/// The same with lists cut elsewhere.
+pub fn solve_sized(request: &Request<'_>, fuel: &mut Fuel<'_>, sizes: Sizes) -> Plan {
+    let world = world::World::new(request, sizes.listed_types);
     solver::Solver::new(&world).run(fuel)
 }

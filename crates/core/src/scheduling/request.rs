@@ -14,7 +14,8 @@ pub struct Request<'a> {
     pub snapshot: &'a Snapshot,
     /// What can be launched.
     pub catalog: &'a Catalog,
-    /// The pods to place, in any order. Bound ones are taken as if they were not where they are.
+    /// The pods to place, in any order. Bound ones are taken as if they were not where they are, and
+    /// ids that point nowhere are left out.
     pub pods: &'a [PodId],
     /// Nodes that are treated as gone, beside those that are deleting: a view without copying.
     pub without: &'a BTreeSet<NodeId>,

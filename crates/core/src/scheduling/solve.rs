@@ -19,6 +19,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::dra::{Allocator, ClaimKey};
+use super::sizes::Sizes;
 use super::{Fuel, Request};
 use crate::host_port::HostPort;
 use crate::id::PodId;
@@ -30,7 +31,10 @@ use crate::volume::Attachments;
 
 mod amounts;
 mod attempt;
+mod census;
+mod chains;
 mod claims;
+mod counts;
 mod devices;
 mod domains;
 mod existing;
@@ -46,24 +50,29 @@ mod pick;
 mod preferences;
 mod queue;
 mod refuse;
+mod refuse_topology;
+mod refuse_types;
 mod reservations;
+mod selecting;
 mod setup;
 mod shape;
 mod store;
 mod templates;
 mod topology;
 mod types;
+mod universe;
 mod world;
 mod zones;
 
 use amounts::{Amounts, Columns};
 use attempt::No;
+use chains::Chains;
 use claims::Claim;
 use existing::Existing;
 use order::Order;
 use queue::Queue;
 use reservations::Reservations;
-use shape::{Chains, Making, Shape};
+use shape::{Making, Shape};
 use store::{SetId, Split, Store};
 use templates::Template;
 use topology::Topology;
@@ -74,13 +83,20 @@ use world::World;
 ///
 /// Deterministic: the same request gives the same plan, whatever the order of the snapshot's lists.
 pub fn solve(request: &Request<'_>, fuel: &mut Fuel<'_>) -> Plan {
-    let mut solver = Solver::new(request);
-    solver.run(request, fuel);
-    solver.finish(fuel.is_dry())
+    solve_sized(request, fuel, Sizes::default())
+}
+
+/// The same with lists cut elsewhere.
+#[cfg_attr(not(feature = "testing"), expect(unreachable_pub, reason = "tests of the crate set it"))]
+pub fn solve_sized(request: &Request<'_>, fuel: &mut Fuel<'_>, sizes: Sizes) -> Plan {
+    let mut solver = Solver::new(request, sizes);
+    solver.run(fuel);
+    solver.finish(fuel)
 }
 
 /// A solve in progress.
 struct Solver<'a> {
+    sizes: Sizes,
     world: World<'a>,
     store: Store<'a>,
     columns: Columns,
@@ -92,8 +108,8 @@ struct Solver<'a> {
     tolerate_prefer_no_schedule: bool,
     chains: Chains<'a>,
     classes: Vec<Class<'a>>,
-    /// By position in the snapshot; `u32::MAX` for pods that are not asked for.
-    class_of: Vec<u32>,
+    /// By position in the snapshot; none for pods that are not asked for.
+    class_of: Vec<Option<u32>>,
     existing: Existing,
     claims: Vec<Claim>,
     order: Order,
@@ -104,8 +120,9 @@ struct Solver<'a> {
     allocator: Option<Allocator<'a>>,
     /// The domain of existing nodes by key and set.
     node_domains: FxHashMap<(usize, SetId), Option<usize>>,
-    /// Pods that have a place, for groups that appear later.
-    placed: Vec<(usize, Target)>,
+    /// Where pods were placed, for groups that appear later: by [`Who`](chains::Who).
+    placed: Vec<Vec<Target>>,
+    placed_count: u64,
     /// Pods that found no place when they were last tried.
     refused: BTreeSet<PodId>,
     effective_zones: BTreeMap<String, usize>,
@@ -150,8 +167,8 @@ enum Target {
 }
 
 impl<'a> Solver<'a> {
-    fn run(&mut self, request: &Request<'a>, fuel: &mut Fuel<'_>) {
-        let mut queue = Queue::new(self.world.snapshot, request.pods);
+    fn run(&mut self, fuel: &mut Fuel<'_>) {
+        let mut queue = Queue::new(self.world.snapshot, &self.world.asked);
         while let Some(pod) = queue.pop(self.topology.learned) {
             match self.place(pod, fuel) {
                 Some(true) => {
@@ -168,7 +185,7 @@ impl<'a> Solver<'a> {
 
     /// Tries to place a pod, relaxing it step by step. None when the fuel ran out.
     fn place(&mut self, pod: PodId, fuel: &mut Fuel<'_>) -> Option<bool> {
-        let class = self.class_of[pod.index()] as usize;
+        let class = self.class_of(pod);
         // Nothing that its class looks at has changed since it failed: it would fail again.
         let last = self.classes[class].failure.as_ref();
         let fails_again = last.is_some_and(|last| last.stamp == self.stamp(class, last.may_heal));
@@ -207,6 +224,11 @@ impl<'a> Solver<'a> {
         Some(false)
     }
 
+    /// The class of a pod that is asked for.
+    fn class_of(&self, pod: PodId) -> usize {
+        self.class_of[pod.index()].expect("every pod that is asked for has a class") as usize
+    }
+
     /// What the failure of a class depends on: it grows with every change that may help.
     ///
     /// Nodes and NodeClaims only fill up and narrow, so what they refused once they refuse for good,
@@ -216,7 +238,7 @@ impl<'a> Solver<'a> {
     fn stamp(&self, class: usize, may_heal: bool) -> u64 {
         let watched = &self.chains.all[self.classes[class].chain].watched;
         let groups: u64 = watched.iter().map(|&group| self.topology.group(group).epoch).sum();
-        groups + if may_heal { self.placed.len() as u64 } else { 0 }
+        groups + if may_heal { self.placed_count } else { 0 }
     }
 
     /// The chains, and what making them and their shapes needs.
@@ -242,14 +264,11 @@ impl<'a> Solver<'a> {
         let (chains, mut making) = self.making();
         let shape = chains.shape(chain, step, &mut making);
         let new: Vec<_> = self.topology.ids().skip(before).collect();
-        if !new.is_empty() {
-            for (class, target) in self.placed.clone() {
-                let who = self.chains.all[self.classes[class].chain].who;
-                let landing = self.landing(target);
-                for group in self.chains.counted_by(who, &self.topology).to_vec() {
-                    if new.contains(&group) {
-                        self.topology.record(group, &landing, &mut self.store);
-                    }
+        for group in new {
+            for who in self.chains.counted_in(&self.topology.group(group).identity) {
+                for target in self.placed.get(who).cloned().unwrap_or_default() {
+                    let landing = self.landing(target);
+                    self.topology.record(group, &landing, &mut self.store);
                 }
             }
         }

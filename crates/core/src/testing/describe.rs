@@ -68,6 +68,9 @@ fn type_line(one: &InstanceType) -> String {
         let left = offering.reservation_capacity;
         let gone = if offering.available { "" } else { " gone" };
         let _ = write!(line, " | {} ${}{gone} left={left}", offering.requirements, offering.price);
+        for own in [&offering.capacity_override, &offering.overhead_override] {
+            let _ = if own.is_empty() { Ok(()) } else { write!(line, " instead={}", own.json()) };
+        }
     }
     line
 }

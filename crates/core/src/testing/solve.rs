@@ -1,7 +1,7 @@
 //! The one place that chooses which solvers tests run.
 
 use crate::plan::Plan;
-use crate::scheduling::{Fuel, Request, reference, solve};
+use crate::scheduling::{Fuel, Request, Sizes, reference, solve, solve_sized};
 use crate::verify;
 
 /// Solves with every solver there is, checks that they agree and that the plan keeps the rules of
@@ -29,6 +29,18 @@ fn verified(request: &Request<'_>, plan: Plan) -> Plan {
 pub fn solve_alike(request: &Request<'_>) -> Plan {
     let slow = reference::solve(request, &mut Fuel::unlimited());
     let fast = solve(request, &mut Fuel::unlimited());
+    assert_alike(&fast, &slow);
+    let small = Sizes { nodes_per_block: 2, claims_per_run: 2, ..Sizes::default() };
+    assert_alike(&solve_sized(request, &mut Fuel::unlimited(), small), &slow);
+    fast
+}
+
+/// The same where NodeClaims list so few instance types only.
+#[track_caller]
+pub fn solve_listing(request: &Request<'_>, listed_types: usize) -> Plan {
+    let sizes = Sizes { listed_types, ..Sizes::default() };
+    let slow = reference::solve_sized(request, &mut Fuel::unlimited(), sizes);
+    let fast = solve_sized(request, &mut Fuel::unlimited(), sizes);
     assert_alike(&fast, &slow);
     fast
 }

@@ -124,7 +124,7 @@ fn node_limit(places: &Places<'_>, node: &Node, driver: &str) -> Option<u32> {
         return *published;
     }
     let list = places.request.catalog.pools.get(node.pool.as_ref()?)?;
-    let name = node.labels.get("node.kubernetes.io/instance-type")?;
+    let name = node.labels.get(crate::labels::INSTANCE_TYPE)?;
     list.iter().find(|own| own.name == *name)?.volume_limits.get(driver).copied()
 }
 
@@ -251,10 +251,10 @@ fn daemons_of_type<'a>(
     let mut template = pool.requirements.clone();
     template.extend(places.labels(&pool.labels).iter().cloned());
     template.extend([
-        Requirement::in_values("karpenter.sh/nodepool", [pool.name.as_str()]),
+        Requirement::in_values(crate::labels::NODE_POOL, [pool.name.as_str()]),
         Requirement::in_values(&class_label, [class.name.as_str()]),
-        Requirement::in_values("karpenter.sh/registered", ["true"]),
-        Requirement::in_values("karpenter.sh/initialized", ["true"]),
+        Requirement::in_values(crate::labels::REGISTERED, ["true"]),
+        Requirement::in_values(crate::labels::INITIALIZED, ["true"]),
     ]);
     daemons(places, &pool.taints, |asked| {
         template.compatible(asked, well_known).is_ok()

@@ -14,7 +14,7 @@ use crate::selector::Labels;
 use crate::snapshot::{Node, Pool};
 use crate::taint::{Taint, TaintEffect, Toleration};
 
-pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
+pub(super) use crate::labels::HOSTNAME;
 
 /// A node or NodeClaim.
 pub(super) struct Place<'a> {

@@ -1,10 +1,9 @@
 //! Where the volumes of a pod are, or can be made (spec 20 §3.17.2).
 
 use super::{PersistentVolume, Volumes};
+use crate::labels::HOSTNAME;
 use crate::pod::Pod;
 use crate::requirement::Requirements;
-
-const HOSTNAME: &str = "kubernetes.io/hostname";
 
 impl Volumes {
     /// What the volumes of the pod ask of its node: one of these, tried in order. Empty if they ask

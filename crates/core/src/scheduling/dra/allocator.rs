@@ -110,7 +110,7 @@ impl<'a> Allocator<'a> {
             node.object.is_some() && node.is_initialized && !is_gone
         });
         let nodes = nodes.map(|(_, node)| node.name.as_str()).collect();
-        let pods = request.pods.iter().map(|id| snapshot.pod(*id));
+        let pods = request.pods.iter().filter_map(|id| snapshot.pods.get(id.index()));
         let moving = pods.filter(|pod| pod.node.is_some()).map(|pod| pod.uid.as_str()).collect();
         Some(Self::new(&snapshot.dynamic, &nodes, moving, &request.catalog.well_known))
     }

@@ -5,16 +5,14 @@ use std::sync::Arc;
 use super::claim::Claim;
 use super::templates::Template;
 use super::types;
-use super::world::{HOSTNAME, World};
+use super::world::World;
 use crate::catalog::{CAPACITY_TYPE, RESERVED};
+use crate::labels::HOSTNAME;
 use crate::plan::PlannedClaim;
 use crate::reason::Refusal;
 use crate::requirement::{Requirement, Requirements};
 use crate::resources::Resources;
 use crate::scheduling::{MinValuesPolicy, min_values};
-
-/// How many instance types a NodeClaim lists.
-const MAX_TYPES: usize = 600;
 
 /// The finished NodeClaim, or why its pods have no place after all.
 pub(super) fn finish(
@@ -33,7 +31,7 @@ pub(super) fn finish(
         let by_name = || template.list[a].name.cmp(&template.list[b].name);
         price(a).total_cmp(&price(b)).then_with(by_name)
     });
-    types.truncate(MAX_TYPES);
+    types.truncate(world.listed_types);
     if world.options.min_values == MinValuesPolicy::Strict {
         let offered = types.iter().map(|&position| &template.list[position].requirements);
         min_values::needed(&requirements, offered)

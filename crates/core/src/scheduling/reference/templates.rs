@@ -7,6 +7,7 @@ use super::world::World;
 use crate::catalog::InstanceType;
 use crate::host_port::HostPort;
 use crate::id::PoolId;
+use crate::labels::{HOSTNAME, INITIALIZED, NODE_POOL, REGISTERED};
 use crate::plan::UnusablePool;
 use crate::pod::PodSpec;
 use crate::requirement::{Requirement, Requirements};
@@ -84,14 +85,16 @@ fn template<'a>(world: &World<'a>, id: PoolId) -> Result<Template<'a>, UnusableP
 fn requirements(world: &World<'_>, pool: &Pool) -> Requirements {
     let class = &pool.node_class;
     let class_label = format!("{}/{}", class.group, class.kind.to_lowercase());
-    let mut requirements = pool.requirements.clone();
-    requirements.extend(world.labels(&pool.labels).iter().cloned());
+    let labels = world.labels(&pool.labels);
+    // Validation refuses NodePools that name a hostname; here it is left out.
+    let own = pool.requirements.iter().chain(labels.iter()).filter(|own| own.key() != HOSTNAME);
+    let mut requirements: Requirements = own.cloned().collect();
     for (key, value) in [
-        ("karpenter.sh/nodepool", pool.name.as_str()),
+        (NODE_POOL, pool.name.as_str()),
         (class_label.as_str(), class.name.as_str()),
         // Only so that daemons that wait for these labels are counted.
-        ("karpenter.sh/registered", "true"),
-        ("karpenter.sh/initialized", "true"),
+        (REGISTERED, "true"),
+        (INITIALIZED, "true"),
     ] {
         requirements.add(Requirement::in_values(key, [value]));
     }

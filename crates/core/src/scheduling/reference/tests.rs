@@ -404,7 +404,7 @@ fn pending_pods_are_counted_by_effective_zone() {
 #[test]
 fn a_pod_that_was_not_tried_has_no_refusal() {
     let small = Small::new(&[("two", 2, 0.2)]).pods("web", 1500, 3);
-    let plan = small.solve_with(&mut crate::scheduling::Fuel::steps(3));
+    let plan = small.solve_with(&mut crate::scheduling::Fuel::steps(2));
     assert!(plan.ran_dry);
     assert_eq!((plan.claims.len(), plan.refused.len()), (2, 0));
 }

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ask::Ask;
-use super::world::{HOSTNAME, World};
+use super::world::World;
 use crate::id::{NodeId, PodId};
+use crate::labels::HOSTNAME;
 use crate::pod::{AffinityTerm, Pod, PodSpec, SpreadConstraint};
 use crate::reason::TopologyRefusal;
 use crate::requirement::{Requirement, Requirements};

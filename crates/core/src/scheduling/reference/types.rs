@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::templates::DaemonGroup;
-use super::world::{HOSTNAME, World};
-use crate::catalog::InstanceType;
+use super::world::World;
+use crate::catalog::{InstanceType, Offering};
 use crate::host_port::HostPort;
+use crate::labels::HOSTNAME;
 use crate::reason::{TypeFlags, TypesRefusal};
 use crate::requirement::Requirements;
 use crate::resources::Resources;
@@ -107,15 +108,32 @@ impl Filter<'_> {
         Some((Resources::min(overheads.iter().copied()), Resources::max(overheads)))
     }
 
-    /// The lowest price at which one of the types that pass can be bought now.
+    /// The lowest price at which one of the types that pass can be bought now, in an offering that
+    /// is large enough.
     pub(super) fn cheapest(
         &self,
         candidates: &[usize],
         requirements: &Requirements,
     ) -> Option<f64> {
         let (kept, _) = self.pass(candidates, requirements);
-        cheapest(self.world, kept.iter().map(|&position| &*self.list[position]), requirements)
+        let mut lowest: Option<f64> = None;
+        for group in self.groups() {
+            let need = group.overhead.iter().fold(self.total.clone(), |sum, own| sum.merge(own));
+            for &position in group.types.iter().filter(|position| kept.contains(position)) {
+                let bought = large_enough(&self.list[position], &need);
+                let price = cheapest_of(self.world, bought, requirements);
+                lowest = lowest.into_iter().chain(price).min_by(f64::total_cmp);
+            }
+        }
+        lowest
     }
+}
+
+/// The available offerings of a type that give as much as is needed.
+fn large_enough<'t>(candidate: &'t InstanceType, need: &Resources) -> Vec<&'t Offering> {
+    let groups = candidate.allocatable_groups();
+    let fitting = groups.iter().filter(|group| need.fits_in(&group.allocatable));
+    fitting.flat_map(|group| &group.offerings).map(|&own| &candidate.offerings[own]).collect()
 }
 
 /// The lowest price of an available offering that suits.
@@ -124,9 +142,16 @@ pub(super) fn cheapest<'t>(
     types: impl IntoIterator<Item = &'t InstanceType>,
     requirements: &Requirements,
 ) -> Option<f64> {
-    types
+    cheapest_of(world, types.into_iter().flat_map(|candidate| &candidate.offerings), requirements)
+}
+
+fn cheapest_of<'t>(
+    world: &World<'_>,
+    offerings: impl IntoIterator<Item = &'t Offering>,
+    requirements: &Requirements,
+) -> Option<f64> {
+    offerings
         .into_iter()
-        .flat_map(|candidate| &candidate.offerings)
         .filter(|offering| offering.available)
         .filter(|offering| {
             requirements.compatible(&offering.requirements, world.well_known()).is_ok()

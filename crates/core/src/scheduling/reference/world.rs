@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::catalog::{Catalog, InstanceType, InstanceTypes};
 use crate::id::{NodeId, PodId, PoolId};
+use crate::labels::INSTANCE_TYPE;
 use crate::pod::Pod;
 use crate::requirement::Requirements;
 use crate::scheduling::{Options, Request};
@@ -12,10 +13,6 @@ use crate::snapshot::{Node, Pool, Snapshot};
 use crate::taint::TaintEffect;
 pub(super) use crate::volume::Attachments;
 use crate::weight::heaviest_first;
-
-pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
-pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
-const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 
 /// The request, with the parts that everybody needs worked out.
 pub(super) struct World<'a> {
@@ -30,13 +27,16 @@ pub(super) struct World<'a> {
     pub nodes: Vec<NodeId>,
     /// NodePools in the order they are tried.
     pub pools: Vec<PoolId>,
+    /// How many instance types a NodeClaim lists at most.
+    pub listed_types: usize,
 }
 
 impl<'a> World<'a> {
-    pub(super) fn new(request: &Request<'a>) -> Self {
+    pub(super) fn new(request: &Request<'a>, listed_types: usize) -> Self {
         let snapshot = request.snapshot;
         let mut batch = BTreeSet::new();
-        let pods = request.pods.iter().copied().filter(|&pod| batch.insert(pod)).collect();
+        let known = request.pods.iter().copied().filter(|pod| pod.index() < snapshot.pods.len());
+        let pods = known.filter(|&pod| batch.insert(pod)).collect();
         let mut nodes: Vec<_> = (0..snapshot.nodes.len())
             .map(NodeId::new)
             .filter(|id| !snapshot.node(*id).is_deleting && !request.without.contains(id))
@@ -55,6 +55,7 @@ impl<'a> World<'a> {
             batch,
             nodes,
             pools: pools.into_iter().map(|(position, _)| PoolId::new(position)).collect(),
+            listed_types,
         }
     }
 

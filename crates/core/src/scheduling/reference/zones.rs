@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::ask::Ask;
 use super::topology::{Topology, domains};
-use super::world::ZONE;
+use crate::labels::ZONE;
 use crate::reason::TopologyKind;
 use crate::requirement::{Operator, Requirement, Requirements};
 

@@ -65,6 +65,13 @@ pub(super) fn add(to: &mut Amounts, other: &Amounts) {
     }
 }
 
+/// The sum of two amounts.
+pub(super) fn sum(a: &Amounts, b: &Amounts) -> Amounts {
+    let mut sum = a.clone();
+    add(&mut sum, b);
+    sum
+}
+
 pub(super) fn subtract(from: &mut Amounts, other: &Amounts) {
     for (rest, &amount) in from.iter_mut().zip(other) {
         *rest = rest.saturating_sub(amount);

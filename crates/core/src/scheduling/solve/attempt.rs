@@ -44,10 +44,10 @@ impl<'a> Solver<'a> {
         class: usize,
         shape: &Rc<Shape>,
     ) -> Result<(), No> {
-        let mut view = self.view(shape);
-        if !view.is_feasible() {
+        // Most steps of a long relaxation end here, at the preference that is given up next.
+        let Some(mut view) = self.view_if(shape, Feasible::is_some) else {
             return Err(No::Unfit);
-        }
+        };
         if self.place_on_existing(pod, class, &view) || self.place_in_flight(pod, class, &mut view)
         {
             return Ok(());
@@ -58,14 +58,21 @@ impl<'a> Solver<'a> {
         }
     }
 
+    /// What an attempt goes by.
     pub(super) fn view(&mut self, shape: &Rc<Shape>) -> View {
-        let feasible = shape
-            .over_labels
-            .iter()
-            .filter_map(|over| {
-                self.topology.feasible(over.group, over.selects_pod, over.pod, &self.store)
-            })
-            .collect();
+        self.view_if(shape, |_| true).expect("groups over labels have domains")
+    }
+
+    /// The same, unless the domains that a group leaves do not pass the test.
+    fn view_if(&mut self, shape: &Rc<Shape>, test: impl Fn(&Feasible) -> bool) -> Option<View> {
+        let mut feasible = Vec::with_capacity(shape.over_labels.len());
+        for over in &shape.over_labels {
+            let left = self.topology.feasible(over.group, over.selects_pod, over.pod, &self.store);
+            match left.filter(&test) {
+                Some(left) => feasible.push(left),
+                None => return None,
+            }
+        }
         let may_start = shape
             .over_hosts
             .iter()
@@ -76,14 +83,14 @@ impl<'a> Solver<'a> {
                     && self.topology.host_bootstrap(over.group, pod)
             })
             .collect();
-        View { shape: shape.clone(), feasible, may_start, known: FxHashMap::default() }
+        Some(View { shape: shape.clone(), feasible, may_start, known: FxHashMap::default() })
     }
 
-    /// Whether the groups over hosts let the pod go to one.
-    pub(super) fn hosts_allow(&self, view: &View, host: usize) -> bool {
+    /// Whether the groups over hosts let the pod go to one, or to a new one.
+    pub(super) fn hosts_allow(&self, view: &View, host: Option<usize>) -> bool {
         view.shape.over_hosts.iter().zip(&view.may_start).all(|(over, &may_start)| {
             let OverHost { group, limit, .. } = *over;
-            let count = self.topology.group(group).count(host);
+            let count = host.map_or(0, |host| self.topology.group(group).count(host));
             match limit {
                 Some(limit) => i64::from(count) <= limit,
                 None => count > 0 || may_start,
@@ -93,9 +100,13 @@ impl<'a> Solver<'a> {
 
     /// Counts a placed pod in the groups that care.
     pub(super) fn record(&mut self, class: usize, target: Target) {
-        self.placed.push((class, target));
         let chain = self.classes[class].chain;
         let who = self.chains.all[chain].who;
+        if self.placed.len() <= who {
+            self.placed.resize_with(who + 1, Vec::new);
+        }
+        self.placed[who].push(target);
+        self.placed_count += 1;
         let groups = self.chains.counted_by(who, &self.topology).to_vec();
         let landing = self.landing(target);
         for group in groups {
@@ -112,24 +123,18 @@ impl<'a> Solver<'a> {
             Target::Node(index) => {
                 let node = &self.existing.nodes[index];
                 let taints = self.world.nodes[node.id.index()].taints;
-                Landing { set: node.set, host: node.host, taints: (taints, node.taints_id) }
+                Landing {
+                    set: node.set,
+                    hostname: Some(node.host),
+                    taints: (taints, node.taints_id),
+                }
             }
             Target::Claim(index) => {
                 let claim = &self.claims[index];
                 let template = &self.templates[claim.template];
                 let taints = (template.pool.taints.as_slice(), template.taints_id);
-                Landing { set: claim.set, host: claim.host, taints }
+                Landing { set: claim.set, hostname: Some(claim.host), taints }
             }
         }
-    }
-}
-
-impl View {
-    /// Whether every group leaves some domain at all.
-    fn is_feasible(&self) -> bool {
-        self.feasible.iter().all(|feasible| {
-            !feasible.domains.is_empty()
-                || feasible.bootstrap.as_ref().is_some_and(|start| !start.is_empty())
-        })
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct Claim {
     /// At most this much fits in addition, resource by resource.
     pub(super) room: Amounts,
     /// The largest type of each resource, so that the room need not be searched for each time.
-    largest: Vec<usize>,
+    largest: Vec<Option<usize>>,
     pub(super) ports: Vec<HostPort>,
     pub(super) attached: Attachments,
     pub(super) min_values_relaxed: bool,
@@ -62,20 +62,19 @@ impl Claim {
     /// it searched for.
     pub(super) fn measure(&mut self, template: &Template<'_>, types: &Types) {
         if self.largest.is_empty() {
-            self.largest = vec![usize::MAX; self.total.len()];
+            self.largest = vec![None; self.total.len()];
         }
         for column in 0..self.total.len() {
             let free = |variant: usize| {
                 let overhead = template.overhead_of(variant, column);
                 types.variants[variant].allocatable[column].saturating_sub(overhead)
             };
-            if !self.variants.has(self.largest[column]) {
-                self.largest[column] =
-                    self.variants.iter().max_by_key(|&variant| free(variant)).unwrap_or(usize::MAX);
+            if !self.largest[column].is_some_and(|variant| self.variants.has(variant)) {
+                self.largest[column] = self.variants.iter().max_by_key(|&variant| free(variant));
             }
             self.room[column] = match self.largest[column] {
-                usize::MAX => i128::MIN,
-                variant => free(variant).saturating_sub(self.total[column]),
+                None => i128::MIN,
+                Some(variant) => free(variant).saturating_sub(self.total[column]),
             };
         }
     }

@@ -3,8 +3,9 @@
 use super::Solver;
 use super::existing::ExistingNode;
 use super::on_claims::placeholder;
-use super::store::{HOSTNAME, SetId};
+use super::store::SetId;
 use crate::bits::Bits;
+use crate::labels::{HOSTNAME, INSTANCE_TYPE};
 use crate::requirement::{Requirement, Requirements};
 use crate::scheduling::dra::{Allocation, Candidate, CandidateId, CandidateType};
 
@@ -25,7 +26,7 @@ impl Solver<'_> {
     pub(super) fn devices_on_node(&self, node: &ExistingNode, class: usize) -> Option<Devices> {
         let allocator = self.allocator.as_ref()?;
         let facts = self.world.snapshot.node(node.id);
-        let name = facts.labels.get("node.kubernetes.io/instance-type");
+        let name = facts.labels.get(INSTANCE_TYPE);
         let types = facts.pool.as_ref().and_then(|pool| self.world.catalog.pools.get(pool));
         let own = types.and_then(|types| types.iter().find(|t| Some(&t.name) == name));
         let labels = facts.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));

@@ -13,10 +13,7 @@ use crate::reason::Refusal;
 use crate::requirement::{Requirement, Requirements};
 use crate::resources::Resources;
 use crate::scheduling::dra::CandidateId;
-use crate::scheduling::{MinValuesPolicy, min_values};
-
-/// How many instance types a NodeClaim may list.
-const MAX_TYPES: usize = 600;
+use crate::scheduling::{Fuel, MinValuesPolicy, min_values};
 
 /// What many NodeClaims share: worked out once for each requirement set.
 #[derive(Default)]
@@ -32,8 +29,8 @@ struct Shared {
 type Listed = (Arc<[u32]>, Option<f64>);
 
 impl Solver<'_> {
-    pub(super) fn finish(mut self, ran_dry: bool) -> Plan {
-        let (mut refused, explanations) = self.refusals();
+    pub(super) fn finish(mut self, fuel: &mut Fuel<'_>) -> Plan {
+        let (mut refused, explanations) = self.refusals(fuel);
         let mut shared = Shared::default();
         let mut claims = Vec::with_capacity(self.claims.len());
         for index in 0..self.claims.len() {
@@ -55,7 +52,7 @@ impl Solver<'_> {
             explanations,
             unusable_pools: self.unusable_pools,
             effective_zones: self.effective_zones,
-            ran_dry,
+            ran_dry: fuel.is_dry(),
         }
     }
 
@@ -85,7 +82,7 @@ impl Solver<'_> {
         }
         let mut requests = Resources::default();
         for pod in &claim.pods {
-            let class = self.class_of[pod.index()] as usize;
+            let class = self.class_of(*pod);
             requests.add(self.classes[class].plain_requests);
         }
         let groups = template.groups.iter().filter(|group| group.variants.meets(&claim.variants));
@@ -171,21 +168,31 @@ impl Solver<'_> {
             shared.orders.insert((list, set), order.clone());
             order
         };
-        let answer = self.types[list].answer(set, &mut self.store);
         let types = &self.types[list];
         let mut is_left = vec![false; types.list.len()];
         for kept in types.types_of(&self.claims[index].variants) {
             is_left[kept as usize] = true;
         }
         let left = order.iter().copied().filter(|&position| is_left[position as usize]);
-        let listed: Arc<[u32]> = left.take(MAX_TYPES).collect();
-        is_left.fill(false);
-        listed.iter().for_each(|&position| is_left[position as usize] = true);
-        let cheapest = answer
-            .by_price
-            .iter()
-            .find(|(_, variant)| is_left[types.variants[*variant as usize].instance_type as usize])
-            .map(|(price, _)| *price);
+        let listed: Arc<[u32]> = left.take(self.sizes.listed_types).collect();
+        let cheapest = self.cheapest(list, set, &listed);
         (listed, cheapest)
+    }
+
+    /// The lowest price among the available offerings of some types that suit.
+    fn cheapest(&mut self, list: usize, set: SetId, listed: &[u32]) -> Option<f64> {
+        let types = &self.types[list];
+        let mut lowest: Option<f64> = None;
+        for &position in listed {
+            let position = position as usize;
+            let offerings = types.list[position].offerings.iter().zip(&types.offerings[position]);
+            for (offering, &asked) in offerings.filter(|(offering, _)| offering.available) {
+                let is_lower = lowest.is_none_or(|price| offering.price.total_cmp(&price).is_lt());
+                if is_lower && self.store.compatible(set, asked, Undefined::WellKnown) {
+                    lowest = Some(offering.price);
+                }
+            }
+        }
+        lowest
     }
 }

@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::Solver;
-use super::amounts::Amounts;
+use super::amounts::{Amounts, sum};
 use super::attempt::{No, View};
 use super::devices::Devices;
-use super::existing::sum;
 use super::on_claims::placeholder;
 use super::store::{SetId, Split, Undefined};
 use crate::bits::Bits;
@@ -113,6 +112,9 @@ impl Solver<'_> {
         let devices =
             self.devices_on_claim(claim, before, template, class).map_err(|_| No::Unfit)?;
         let asked = self.store.split(&devices.allocation.requirements);
+        if !hostname_allows(self, asked, claim) {
+            return Err(No::Unfit);
+        }
         let narrowed = self.store.narrow(narrowed, asked.set).ok_or(No::Unfit)?;
         let mut variants = large_enough.clone();
         self.keep_with_devices(&mut variants, &devices, template);
@@ -150,7 +152,7 @@ impl Solver<'_> {
         let relaxes =
             claim.is_none() && self.world.options.min_values == MinValuesPolicy::BestEffort;
         let mut min_values_relaxed = false;
-        if !self.templates[template].min_values.is_empty() {
+        if self.templates[template].has_min_values {
             match self.lacking_min_values(set, &variants, template) {
                 lacking if lacking.is_empty() => {}
                 lacking if relaxes => {

@@ -64,7 +64,6 @@ impl Solver<'_> {
     ) -> Result<BTreeSet<String>, ReservedRefusal> {
         let label = self.world.catalog.reservation_id_label.as_deref();
         let types = &self.types[self.templates[template].types];
-        let claim = claim.unwrap_or(usize::MAX);
         let mut found = Found::default();
         for instance_type in types.types_of(variants) {
             let position = instance_type as usize;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::counts::Counts;
 use super::domains::Domains;
 use super::store::{ReqId, Split, Store};
 use crate::bits::Bits;
@@ -55,13 +56,10 @@ impl Identity {
 pub(super) struct Group {
     pub(super) identity: Identity,
     pub(super) place: Place,
-    /// Pods by domain number.
-    counts: Vec<u32>,
+    counts: Counts,
     /// Domains that the group knows, empty ones included. Not kept for hostnames, where every
     /// node is a domain.
     known: Vec<bool>,
-    /// How many domains have pods.
-    occupied: usize,
     /// Grows with every change: a pod that failed need not be tried again while it stands.
     pub(super) epoch: u64,
 }
@@ -85,13 +83,21 @@ pub(super) struct Feasible {
     pub(super) bootstrap: Option<Bits>,
 }
 
+impl Feasible {
+    /// Whether some domain is left.
+    pub(super) fn is_some(&self) -> bool {
+        let may_start = self.bootstrap.as_ref().is_some_and(|start| !start.is_empty());
+        !self.domains.is_empty() || may_start
+    }
+}
+
 impl Group {
     pub(super) fn new(identity: Identity, place: Place) -> Self {
-        Self { identity, place, counts: Vec::new(), known: Vec::new(), occupied: 0, epoch: 0 }
+        Self { identity, place, counts: Counts::default(), known: Vec::new(), epoch: 0 }
     }
 
     pub(super) fn count(&self, domain: usize) -> u32 {
-        self.counts.get(domain).copied().unwrap_or(0)
+        self.counts.get(domain)
     }
 
     /// Makes a domain known without a pod. Returns whether it is new.
@@ -112,11 +118,7 @@ impl Group {
         if pods == 0 {
             return;
         }
-        if self.counts.len() <= domain {
-            self.counts.resize(domain + 1, 0);
-        }
-        self.occupied += usize::from(self.counts[domain] == 0);
-        self.counts[domain] = self.counts[domain].saturating_add(pods);
+        self.counts.add(domain, pods);
         self.epoch += 1;
         if self.place != Place::Host {
             self.register(domain);
@@ -128,12 +130,12 @@ impl Group {
     }
 
     pub(super) fn is_unoccupied(&self) -> bool {
-        self.occupied == 0
+        self.counts.occupied() == 0
     }
 
     /// Domains with pods.
     pub(super) fn occupied(&self) -> impl Iterator<Item = usize> {
-        self.counts.iter().enumerate().filter(|(_, count)| **count > 0).map(|(domain, _)| domain)
+        self.counts.domains()
     }
 
     /// Where a pod may go (spec 20 §4.5), for groups over a label. `selects_pod` says whether the

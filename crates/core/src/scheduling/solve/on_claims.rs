@@ -49,7 +49,7 @@ impl Solver<'_> {
                 }
                 has_room = true;
                 if view.shape.tolerates[claim.template]
-                    && self.hosts_allow(view, claim.host)
+                    && self.hosts_allow(view, Some(claim.host))
                     && self.leaves_a_chance(claim.set, view)
                     && let Ok(fit) = self.fits(&Candidate::InFlight(index), class, view)
                 {
@@ -114,7 +114,7 @@ impl Solver<'_> {
     }
 
     fn fits_template(&mut self, template: usize, class: usize, view: &View) -> Result<Fit, No> {
-        if !view.shape.tolerates[template] || !self.hosts_allow(view, usize::MAX) {
+        if !view.shape.tolerates[template] || !self.hosts_allow(view, None) {
             return Err(No::Unfit);
         }
         let types = &self.types[self.templates[template].types];

@@ -1,75 +1,80 @@
 //! Existing nodes as candidates (spec 20 §3.8).
 
+use rustc_hash::FxHashMap;
+
 use super::attempt::View;
+use super::devices::Devices;
 use super::existing::ExistingNode;
 use super::store::{Split, Store, Undefined};
 use super::{Solver, Target};
 use crate::id::PodId;
 use crate::taint::untolerated;
 
+/// The search for a node that takes a pod.
+struct Search<'s, 'a> {
+    solver: &'s mut Solver<'a>,
+    view: &'s View,
+    class: usize,
+    /// By kind of node: whether labels, taints and topology suit. What the topology groups allow
+    /// stands for one attempt.
+    suits: FxHashMap<u32, bool>,
+    /// The devices that were found on the node that was looked at last.
+    devices: Option<Devices>,
+}
+
 impl Solver<'_> {
-    pub(super) fn place_on_existing(&mut self, pod: PodId, class_id: usize, view: &View) -> bool {
+    pub(super) fn place_on_existing(&mut self, pod: PodId, class: usize, view: &View) -> bool {
         if self.existing.nodes.is_empty() {
             return false;
         }
-        // Taken out for the search, since the test needs the rest of the solver.
+        // Taken out for the search, which needs the rest of the solver.
         let mut existing = std::mem::take(&mut self.existing);
-        let need = self.classes[class_id].requests.clone();
-        let asks_devices = !self.classes[class_id].devices.is_empty();
-        let mut devices = None;
-        let found = existing.first(&need, |node| {
-            if !self.node_takes(node, class_id, view) {
-                return false;
-            }
-            if asks_devices {
-                devices = self.devices_on_node(node, class_id);
-            }
-            !asks_devices || devices.is_some()
-        });
+        let need = self.classes[class].requests.clone();
+        let suits = FxHashMap::default();
+        let mut search = Search { solver: self, view, class, suits, devices: None };
+        let found = existing.first(&need, &mut search, Search::suits, Search::takes);
+        let devices = search.devices;
         self.existing = existing;
         let Some(index) = found else { return false };
         if let Some(devices) = devices {
             self.hold_on_node(index, devices);
         }
-        let class = &self.classes[class_id];
+        let of_class = &self.classes[class];
         let node = &mut self.existing.nodes[index];
-        node.take(pod, &class.requests, class.ports, &class.attachments);
-        self.record(class_id, Target::Node(index));
+        node.take(pod, &of_class.requests, of_class.ports, &of_class.attachments);
+        self.record(class, Target::Node(index));
         true
     }
+}
 
-    fn node_takes(&mut self, node: &ExistingNode, class: usize, view: &View) -> bool {
-        if !self.hosts_allow(view, node.host) || !self.tolerates_node(node, view) {
-            return false;
+impl Search<'_, '_> {
+    /// Whether nodes of this kind may take the pod.
+    fn suits(&mut self, node: &ExistingNode) -> bool {
+        if let Some(&known) = self.suits.get(&node.kind) {
+            return known;
         }
-        let class = &self.classes[class];
-        if node.waits && !class.is_exempt {
-            return false;
-        }
-        if !class.attachments.is_empty() && !node.can_attach(&class.attachments) {
-            return false;
-        }
-        if class.ports.iter().any(|port| node.ports.iter().any(|taken| port.collides(taken))) {
-            return false;
-        }
-        let store = &mut self.store;
-        let suits = |split: Split, store: &mut Store<'_>| {
-            let hostname = self.topology.host_name(node.host);
-            split.host.is_none_or(|host| store.get(host).has(hostname))
-                && store.compatible(node.set, split.set, Undefined::Refused)
-        };
-        if !suits(view.shape.all, store) || !suits(view.shape.strict, store) {
-            return false;
-        }
-        // Labels of a node are facts: no alternative and no topology changes them, so that one
-        // alternative suits is all there is to know.
-        let alternatives = &class.alternatives;
-        if !alternatives.is_empty() && !alternatives.iter().any(|&split| suits(split, store)) {
-            return false;
-        }
-        view.shape.over_labels.iter().zip(&view.feasible).all(|(over, feasible)| {
-            let domain = self.node_domains.entry((over.domains, node.set)).or_insert_with(|| {
-                let domains = &mut self.topology.domains[over.domains];
+        let answer = self.has_labels(node) && self.has_domains(node);
+        self.suits.insert(node.kind, answer);
+        answer
+    }
+
+    /// Labels and taints, which are the same for all pods of a shape.
+    fn has_labels(&mut self, node: &ExistingNode) -> bool {
+        let shape = &self.view.shape;
+        *shape.suits_nodes.borrow_mut().entry(node.kind).or_insert_with(|| {
+            let taints = self.solver.world.nodes[node.id.index()].taints;
+            let asked = [shape.all.set, shape.strict.set];
+            let store = &mut self.solver.store;
+            untolerated(taints, &shape.tolerations).is_empty()
+                && asked.iter().all(|&set| store.compatible(node.set, set, Undefined::Refused))
+        })
+    }
+
+    fn has_domains(&mut self, node: &ExistingNode) -> bool {
+        let Solver { store, topology, node_domains, .. } = &mut *self.solver;
+        self.view.shape.over_labels.iter().zip(&self.view.feasible).all(|(over, feasible)| {
+            let domain = node_domains.entry((over.domains, node.set)).or_insert_with(|| {
+                let domains = &mut topology.domains[over.domains];
                 let value = store.find(node.set, domains.key)?;
                 Some(domains.number(store.get(value).values().first()?))
             });
@@ -80,14 +85,43 @@ impl Solver<'_> {
         })
     }
 
-    fn tolerates_node(&self, node: &ExistingNode, view: &View) -> bool {
-        let taints = self.world.nodes[node.id.index()].taints;
-        if taints.is_empty() {
-            return true;
+    /// Whether a node of a kind that suits takes the pod.
+    fn takes(&mut self, node: &ExistingNode) -> bool {
+        let solver = &mut *self.solver;
+        if !solver.hosts_allow(self.view, Some(node.host)) {
+            return false;
         }
-        let mut known = view.shape.tolerates_nodes.borrow_mut();
-        *known
-            .entry(node.taints_id)
-            .or_insert_with(|| untolerated(taints, &view.shape.tolerations).is_empty())
+        let class = &solver.classes[self.class];
+        if node.waits && !class.is_exempt {
+            return false;
+        }
+        if !class.attachments.is_empty() && !node.can_attach(&class.attachments) {
+            return false;
+        }
+        if class.ports.iter().any(|port| node.ports.iter().any(|taken| port.collides(taken))) {
+            return false;
+        }
+        let hostname = solver.topology.host_name(node.host);
+        let is_host = |split: Split, store: &Store<'_>| {
+            split.host.is_none_or(|host| store.get(host).has(hostname))
+        };
+        let shape = &self.view.shape;
+        if !is_host(shape.all, &solver.store) || !is_host(shape.strict, &solver.store) {
+            return false;
+        }
+        // Labels of a node are facts: no alternative and no topology changes them, so that one
+        // alternative suits is all there is to know.
+        let store = &mut solver.store;
+        let mut is_there = |&split: &Split| {
+            is_host(split, store) && store.compatible(node.set, split.set, Undefined::Refused)
+        };
+        if !class.alternatives.is_empty() && !class.alternatives.iter().any(&mut is_there) {
+            return false;
+        }
+        if !class.devices.is_empty() {
+            self.devices = solver.devices_on_node(node, self.class);
+            return self.devices.is_some();
+        }
+        true
     }
 }

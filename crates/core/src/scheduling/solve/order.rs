@@ -16,11 +16,10 @@ use std::collections::VecDeque;
 use super::amounts::{Amounts, widen, within};
 use super::groups::GroupId;
 
-/// The members of a run, at most.
-const RUN: usize = 64;
-
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Order {
+    /// The members of a run, at most.
+    run: usize,
     buckets: Vec<VecDeque<Run>>,
 }
 
@@ -43,11 +42,16 @@ pub(super) struct Joining<'j> {
 }
 
 impl Order {
+    pub(super) fn new(run: usize) -> Self {
+        Self { run, buckets: Vec::new() }
+    }
+
     /// A NodeClaim with its first pod.
     pub(super) fn open(&mut self, joining: &Joining<'_>) {
+        let longest = self.run;
         let bucket = self.bucket(1);
         match bucket.back_mut() {
-            Some(run) if run.claims.len() < RUN => run.join(joining, VecDeque::push_back),
+            Some(run) if run.claims.len() < longest => run.join(joining, VecDeque::push_back),
             _ => bucket.push_back(Run::new(joining)),
         }
     }
@@ -64,9 +68,10 @@ impl Order {
                 before.remove(run);
             }
         }
+        let longest = self.run;
         let bucket = self.bucket(pods);
         match bucket.front_mut() {
-            Some(run) if run.claims.len() < RUN => run.join(joining, VecDeque::push_front),
+            Some(run) if run.claims.len() < longest => run.join(joining, VecDeque::push_front),
             _ => bucket.push_front(Run::new(joining)),
         }
     }

@@ -8,10 +8,8 @@ use super::groups::{Feasible, GroupId};
 use super::store::{ReqId, SetId};
 use crate::bits::Bits;
 use crate::catalog::CAPACITY_TYPE;
+use crate::labels::ZONE;
 use crate::reason::TopologyKind;
-
-/// The label of the zone.
-pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
 
 impl Solver<'_> {
     /// Narrows by the topology groups over labels (spec 20 §4.5). Each group sees the set as it was
@@ -131,7 +129,8 @@ impl Solver<'_> {
         let set = self.store.tighten(set, requirement);
         let types = &mut self.types[self.templates[template].types];
         let answer = types.answer(set, &mut self.store);
-        let cheapest = answer.by_price.iter().find(|(_, variant)| variants.has(*variant as usize));
+        let mut by_price = self.types[self.templates[template].types].by_price(&answer).iter();
+        let cheapest = by_price.find(|(_, variant)| variants.has(*variant as usize));
         cheapest.map_or(f64::INFINITY, |(price, _)| *price)
     }
 }

@@ -38,8 +38,6 @@ impl Queue {
                 .then_with(|| x.uid.cmp(&y.uid))
                 .then_with(|| a.2.cmp(&b.2))
         });
-        // A pod that is named twice is placed once.
-        keyed.dedup_by_key(|(_, _, pod)| *pod);
         let entry = |(_, _, pod)| Entry { pod, when_pushed: (0, 0) };
         Self { waiting: keyed.into_iter().map(entry).collect() }
     }

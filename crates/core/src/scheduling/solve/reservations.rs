@@ -50,12 +50,12 @@ impl Reservations {
         Self { left, held: BTreeMap::new() }
     }
 
-    /// Looks at one available, compatible offering of a placement on `claim`: the reservation's id
+    /// Looks at one available, compatible offering of a placement on `claim`, none for a new one: the reservation's id
     /// and capacity, none for an offering that is not reserved.
     pub(super) fn look_at(
         &self,
         found: &mut Found,
-        claim: usize,
+        claim: Option<usize>,
         reserved: Option<(&str, u32)>,
         world: &World<'_>,
     ) {
@@ -74,19 +74,21 @@ impl Reservations {
         }
     }
 
-    fn holds(&self, claim: usize, id: &str) -> bool {
-        self.held.get(&claim).is_some_and(|held| held.contains(id))
+    fn holds(&self, claim: Option<usize>, id: &str) -> bool {
+        let held = claim.and_then(|claim| self.held.get(&claim));
+        held.is_some_and(|held| held.contains(id))
     }
 
     /// Whether the placement may go on with what it found.
     pub(super) fn judge(
         &self,
         found: &Found,
-        claim: usize,
+        claim: Option<usize>,
         mode: ReservedMode,
     ) -> Result<(), ReservedRefusal> {
         let is_strict = mode == ReservedMode::Strict;
-        let holds_some = self.held.get(&claim).is_some_and(|held| !held.is_empty());
+        let held = claim.and_then(|claim| self.held.get(&claim));
+        let holds_some = held.is_some_and(|held| !held.is_empty());
         if is_strict && found.has_real && found.reservable.is_empty() {
             return Err(ReservedRefusal::HeldByOthers);
         }

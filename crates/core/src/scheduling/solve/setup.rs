@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::amounts::Columns;
+use super::census::asked_about;
+use super::chains::Chains;
 use super::existing::{Existing, used_by_pool};
+use super::groups::GroupId;
 use super::order::Order;
 use super::reservations::Reservations;
-use super::shape::Chains;
 use super::store::Store;
 use super::templates::{Template, TemplateMaking};
 use super::topology::Topology;
@@ -16,25 +18,27 @@ use super::types::Types;
 use super::world::World;
 use super::{Class, Solver, id};
 use crate::host_port::HostPort;
-use crate::id::PodId;
 use crate::plan::UnusablePool;
-use crate::pod::{AffinityTerm, Phase, Pod, PodSpec};
+use crate::pod::{AffinityTerm, Controller, Phase, Pod, PodSpec};
 use crate::reason::Refusal;
 use crate::resources::{NODES, Resources};
+use crate::scheduling::default_spread::Deduction;
 use crate::scheduling::dra::{Allocator, ClaimRef};
-use crate::scheduling::{MinValuesPolicy, Request, default_spread};
+use crate::scheduling::sizes::Sizes;
+use crate::scheduling::{MinValuesPolicy, Request};
 use crate::selector::{Labels, Selector};
 use crate::taint::TaintEffect;
 
 impl<'a> Solver<'a> {
-    pub(super) fn new(request: &Request<'a>) -> Self {
+    pub(super) fn new(request: &Request<'a>, sizes: Sizes) -> Self {
         let mut store = Store::new(&request.catalog.well_known);
         let world = World::new(request, &mut store);
-        let columns = columns(&world, request);
-        let mut topology = Topology::new(&world);
+        let columns = columns(&world);
+        let keys = selector_keys(&world);
+        let mut topology = Topology::new(&world, keys.as_ref());
         let hosts: Vec<usize> =
             world.nodes.iter().map(|node| topology.host(&node.hostname)).collect();
-        let existing = Existing::new(&world, &columns, &hosts, &mut store);
+        let existing = Existing::new(&world, sizes, &columns, &hosts, &mut store);
         let reservations = Reservations::new(&world);
         let tolerate_prefer_no_schedule = world
             .pools
@@ -42,6 +46,7 @@ impl<'a> Solver<'a> {
             .flat_map(|pool| &pool.taints)
             .any(|taint| taint.effect == TaintEffect::PreferNoSchedule);
         let mut solver = Self {
+            sizes,
             reservations,
             existing,
             topology,
@@ -54,13 +59,14 @@ impl<'a> Solver<'a> {
             tolerate_prefer_no_schedule,
             chains: Chains::default(),
             classes: Vec::new(),
-            class_of: vec![u32::MAX; world.snapshot.pods.len()],
+            class_of: vec![None; world.snapshot.pods.len()],
             claims: Vec::new(),
-            order: Order::default(),
+            order: Order::new(sizes.claims_per_run),
             uses_reserved: false,
             allocator: Allocator::for_request(request),
             node_domains: FxHashMap::default(),
             placed: Vec::new(),
+            placed_count: 0,
             refused: BTreeSet::new(),
             effective_zones: BTreeMap::new(),
             world,
@@ -68,8 +74,8 @@ impl<'a> Solver<'a> {
         solver.make_templates();
         solver.uses_reserved = solver.world.options.reserved_capacity
             && solver.types.iter().any(|types| types.has_reserved);
-        solver.make_classes(request.pods);
-        solver.count_effective_zones(request.pods);
+        solver.make_classes(keys.as_ref());
+        solver.count_effective_zones();
         solver
     }
 
@@ -88,6 +94,7 @@ impl<'a> Solver<'a> {
                 self.types.push(Types::new(list, &self.columns, &mut self.store));
                 self.types.len() - 1
             });
+            // Validation refuses NodePools that name a hostname; here it is left out.
             let requirements = Template::requirements(pool, &self.world);
             let set = self.store.split(&requirements).set;
             let variants = self.types[types].answer(set, &mut self.store).variants.clone();
@@ -115,42 +122,43 @@ impl<'a> Solver<'a> {
         }
     }
 
-    fn make_classes(&mut self, pods: &[PodId]) {
-        let keys = selector_keys(&self.world);
+    fn make_classes(&mut self, keys: Option<&BTreeSet<&str>>) {
         // Bound pods whose anti-affinity keeps others away.
         let snapshot = self.world.snapshot;
+        let mut inverse = FxHashMap::default();
         for (pod, is_asked) in snapshot.pods.iter().zip(self.world.is_asked.clone()) {
             let is_bound = pod.node.is_some() && !is_asked && !pod.is_terminal();
             if is_bound && !pod.spec.pod_anti_affinity.is_empty() {
-                self.count_anti_affinity(pod);
+                self.count_anti_affinity(pod, &mut inverse);
             }
         }
-        let mut makers = ClassMakers::default();
-        for &pod in pods {
-            if self.class_of[pod.index()] == u32::MAX {
-                self.class_of[pod.index()] =
-                    self.class(snapshot.pod(pod), keys.as_ref(), &mut makers);
-            }
+        let mut makers = ClassMakers {
+            default_spread: Deduction::new(snapshot, &self.world.options.default_spread),
+            by_address: FxHashMap::default(),
+            by_value: FxHashMap::default(),
+        };
+        for pod in self.world.asked.clone() {
+            let class = self.class(snapshot.pod(pod), keys, &mut makers);
+            self.class_of[pod.index()] = Some(class);
         }
     }
 
-    fn count_anti_affinity(&mut self, pod: &Pod) {
+    /// Replicas share their spec, and with it the groups of their terms.
+    fn count_anti_affinity(&mut self, pod: &'a Pod, inverse: &mut InverseGroups<'a>) {
         let object = pod.node.and_then(|node| self.world.snapshot.node(node).object.as_ref());
         let Some(object) = object else { return };
-        let who = self.chains.who(&pod.namespace, Labels::new());
-        let (chains, mut making) = self.making();
-        let spec = &pod.spec;
-        let terms: &[AffinityTerm] = &spec.pod_anti_affinity;
-        for term in terms {
-            let groups = chains.inverse_groups(
-                std::slice::from_ref(term),
-                &spec.tolerations,
-                who,
-                &mut making,
-            );
-            for group in groups {
-                making.topology.count_inverse(group, &object.labels);
-            }
+        let key = (Arc::as_ptr(&pod.spec), pod.namespace.as_str());
+        let groups = inverse.entry(key).or_insert_with(|| {
+            let who = self.chains.who(&pod.namespace, Labels::new());
+            let (chains, mut making) = self.making();
+            let PodSpec { pod_anti_affinity, tolerations, .. } = &*pod.spec;
+            let terms = pod_anti_affinity.iter().map(std::slice::from_ref::<AffinityTerm>);
+            terms
+                .flat_map(|term| chains.inverse_groups(term, tolerations, who, &mut making))
+                .collect()
+        });
+        for &group in groups.iter() {
+            self.topology.count_inverse(group, &object.labels);
         }
     }
 
@@ -162,26 +170,17 @@ impl<'a> Solver<'a> {
     ) -> u32 {
         let is_deleting = pod.node.is_some_and(|node| self.world.snapshot.node(node).is_deleting);
         let is_exempt = pod.phase == Phase::Pending || is_deleting;
-        let address =
-            (Arc::as_ptr(&pod.spec), pod.namespace.as_str(), Arc::as_ptr(&pod.labels), is_exempt);
+        let has_defaults = !self.world.options.default_spread.is_empty();
+        let controller = pod.controller.as_ref().filter(|_| has_defaults);
+        let parts = (Arc::as_ptr(&pod.spec), Arc::as_ptr(&pod.labels));
+        let address = (parts, pod.namespace.as_str(), is_exempt, controller);
         // Replicas share spec and labels, so most are told apart by address alone.
-        let is_plain = pod.claims.is_empty() && self.world.options.default_spread.is_empty();
+        let is_plain = pod.claims.is_empty();
         if is_plain && let Some(&class) = makers.by_address.get(&address) {
             return class;
         }
-        let defaults = &self.world.options.default_spread;
-        let spread = (!defaults.is_empty())
-            .then(|| default_spread::applied(self.world.snapshot, pod, defaults));
-        let labels = match keys {
-            None => (*pod.labels).clone(),
-            Some(keys) => pod
-                .labels
-                .iter()
-                .filter(|(key, _)| keys.contains(key.as_str()))
-                .map(|(key, value)| (key.clone(), value.clone()))
-                .collect(),
-        };
-        let who = self.chains.who(&pod.namespace, labels);
+        let spread = has_defaults.then(|| makers.default_spread.applied(pod));
+        let who = self.chains.who(&pod.namespace, asked_about(&pod.labels, keys));
         let (chains, mut making) = self.making();
         let chain = chains.chain(&pod.spec, spread, who, &mut making);
         let key = ClassKey {
@@ -245,12 +244,19 @@ impl<'a> Solver<'a> {
     }
 }
 
+/// The groups of each term of required anti-affinity, by spec and namespace.
+type InverseGroups<'a> = FxHashMap<(*const PodSpec, &'a str), Vec<GroupId>>;
+
 /// Classes that exist already.
-#[derive(Default)]
 struct ClassMakers<'a> {
-    by_address: FxHashMap<(*const PodSpec, &'a str, *const Labels, bool), u32>,
+    default_spread: Deduction<'a>,
+    by_address: FxHashMap<Address<'a>, u32>,
     by_value: FxHashMap<ClassKey<'a>, u32>,
 }
+
+/// What tells most pods apart at a glance: spec and labels, namespace, whether they may always move,
+/// and the controller if defaults are deduced from it.
+type Address<'a> = ((*const PodSpec, *const Labels), &'a str, bool, Option<&'a Controller>);
 
 /// What tells classes apart.
 #[derive(PartialEq, Eq, Hash)]
@@ -264,10 +270,10 @@ struct ClassKey<'a> {
 }
 
 /// Resources that can make a difference.
-fn columns(world: &World<'_>, request: &Request<'_>) -> Columns {
+fn columns(world: &World<'_>) -> Columns {
     let mut columns = Columns::default();
     let mut seen: FxHashSet<*const PodSpec> = FxHashSet::default();
-    for &pod in request.pods {
+    for &pod in &world.asked {
         let spec = &world.snapshot.pod(pod).spec;
         if seen.insert(Arc::as_ptr(spec)) {
             columns.add(&spec.requests);

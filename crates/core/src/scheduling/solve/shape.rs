@@ -1,14 +1,13 @@
 //! What a pod asks for at one step of its relaxation, worked out once for all pods alike.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
+use super::chains::{Chains, Who};
 use super::groups::{Filter, GroupId, Identity, Place};
-use super::preferences::relax;
 use super::store::{ReqId, Split, Store};
 use super::topology::Topology;
 use super::world::World;
@@ -16,7 +15,7 @@ use crate::pod::{AffinityTerm, PodSpec, SpreadConstraint};
 use crate::reason::TopologyKind;
 use crate::requirement::Requirements;
 use crate::scheduling::PreferencePolicy;
-use crate::selector::{Condition, Expression, Labels, Selector};
+use crate::selector::{Condition, Expression, Selector};
 use crate::taint::{Toleration, untolerated};
 
 /// The constraints of a pod, everything but its size, ports and volumes.
@@ -34,8 +33,8 @@ pub(super) struct Shape {
     pub(super) over_hosts: Vec<OverHost>,
     /// By template: whether its taints are tolerated.
     pub(super) tolerates: Vec<bool>,
-    /// The same for the taints of existing nodes, by their number, as far as asked.
-    pub(super) tolerates_nodes: RefCell<FxHashMap<u32, bool>>,
+    /// By kind of existing node, as far as asked: whether its labels and taints suit.
+    pub(super) suits_nodes: RefCell<FxHashMap<u32, bool>>,
 }
 
 /// A group over the values of a label.
@@ -57,80 +56,6 @@ pub(super) struct OverHost {
     pub(super) limit: Option<i64>,
 }
 
-/// Namespace and labels: who a pod is to the selectors of others.
-#[derive(Debug)]
-pub(super) struct Who {
-    pub(super) namespace: String,
-    pub(super) labels: Rc<Labels>,
-    /// Direct groups that count such pods, and how many groups were looked at to find them.
-    counted_by: Vec<GroupId>,
-    looked_at: usize,
-}
-
-/// Pods with the same constraints and labels: they relax alike.
-#[derive(Debug)]
-pub(super) struct Chain {
-    pub(super) who: usize,
-    /// Shapes by number of relaxation steps. Steps that change nothing repeat the shape before.
-    pub(super) shapes: Vec<Rc<Shape>>,
-    /// The spec after as many steps as there are shapes; none when there is nothing more to relax.
-    next: Option<PodSpec>,
-    /// Inverse groups that are fed by such pods.
-    pub(super) feeds: Vec<GroupId>,
-    /// All groups that any shape looks at.
-    pub(super) watched: BTreeSet<GroupId>,
-}
-
-/// All chains of a solve.
-#[derive(Debug, Default)]
-pub(super) struct Chains<'a> {
-    pub(super) all: Vec<Chain>,
-    pub(super) whos: Vec<Who>,
-    who_ids: FxHashMap<(String, Labels), usize>,
-    ids: FxHashMap<(Rules<'a>, usize), usize>,
-    namespaces: FxHashMap<AffinityNamespaces, BTreeSet<String>>,
-}
-
-type AffinityNamespaces = (String, Vec<String>, Option<crate::selector::LabelSelector>);
-
-/// A spec by its constraints alone, and the spread constraints that are not its own.
-#[derive(Clone, Debug)]
-struct Rules<'a>(&'a PodSpec, Option<Vec<SpreadConstraint>>);
-
-impl PartialEq for Rules<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        let (a, b) = (self.0, other.0);
-        a.node_selector == b.node_selector
-            && a.node_affinity == b.node_affinity
-            && a.preferred_node_affinity == b.preferred_node_affinity
-            && a.pod_affinity == b.pod_affinity
-            && a.preferred_pod_affinity == b.preferred_pod_affinity
-            && a.pod_anti_affinity == b.pod_anti_affinity
-            && a.preferred_pod_anti_affinity == b.preferred_pod_anti_affinity
-            && a.spread == b.spread
-            && a.tolerations == b.tolerations
-            && self.1 == other.1
-    }
-}
-
-impl Eq for Rules<'_> {}
-
-impl Hash for Rules<'_> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let spec = self.0;
-        self.1.hash(state);
-        spec.node_selector.hash(state);
-        spec.node_affinity.hash(state);
-        spec.preferred_node_affinity.hash(state);
-        spec.pod_affinity.hash(state);
-        spec.preferred_pod_affinity.hash(state);
-        spec.pod_anti_affinity.hash(state);
-        spec.preferred_pod_anti_affinity.hash(state);
-        spec.spread.hash(state);
-        spec.tolerations.hash(state);
-    }
-}
-
 /// What making shapes needs of the solve.
 pub(super) struct Making<'s, 'a> {
     pub(super) world: &'s World<'a>,
@@ -141,69 +66,7 @@ pub(super) struct Making<'s, 'a> {
     pub(super) tolerate_prefer_no_schedule: bool,
 }
 
-impl<'a> Chains<'a> {
-    /// The number of a namespace with these labels.
-    pub(super) fn who(&mut self, namespace: &str, labels: Labels) -> usize {
-        let key = (namespace.to_owned(), labels);
-        if let Some(&who) = self.who_ids.get(&key) {
-            return who;
-        }
-        let who = self.whos.len();
-        self.whos.push(Who {
-            namespace: key.0.clone(),
-            labels: Rc::new(key.1.clone()),
-            counted_by: Vec::new(),
-            looked_at: 0,
-        });
-        self.who_ids.insert(key, who);
-        who
-    }
-
-    /// Direct groups that count the pods of a `who`. Groups that appeared since are looked at now.
-    pub(super) fn counted_by(&mut self, who: usize, topology: &Topology<'_>) -> &[GroupId] {
-        let who = &mut self.whos[who];
-        for id in topology.ids().skip(who.looked_at) {
-            let identity = &topology.group(id).identity;
-            if !identity.is_inverse && identity.selects(&who.namespace, &who.labels) {
-                who.counted_by.push(id);
-            }
-        }
-        who.looked_at = topology.len();
-        &who.counted_by
-    }
-
-    /// The chain of a spec, with its spread constraints replaced if `spread` is given. Its groups
-    /// exist from now on, so that the counts of all groups start together; shapes are made when
-    /// asked for.
-    pub(super) fn chain(
-        &mut self,
-        spec: &'a PodSpec,
-        spread: Option<Vec<SpreadConstraint>>,
-        who: usize,
-        making: &mut Making<'_, '_>,
-    ) -> usize {
-        let key = (Rules(spec, spread), who);
-        if let Some(&chain) = self.ids.get(&key) {
-            return chain;
-        }
-        let mut solved = spec.clone();
-        if let Some(spread) = &key.0.1 {
-            solved.spread.clone_from(spread);
-        }
-        let feeds = self.inverse_groups(&spec.pod_anti_affinity, &spec.tolerations, who, making);
-        self.groups_of(&solved, who, making);
-        let chain = self.all.len();
-        self.all.push(Chain {
-            who,
-            shapes: Vec::new(),
-            next: Some(solved),
-            feeds,
-            watched: BTreeSet::new(),
-        });
-        self.ids.insert(key, chain);
-        chain
-    }
-
+impl Chains<'_> {
     /// The groups by which required anti-affinity keeps other pods away.
     pub(super) fn inverse_groups(
         &mut self,
@@ -224,36 +87,12 @@ impl<'a> Chains<'a> {
         groups
     }
 
-    /// The shape after so many steps of relaxation, or none if there are fewer.
-    pub(super) fn shape(
+    pub(super) fn make(
         &mut self,
-        chain: usize,
-        step: usize,
+        spec: &PodSpec,
+        who: usize,
         making: &mut Making<'_, '_>,
-    ) -> Option<Rc<Shape>> {
-        while self.all[chain].shapes.len() <= step {
-            let spec = self.all[chain].next.take()?;
-            let who = self.all[chain].who;
-            // A new toleration opens new domains to the groups against others as well (Q9).
-            self.inverse_groups(&spec.pod_anti_affinity, &spec.tolerations, who, making);
-            let shape = self.make(&spec, who, making);
-            let chain = &mut self.all[chain];
-            chain.watched.extend(shape.over_labels.iter().map(|over| over.group));
-            chain.watched.extend(shape.over_hosts.iter().map(|over| over.group));
-            let shape = match chain.shapes.last() {
-                Some(last) if last.same_as(&shape) => last.clone(),
-                _ => Rc::new(shape),
-            };
-            chain.shapes.push(shape);
-            let mut relaxed = spec;
-            if relax(&mut relaxed, making.tolerate_prefer_no_schedule) {
-                chain.next = Some(relaxed);
-            }
-        }
-        Some(self.all[chain].shapes[step].clone())
-    }
-
-    fn make(&mut self, spec: &PodSpec, who: usize, making: &mut Making<'_, '_>) -> Shape {
+    ) -> Shape {
         let owned = self.groups_of(spec, who, making);
         let Making { world, store, topology, .. } = making;
         let strict_plain = strict_requirements(spec);
@@ -267,10 +106,9 @@ impl<'a> Chains<'a> {
             _ => strict,
         };
         let Who { namespace, labels, .. } = &self.whos[who];
-        let inverse = topology.ids().filter(|&id| {
-            let identity = &topology.group(id).identity;
-            identity.is_inverse && identity.selects(namespace, labels)
-        });
+        let inverse = topology
+            .selecting(namespace, labels, 0)
+            .filter(|&id| topology.group(id).identity.is_inverse);
         let mut over_labels = Vec::new();
         let mut over_hosts = Vec::new();
         for id in owned.iter().copied().chain(inverse) {
@@ -294,21 +132,12 @@ impl<'a> Chains<'a> {
             .map(|taints| untolerated(taints, &spec.tolerations).is_empty())
             .collect();
         let tolerations = spec.tolerations.clone().into();
-        let tolerates_nodes = RefCell::default();
-        Shape {
-            all,
-            strict,
-            tolerations,
-            owned,
-            over_labels,
-            over_hosts,
-            tolerates,
-            tolerates_nodes,
-        }
+        let suits_nodes = RefCell::default();
+        Shape { all, strict, tolerations, owned, over_labels, over_hosts, tolerates, suits_nodes }
     }
 
     /// The pod's own groups, found or made.
-    fn groups_of(
+    pub(super) fn groups_of(
         &mut self,
         spec: &PodSpec,
         who: usize,
@@ -335,10 +164,11 @@ impl<'a> Chains<'a> {
             }
         }
         let mut groups = Vec::new();
+        let mut seen = FxHashSet::default();
         for identity in identities {
             let id = find_or_create(identity, making);
             making.topology.own(id, &spec.tolerations, making.world);
-            if !groups.contains(&id) {
+            if seen.insert(id) {
                 groups.push(id);
             }
         }
@@ -409,7 +239,7 @@ impl<'a> Chains<'a> {
 
 impl Shape {
     /// Whether another step of relaxation left everything as it is.
-    fn same_as(&self, other: &Self) -> bool {
+    pub(super) fn same_as(&self, other: &Self) -> bool {
         self.all == other.all
             && self.strict == other.strict
             && self.owned == other.owned

@@ -9,11 +9,8 @@
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
+use crate::labels::HOSTNAME;
 use crate::requirement::{Requirement, Requirements};
-
-/// The label that tells nodes apart. It is kept out of the sets, since it would make every node's
-/// set its own; see [`Split`].
-pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// A label key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,7 +24,8 @@ pub(super) struct ReqId(u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct SetId(u32);
 
-/// A set of requirements with the one on the hostname apart.
+/// A set of requirements with the one on the hostname apart, which would make every node's set its
+/// own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Split {
     pub(super) set: SetId,
@@ -161,6 +159,12 @@ impl<'a> Store<'a> {
             }
         }
         Split { set: self.set_of(members.into()), host }
+    }
+
+    /// The number of a set with the hostname in it.
+    pub(super) fn whole(&mut self, requirements: &Requirements) -> SetId {
+        let members: Vec<_> = requirements.iter().map(|r| self.requirement(r.clone())).collect();
+        self.set_of(members.into())
     }
 
     /// The plain form of a set.

@@ -4,12 +4,13 @@ use rustc_hash::FxHashMap;
 
 use super::amounts::{Amounts, Columns};
 use super::shape::strict_requirements;
-use super::store::{KeyId, SetId, Store, Undefined};
+use super::store::{SetId, Store, Undefined};
 use super::types::Types;
 use super::world::World;
 use crate::bits::Bits;
 use crate::host_port::HostPort;
 use crate::id::PoolId;
+use crate::labels::{INITIALIZED, NODE_POOL, REGISTERED};
 use crate::pod::PodSpec;
 use crate::requirement::{Requirement, Requirements};
 use crate::resources::{NODES, Resources};
@@ -29,8 +30,8 @@ pub(super) struct Template<'a> {
     pub(super) variants: Bits,
     pub(super) groups: Vec<DaemonGroup>,
     pub(super) taints_id: u32,
-    /// minValues of its own requirements, by key.
-    pub(super) min_values: Vec<(KeyId, u32)>,
+    /// Whether its own requirements ask for minValues; pods never do.
+    pub(super) has_min_values: bool,
     limits: Limits,
 }
 
@@ -61,10 +62,10 @@ impl<'a> Template<'a> {
         let class = &pool.node_class;
         let class_label = format!("{}/{}", class.group, class.kind.to_lowercase());
         let own = [
-            ("karpenter.sh/nodepool", pool.name.as_str()),
+            (NODE_POOL, pool.name.as_str()),
             (class_label.as_str(), class.name.as_str()),
-            ("karpenter.sh/registered", "true"),
-            ("karpenter.sh/initialized", "true"),
+            (REGISTERED, "true"),
+            (INITIALIZED, "true"),
         ];
         let mut requirements = pool.requirements.clone();
         let labels = pool.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
@@ -104,7 +105,7 @@ impl<'a> Template<'a> {
             variants,
             groups,
             taints_id: making.taints_id,
-            min_values: min_values(set, making.store),
+            has_min_values: pool.requirements.has_min_values(),
             limits,
         }
     }
@@ -245,13 +246,4 @@ fn variants_for(daemon: &PodSpec, set: SetId, types: &mut Types, store: &mut Sto
         }
     }
     variants
-}
-
-/// minValues that a template asks for, by key.
-fn min_values(set: SetId, store: &Store<'_>) -> Vec<(KeyId, u32)> {
-    store
-        .members(set)
-        .iter()
-        .filter_map(|&id| Some((store.key_of(id), store.get(id).min_values()?)))
-        .collect()
 }

@@ -1,14 +1,17 @@
 //! All topology groups of a solve, and where their first counts come from (spec 20 §4.4).
 
 use rustc_hash::FxHashMap;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use super::census::Census;
 use super::domains::Domains;
 use super::groups::{Feasible, Filter, Group, GroupId, Identity, Place};
-use super::store::{HOSTNAME, ReqId, SetId, Split, Store, Undefined, number};
-use super::world::World;
-use crate::id::NodeId;
+use super::selecting::Selectors;
+use super::store::{ReqId, SetId, Split, Store, Undefined, number};
+use super::universe::{Universe, universe};
+use super::world::{RawFacts, World};
+use crate::labels::HOSTNAME;
 use crate::reason::TopologyKind;
 use crate::requirement::Requirement;
 use crate::selector::Labels;
@@ -19,14 +22,16 @@ use crate::taint::{Taint, Toleration, untolerated};
 pub(super) struct Topology<'a> {
     groups: Vec<Group>,
     ids: FxHashMap<Identity, GroupId>,
+    selectors: Selectors,
     pub(super) domains: Vec<Domains>,
     domains_of_key: FxHashMap<String, usize>,
     /// Numbers of hostnames: of existing nodes, in order of appearance, then of NodeClaims.
     host_names: Vec<String>,
     hosts: FxHashMap<String, usize>,
+    /// By node: the hostname that its Node object is labelled with.
+    raw_hosts: Vec<Option<usize>>,
     census: Census<'a>,
-    /// Domains that NodePools offer, with the taints of those that do; none where a pool without
-    /// taints offers it. By topology key, worked out when a key is first used.
+    /// By topology key, worked out when a key is first used.
     universe: FxHashMap<String, Rc<Universe>>,
     /// How many domains groups learned of from their owners: pods that failed before may be tried
     /// again (spec 20 Q9).
@@ -35,42 +40,38 @@ pub(super) struct Topology<'a> {
     accepted: FxHashMap<(GroupId, SetId, u32), bool>,
 }
 
-type Universe = BTreeMap<String, Option<Vec<Vec<Taint>>>>;
-
-/// Bound pods that groups may count, by namespace and labels.
-#[derive(Debug, Default)]
-struct Census<'a> {
-    pods: Vec<Counted<'a>>,
-}
-
-/// A namespace, labels, and how many such pods each node has.
-type Counted<'a> = (&'a str, &'a Labels, Vec<(NodeId, u32)>);
-
 /// A node or NodeClaim as filters and counts see it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Landing<'a> {
     pub(super) set: SetId,
-    pub(super) host: usize,
+    /// None where the Node object has no such label.
+    pub(super) hostname: Option<usize>,
     /// Taints and their number, for the memory.
     pub(super) taints: (&'a [Taint], u32),
 }
 
 impl<'a> Topology<'a> {
-    pub(super) fn new(world: &World<'a>) -> Self {
+    /// `keys` are the label keys that selectors ask about, if that is known.
+    pub(super) fn new(world: &World<'a>, keys: Option<&BTreeSet<&str>>) -> Self {
         let mut topology = Self {
             groups: Vec::new(),
             ids: FxHashMap::default(),
+            selectors: Selectors::default(),
             domains: Vec::new(),
             domains_of_key: FxHashMap::default(),
             host_names: Vec::new(),
             hosts: FxHashMap::default(),
-            census: Census::new(world),
+            raw_hosts: Vec::new(),
+            census: Census::new(world, keys),
             universe: FxHashMap::default(),
             learned: 0,
             accepted: FxHashMap::default(),
         };
         for node in &world.nodes {
             topology.host(&node.hostname);
+            let label = node.raw.as_ref().and_then(|raw| raw.labels.get(HOSTNAME));
+            let label = label.map(|label| topology.host(label));
+            topology.raw_hosts.push(label);
         }
         topology
     }
@@ -102,6 +103,17 @@ impl<'a> Topology<'a> {
         &self.host_names[host]
     }
 
+    /// Groups from number `from` on that select pods with these labels, in order.
+    pub(super) fn selecting(
+        &self,
+        namespace: &str,
+        labels: &Labels,
+        from: usize,
+    ) -> impl Iterator<Item = GroupId> {
+        let selects = move |id: &GroupId| self.group(*id).identity.selects(namespace, labels);
+        self.selectors.of(namespace, labels, from).into_iter().filter(selects)
+    }
+
     /// The group of a constraint, if it exists.
     pub(super) fn find(&self, identity: &Identity) -> Option<GroupId> {
         self.ids.get(identity).copied()
@@ -119,6 +131,7 @@ impl<'a> Topology<'a> {
             key => Place::Label(self.domains_of(key, store)),
         };
         let id = GroupId(number(self.groups.len()));
+        self.selectors.insert(id, &identity);
         self.ids.insert(identity.clone(), id);
         self.groups.push(Group::new(identity, place));
         if !self.group(id).identity.is_inverse {
@@ -171,9 +184,7 @@ impl<'a> Topology<'a> {
             let Some(raw) = &node.raw else { continue };
             let key = &self.group(id).identity.key;
             let Some(domain) = node.labels.get(key.as_str()) else { continue };
-            let host = self.hosts.get(&node.hostname).copied().unwrap_or(usize::MAX);
-            let landing = Landing { set: raw.set, host, taints: (raw.taints, raw.taints_id) };
-            if self.accepts(id, &landing, store) {
+            if self.accepts(id, &self.raw_landing(index, raw), store) {
                 let domain = self.domains[position].number(domain);
                 self.groups[id.0 as usize].register(domain);
             }
@@ -183,12 +194,13 @@ impl<'a> Topology<'a> {
     /// Pods that run already.
     fn count_bound(&mut self, id: GroupId, world: &World<'a>, store: &mut Store<'_>) {
         let census = std::mem::take(&mut self.census);
-        for (namespace, labels, nodes) in &census.pods {
+        for member in census.index.selected_by(&self.group(id).identity) {
+            let (namespace, labels, nodes) = &census.pods[member as usize];
             if !self.group(id).identity.selects(namespace, labels) {
                 continue;
             }
-            for &(node, pods) in nodes {
-                let node = &world.nodes[node.index()];
+            for (&node_id, &pods) in nodes {
+                let node = &world.nodes[node_id.index()];
                 let Some(raw) = &node.raw else { continue };
                 let key = self.group(id).identity.key.as_str();
                 let place = self.group(id).place;
@@ -201,14 +213,18 @@ impl<'a> Topology<'a> {
                     Place::Host => self.host(domain),
                     Place::Label(position) => self.domains[position].number(domain),
                 };
-                let host = self.hosts.get(&node.hostname).copied().unwrap_or(usize::MAX);
-                let landing = Landing { set: raw.set, host, taints: (raw.taints, raw.taints_id) };
-                if self.accepts(id, &landing, store) {
+                if self.accepts(id, &self.raw_landing(node_id.index(), raw), store) {
                     self.groups[id.0 as usize].record(domain, pods);
                 }
             }
         }
         self.census = census;
+    }
+
+    /// A node by the labels and taints of its Node object.
+    fn raw_landing(&self, index: usize, raw: &RawFacts<'a>) -> Landing<'a> {
+        let hostname = self.raw_hosts[index];
+        Landing { set: raw.set, hostname, taints: (raw.taints, raw.taints_id) }
     }
 
     /// Counts a bound pod with required anti-affinity where it is.
@@ -243,7 +259,7 @@ impl<'a> Topology<'a> {
         }
         let group = &mut self.groups[id.0 as usize];
         let Place::Label(position) = group.place else {
-            group.record(at.host, 1);
+            at.hostname.iter().for_each(|&host| group.record(host, 1));
             return;
         };
         let domains = &mut self.domains[position];
@@ -281,9 +297,10 @@ impl<'a> Topology<'a> {
 
 fn accepts(filter: &Filter, at: &Landing<'_>, hosts: &[String], store: &mut Store<'_>) -> bool {
     let suits = |split: &Split, store: &mut Store<'_>| {
-        let host_suits = split
-            .host
-            .is_none_or(|host| hosts.get(at.host).is_some_and(|name| store.get(host).has(name)));
+        let host_suits = split.host.is_none_or(|host| {
+            let asked = store.get(host);
+            at.hostname.map_or(asked.allows_absence(), |name| asked.has(&hosts[name]))
+        });
         host_suits && store.compatible(at.set, split.set, Undefined::Refused)
     };
     let affinity = !filter.honors_affinity
@@ -291,88 +308,4 @@ fn accepts(filter: &Filter, at: &Landing<'_>, hosts: &[String], store: &mut Stor
         || filter.sets.iter().any(|split| suits(split, store));
     let taints = !filter.honors_taints || untolerated(at.taints.0, &filter.tolerations).is_empty();
     affinity && taints
-}
-
-impl<'a> Census<'a> {
-    fn new(world: &World<'a>) -> Self {
-        // Replicas share their labels, so most are told apart by address alone.
-        let mut by_address = FxHashMap::default();
-        let mut by_value: FxHashMap<(&str, &Labels), usize> = FxHashMap::default();
-        let mut pods: Vec<(&'a str, &'a Labels, BTreeMap<NodeId, u32>)> = Vec::new();
-        for (index, pod) in world.snapshot.pods.iter().enumerate() {
-            let Some(node) = pod.node.filter(|_| pod.is_active() && !world.is_asked[index]) else {
-                continue;
-            };
-            let namespace = pod.namespace.as_str();
-            let position = *by_address
-                .entry((namespace, std::sync::Arc::as_ptr(&pod.labels)))
-                .or_insert_with(|| {
-                    *by_value.entry((namespace, &*pod.labels)).or_insert_with(|| {
-                        pods.push((namespace, &*pod.labels, BTreeMap::new()));
-                        pods.len() - 1
-                    })
-                });
-            *pods[position].2.entry(node).or_default() += 1;
-        }
-        let flat = |(namespace, labels, nodes): (_, _, BTreeMap<_, _>)| {
-            (namespace, labels, nodes.into_iter().collect())
-        };
-        let pods = pods.into_iter().map(flat).collect();
-        Self { pods }
-    }
-}
-
-/// Domains of a key that the NodePools of the solve offer: concrete values only (spec 20 Q4).
-fn universe(world: &World<'_>, key: &str) -> Universe {
-    let mut universe = Universe::new();
-    for pool in &world.pools {
-        let Some(types) = world.catalog.pools.get(&pool.name).filter(|types| !types.is_empty())
-        else {
-            continue;
-        };
-        let own = pool_requirement(world, pool, key);
-        let mut values: BTreeSet<String> = BTreeSet::new();
-        // Types share few distinct requirements on a key.
-        let mut seen: Vec<&Requirement> = Vec::new();
-        for instance_type in types.iter() {
-            let Some(theirs) = instance_type.requirements.get(key) else { continue };
-            if seen.contains(&theirs) {
-                continue;
-            }
-            // Keys that tell types apart, as the instance type does, are not worth remembering.
-            if seen.len() < 64 {
-                seen.push(theirs);
-            }
-            let both = match &own {
-                Some(own) => theirs.intersection(own),
-                None => theirs.clone(),
-            };
-            if !both.is_complement() {
-                values.extend(both.values().iter().cloned());
-            }
-        }
-        if let Some(own) = own.filter(|own| !own.is_complement()) {
-            values.extend(own.values().iter().cloned());
-        }
-        for value in values {
-            let entry = universe.entry(value).or_insert_with(|| Some(Vec::new()));
-            match entry {
-                Some(taints) if !pool.taints.is_empty() => taints.push(pool.taints.clone()),
-                _ => *entry = None,
-            }
-        }
-    }
-    universe
-}
-
-fn pool_requirement(
-    world: &World<'_>,
-    pool: &crate::snapshot::Pool,
-    key: &str,
-) -> Option<Requirement> {
-    let mut requirements = pool.requirements.clone();
-    let labels = pool.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-    let labels = crate::requirement::Requirements::from_labels(labels, &world.catalog.aliases);
-    requirements.extend(labels.iter().cloned());
-    requirements.get(key).cloned()
 }

@@ -6,6 +6,7 @@
 //! an available offering can never be launched and have no variant.
 
 use rustc_hash::FxHashMap;
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 use super::amounts::{Amounts, Columns};
@@ -52,8 +53,9 @@ pub(super) struct Answer {
     pub(super) variants: Bits,
     /// Which of `offering_sets` suit.
     pub(super) offerings: Bits,
-    /// Variants with the lowest price of a suitable available offering, cheapest first.
-    pub(super) by_price: Vec<(f64, u32)>,
+    /// Variants with the lowest price of a suitable available offering, cheapest first. Worked out
+    /// when first asked for: of thousands of sets few are.
+    by_price: OnceCell<Vec<(f64, u32)>>,
 }
 
 impl Types {
@@ -75,7 +77,8 @@ impl Types {
             types.has_reserved |=
                 instance_type.offerings.iter().any(crate::catalog::Offering::is_reserved);
             types.requirements.push(requirements_of(instance_type, store));
-            let sets = instance_type.offerings.iter().map(|o| store.split(&o.requirements).set);
+            // With a hostname, if one is asked for: no node to come has it, so none will do.
+            let sets = instance_type.offerings.iter().map(|o| store.whole(&o.requirements));
             let sets: Vec<SetId> = sets.collect();
             for group in instance_type.allocatable_groups() {
                 let offerings: Vec<_> = group
@@ -173,12 +176,18 @@ impl Types {
         for requirement in store.members(set).to_vec() {
             variants.keep(self.meeting(requirement, store));
         }
-        let mut by_price: Vec<(f64, u32)> = variants
-            .iter()
-            .filter_map(|v| Some((self.lowest_price(v, &offerings)?, number(v))))
-            .collect();
-        by_price.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        Answer { variants, offerings, by_price }
+        Answer { variants, offerings, by_price: OnceCell::new() }
+    }
+
+    /// Variants that an answer leaves, with the lowest price of a suitable available offering,
+    /// cheapest first.
+    pub(super) fn by_price<'r>(&self, answer: &'r Answer) -> &'r [(f64, u32)] {
+        answer.by_price.get_or_init(|| {
+            let price = |v| Some((self.lowest_price(v, &answer.offerings)?, number(v)));
+            let mut by_price: Vec<(f64, u32)> = answer.variants.iter().filter_map(price).collect();
+            by_price.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            by_price
+        })
     }
 
     /// The variants whose type agrees with one requirement. A type that does not know the key does.

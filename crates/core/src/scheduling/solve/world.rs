@@ -3,10 +3,11 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 
-use super::store::{HOSTNAME, SetId, Store, number};
+use super::store::{SetId, Store, number};
 use crate::catalog::Catalog;
-use crate::id::PoolId;
-use crate::pod::PodSpec;
+use crate::id::{PodId, PoolId};
+use crate::labels::HOSTNAME;
+use crate::pod::{Pod, PodSpec};
 use crate::requirement::{Requirement, Requirements};
 use crate::scheduling::{Options, Request};
 use crate::selector::Labels;
@@ -27,6 +28,8 @@ pub(super) struct World<'a> {
     pub(super) nodes: Vec<NodeFacts<'a>>,
     /// Nodes that pods may go to, in the order they are tried.
     pub(super) candidates: Vec<usize>,
+    /// The pods to place, each once; ids that point nowhere are left out.
+    pub(super) asked: Vec<PodId>,
     /// By pod: whether the solve is asked to place it.
     pub(super) is_asked: Vec<bool>,
     taint_lists: FxHashMap<&'a [Taint], u32>,
@@ -61,9 +64,11 @@ impl<'a> World<'a> {
             snapshot.pools.iter().enumerate().map(|(id, pool)| (PoolId::new(id), pool)).collect();
         heaviest_first(&mut order, |(_, pool)| (pool.weight, pool.name.as_str()));
         let mut is_asked = vec![false; snapshot.pods.len()];
-        for pod in pods {
-            is_asked[pod.index()] = true;
-        }
+        let is_new = |pod: &&PodId| {
+            let asked = is_asked.get_mut(pod.index());
+            asked.is_some_and(|asked| !std::mem::replace(asked, true))
+        };
+        let asked = pods.iter().filter(is_new).copied().collect();
         let mut candidates: Vec<usize> = (0..snapshot.nodes.len())
             .filter(|&index| !snapshot.nodes[index].is_deleting)
             .filter(|&index| !without.contains(&crate::id::NodeId::new(index)))
@@ -80,6 +85,7 @@ impl<'a> World<'a> {
             pool_ids: order.iter().map(|(id, _)| *id).collect(),
             nodes: Vec::new(),
             candidates,
+            asked,
             is_asked,
             taint_lists: FxHashMap::default(),
         };
@@ -145,13 +151,20 @@ impl<'a> World<'a> {
         }
         keys.extend(snapshot.daemons.iter().flat_map(|daemon| keys_of(&daemon.spec)));
         keys.extend(self.options.default_spread.iter().map(|spread| spread.topology_key.as_str()));
-        for volume in snapshot.volumes.volumes.values() {
-            keys.extend(volume.node_affinity.iter().flat_map(Requirements::keys));
-        }
-        for class in snapshot.volumes.classes.values() {
-            keys.extend(class.allowed_topologies.iter().flat_map(Requirements::keys));
+        for pod in self.asked.iter().map(|&id| snapshot.pod(id)) {
+            keys.extend(pod.claims.iter().flat_map(|claim| self.keys_of_claim(pod, claim)));
         }
         keys
+    }
+
+    fn keys_of_claim(&self, pod: &Pod, name: &str) -> impl Iterator<Item = &'a str> {
+        let volumes = &self.snapshot.volumes;
+        let claim = volumes.claims.get(&(pod.namespace.clone(), name.to_owned()));
+        let volume = claim.and_then(|claim| volumes.volumes.get(&claim.volume_name));
+        let class = claim.and_then(|claim| volumes.classes.get(claim.class_name()));
+        let places = volume.map(|volume| &volume.node_affinity);
+        let places = places.into_iter().chain(class.map(|class| &class.allowed_topologies));
+        places.flatten().flat_map(Requirements::keys)
     }
 }
 

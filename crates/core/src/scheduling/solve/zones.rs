@@ -3,21 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Solver;
-use super::pick::ZONE;
 use super::store::{Split, Store};
-use crate::id::PodId;
+use crate::labels::ZONE;
 use crate::pod::Phase;
 use crate::reason::TopologyKind;
 use crate::requirement::{Operator, Requirement};
 
 impl Solver<'_> {
     /// Counts pending pods by a zone, `flexible` or `none`. Pods of a class have the same answer.
-    pub(super) fn count_effective_zones(&mut self, pods: &[PodId]) {
+    pub(super) fn count_effective_zones(&mut self) {
         let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-        let asked: BTreeSet<PodId> = pods.iter().copied().collect();
-        for pod in asked {
-            if self.world.snapshot.pod(pod).phase == Phase::Pending {
-                *counts.entry(self.class_of[pod.index()] as usize).or_default() += 1;
+        for pod in &self.world.asked {
+            if self.world.snapshot.pod(*pod).phase == Phase::Pending {
+                *counts.entry(self.class_of(*pod)).or_default() += 1;
             }
         }
         for (class, pods) in counts {

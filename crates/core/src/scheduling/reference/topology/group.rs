@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::templates;
-use super::super::world::{HOSTNAME, ZONE};
 use super::{Placement, PriceOf, domains};
 use crate::catalog::CAPACITY_TYPE;
+use crate::labels::{HOSTNAME, ZONE};
 use crate::pod::{Pod, PodSpec, SpreadConstraint};
 pub(super) use crate::reason::TopologyKind as Kind;
 use crate::reason::TopologyRefusal;

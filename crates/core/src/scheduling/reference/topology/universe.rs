@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::world::World;
-use crate::requirement::Requirements;
+use crate::labels::HOSTNAME;
+use crate::requirement::{Requirement, Requirements};
 use crate::taint::{Taint, Toleration, untolerated};
 
 /// By key and domain: the taints of each NodePool that offers it.
@@ -12,7 +13,8 @@ pub(super) struct Universe {
 }
 
 impl Universe {
-    /// Only concrete values are domains (Q4). Labels that we add ourselves are no source.
+    /// Only concrete values are domains (Q4). Labels that we add ourselves are no source, and
+    /// hosts enter by themselves.
     pub(super) fn new(world: &World<'_>) -> Self {
         let mut universe = Self { by_key: BTreeMap::new() };
         for pool in &world.snapshot.pools {
@@ -33,7 +35,8 @@ impl Universe {
     }
 
     fn insert(&mut self, requirements: &Requirements, taints: &[Taint]) {
-        for requirement in requirements.iter().filter(|requirement| !requirement.is_complement()) {
+        let is_domain = |own: &&Requirement| !own.is_complement() && own.key() != HOSTNAME;
+        for requirement in requirements.iter().filter(is_domain) {
             let domains = self.by_key.entry(requirement.key().to_owned()).or_default();
             for value in requirement.values() {
                 let pools = domains.entry(value.clone()).or_default();
