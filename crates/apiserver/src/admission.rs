@@ -21,12 +21,13 @@
 mod cel;
 mod correlate;
 mod defaults;
+pub mod device;
 mod field;
 mod format;
-mod go_text;
+pub(crate) mod go_text;
 mod list_type;
-mod metadata;
-mod names;
+pub(crate) mod metadata;
+pub(crate) mod names;
 mod prune;
 mod re2;
 mod rule;

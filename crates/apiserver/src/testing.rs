@@ -1,3 +1,5 @@
 //! Suites that are written once and run against this API and against a real API server.
 
 pub mod admission_table;
+pub mod environment;
+pub mod twin;

@@ -38,7 +38,7 @@ mod tests;
 use std::fmt;
 
 pub(crate) use self::compile::Program;
-pub(crate) use self::value::Val;
+pub(crate) use self::value::{Map, Val};
 
 /// Why an expression has no value, in the words of the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -24,6 +24,7 @@ pub struct FieldError {
 /// The kinds of the API server, each with its reason in `details.causes` of a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FieldErrorKind {
+    NotFound,
     Required,
     Duplicate,
     Invalid,
@@ -38,6 +39,7 @@ impl FieldErrorKind {
     /// The reason of a cause in a status: `FieldValueInvalid` and so on.
     pub fn reason(self) -> &'static str {
         match self {
+            Self::NotFound => "FieldValueNotFound",
             Self::Required => "FieldValueRequired",
             Self::Duplicate => "FieldValueDuplicate",
             Self::Invalid => "FieldValueInvalid",
@@ -51,6 +53,7 @@ impl FieldErrorKind {
 
     fn words(self) -> &'static str {
         match self {
+            Self::NotFound => "Not found",
             Self::Required => "Required value",
             Self::Duplicate => "Duplicate value",
             Self::Invalid | Self::TypeInvalid => "Invalid value",
@@ -90,6 +93,11 @@ impl FieldError {
         detail: impl Into<String>,
     ) -> Self {
         Self::new(path, FieldErrorKind::Invalid, Some(value.into()), detail)
+    }
+
+    /// As [`FieldError::invalid`], for a value that is shown as it is written here.
+    pub(crate) fn invalid_text(path: impl Into<String>, value: &str, detail: &str) -> Self {
+        Self::new(path, FieldErrorKind::Invalid, None, format!("{value}: {detail}"))
     }
 
     pub(crate) fn too_long(path: impl Into<String>, max: i64) -> Self {

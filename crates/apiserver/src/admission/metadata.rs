@@ -16,16 +16,25 @@ const ANNOTATIONS_BYTES_MAX: i64 = 256 * 1024;
 
 /// The metadata of a new object.
 pub(crate) fn validate_create(object: &Value, namespaced: bool) -> Vec<FieldError> {
+    validate_new(object, namespaced, subdomain_problems)
+}
+
+/// As [`validate_create`], for kinds with a rule of their own for names.
+pub(crate) fn validate_new(
+    object: &Value,
+    namespaced: bool,
+    name_problems: impl Fn(&str) -> Vec<String>,
+) -> Vec<FieldError> {
     let mut metadata = Metadata::of(object, "metadata".to_owned());
     if let Some(prefix) = metadata.text("generateName") {
-        metadata.report("generateName", prefix, subdomain_problems(&mask_trailing_dash(prefix)));
+        metadata.report("generateName", prefix, name_problems(&mask_trailing_dash(prefix)));
     }
     match metadata.text("name") {
         None => {
             let error = FieldError::required("metadata.name", "name or generateName is required");
             metadata.errors.push(error);
         }
-        Some(name) => metadata.report("name", name, subdomain_problems(name)),
+        Some(name) => metadata.report("name", name, name_problems(name)),
     }
     match (namespaced, metadata.text("namespace")) {
         (true, None) => metadata.errors.push(FieldError::required("metadata.namespace", "")),
@@ -92,6 +101,35 @@ pub(crate) fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     }
     metadata.check_common();
     metadata.errors
+}
+
+/// What built-in kinds ask of finalizers beside: the name of a domain, unless all know them.
+pub(crate) fn validate_built_in_finalizers(object: &Value) -> Vec<FieldError> {
+    let metadata = Metadata::of(object, "metadata".to_owned());
+    let finalizers = metadata.texts("finalizers").into_iter().enumerate();
+    finalizers
+        .filter(|(_, name)| {
+            !name.contains('/') && !matches!(*name, "kubernetes" | "orphan" | "foregroundDeletion")
+        })
+        .map(|(index, name)| {
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            FieldError::invalid(format!("metadata.finalizers[{index}]"), name, detail)
+        })
+        .collect()
+}
+
+/// Owner references as JSON, with their fields in the usual order.
+fn owners_text<'a>(owners: impl Iterator<Item = &'a Value>) -> String {
+    format!("[{}]", owners.map(owner_text).collect::<Vec<_>>().join(","))
+}
+
+fn owner_text(owner: &Value) -> String {
+    const FIELDS: [&str; 6] =
+        ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+    let fields = FIELDS.iter().filter_map(|field| {
+        Some(format!("{}:{}", go_text::quote(field), go_text::json(owner.get(field)?)))
+    });
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
 }
 
 /// The type and metadata of resources inside an object (`x-kubernetes-embedded-resource`).
@@ -239,16 +277,23 @@ impl<'a> Metadata<'a> {
                     self.errors.push(FieldError::invalid(path, "", problem));
                 }
             }
+            if (text("apiVersion"), text("kind")) == ("v1", "Event") {
+                self.errors.push(FieldError::invalid_text(
+                    self.at("ownerReferences"),
+                    &owner_text(owner),
+                    "/v1, Kind=Event is disallowed from being an owner",
+                ));
+            }
             if owner.get("controller") != Some(&Value::Bool(true)) {
                 continue;
             }
             let name = format!("{}/{}", text("kind"), text("name"));
             match &controller {
                 None => controller = Some(name),
-                Some(first) => self.errors.push(FieldError::invalid(
+                Some(first) => self.errors.push(FieldError::invalid_text(
                     self.at("ownerReferences"),
-                    Value::from(owners.cloned().unwrap_or_default()),
-                    format!(
+                    &owners_text(owners.into_iter().flatten()),
+                    &format!(
                         "Only one reference can have Controller set to true. \
                          Found \"true\" in references for {first} and {name}"
                     ),

@@ -121,13 +121,11 @@ fn rows(case: Case, bases: &BTreeMap<String, Value>) -> Vec<Row> {
 
 /// `object` with a JSON merge patch applied.
 pub fn patched(object: &Value, patch: &Value) -> Value {
-    let mut object = object.clone();
-    json_patch::merge(&mut object, patch);
-    object
+    crate::patch::merge(object, patch).expect("a patch of the table is an object")
 }
 
 /// Replaces the generators `$repeat`, `$chars` and `$concat` by what they stand for.
-fn expand(value: &Value) -> Value {
+pub(super) fn expand(value: &Value) -> Value {
     match value {
         Value::Array(list) => list.iter().map(expand).collect(),
         Value::Object(map) => generated(map).unwrap_or_else(|| {

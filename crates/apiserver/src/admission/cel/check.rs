@@ -61,6 +61,13 @@ impl<'a> Checker<'a> {
             }
             Node::Call { target, args, .. } => self.all(target.as_deref().into_iter().chain(args)),
             Node::Fold { over, fold } => self.fold(over, fold),
+            Node::Bind { value, body } => {
+                let value = self.node(value)?;
+                self.slots.push(value);
+                let checked = self.node(body);
+                self.slots.pop();
+                checked
+            }
         }
     }
 

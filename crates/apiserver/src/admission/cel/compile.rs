@@ -52,6 +52,11 @@ pub(super) enum Node {
         over: Box<Node>,
         fold: Fold,
     },
+    /// `cel.bind`: the body with a value in the next free slot.
+    Bind {
+        value: Box<Node>,
+        body: Box<Node>,
+    },
     Call {
         function: Function,
         target: Option<Box<Node>>,
@@ -90,11 +95,37 @@ impl Program {
     /// Compiles an expression about values of `schema`, which may be the root of a resource.
     pub(crate) fn compile(source: &str, schema: &Schema, is_root: bool) -> Result<Self, String> {
         let tree = parser::parse(source)?;
-        let mut scope =
-            Scope { names: vec!["self".into(), "oldSelf".into()], uses_old_self: false };
+        let names = vec!["self".into(), "oldSelf".into()];
+        let mut scope = Scope { names, uses_old_self: false, has_bind: false };
         let root = scope.node(&tree)?;
         check::check(&root, schema, is_root)?;
         Ok(Self { root, uses_old_self: scope.uses_old_self })
+    }
+
+    /// Compiles an expression about one variable of any name, with `cel.bind`. It must be able to
+    /// give a boolean.
+    pub(crate) fn compile_about(
+        variable: &str,
+        source: &str,
+        schema: &Schema,
+    ) -> Result<Self, String> {
+        let tree = parser::parse(source)?;
+        // The second slot is for a past that there is not; no expression can name it.
+        let names = vec![variable.into(), "@old".into()];
+        let mut scope = Scope { names, uses_old_self: false, has_bind: true };
+        let root = scope.node(&tree)?;
+        check::check(&root, schema, false)?;
+        let found = match &root {
+            Node::Literal(Val::Bool(_)) => None,
+            Node::Literal(value) => Some(value.type_name()),
+            Node::List(_) => Some("list"),
+            Node::Map(_) => Some("map"),
+            _ => None,
+        };
+        match found {
+            Some(found) => Err(format!("must evaluate to bool or the unknown type, not {found}")),
+            None => Ok(Self { root, uses_old_self: false }),
+        }
     }
 }
 
@@ -102,6 +133,8 @@ impl Program {
 struct Scope {
     names: Vec<String>,
     uses_old_self: bool,
+    /// Whether there is `cel.bind`, which the API server does not offer to CRDs.
+    has_bind: bool,
 }
 
 const OLD_SELF: usize = 1;
@@ -201,6 +234,17 @@ impl Scope {
         args: &[Expr],
     ) -> Result<Option<Node>, String> {
         let (over, variable, body) = match (name, target, args) {
+            (
+                "bind",
+                Some(Expr { kind: ExprKind::Name(namespace), .. }),
+                [Expr { kind: ExprKind::Name(variable), .. }, value, body],
+            ) if self.has_bind && namespace == "cel" => {
+                let value = self.boxed(value)?;
+                self.names.push(variable.clone());
+                let body = self.boxed(body);
+                self.names.pop();
+                return Ok(Some(Node::Bind { value, body: body? }));
+            }
             ("has", None, [Expr { kind: ExprKind::Select { operand, field, .. }, .. }]) => {
                 let (operand, field) = (self.boxed(operand)?, Field::new(field));
                 return Ok(Some(Node::Has { operand, field }));

@@ -230,7 +230,7 @@ fn burn_operand(value: &Val<'_>, fuel: &mut Fuel) -> Result<(), Error> {
             items.iter().try_for_each(|item| burn_operand(item, fuel))
         }
         Val::Map(Map::Data { fields, .. }) => burn_fields(fields, fuel),
-        Val::Map(Map::Built(entries)) => {
+        Val::Map(Map::Built(entries) | Map::Domains(entries)) => {
             fuel.burn(1)?;
             entries.iter().try_for_each(|(key, value)| {
                 burn_operand(key, fuel)?;

@@ -255,7 +255,7 @@ fn contains(container: &Val<'_>, element: &Val<'_>, fuel: &mut Fuel) -> Result<b
             }
             Ok(false)
         }
-        Val::Map(map) => Ok(map.get(element).transpose()?.is_some()),
+        Val::Map(map) => map.has_key(element),
         _ => Err(Error::no_such_overload()),
     }
 }

@@ -72,6 +72,10 @@ impl<'a> Run<'a, '_> {
                 operator.apply(a, b, self.fuel)
             }
             Node::Fold { over, fold } => self.fold(over, fold),
+            Node::Bind { value, body } => {
+                let value = self.node(value)?;
+                self.with(value, body)
+            }
             Node::Call { function, target, args } => {
                 let target = target.as_ref().map(|target| self.node(target)).transpose()?;
                 let args = args.iter().map(|arg| self.node(arg)).collect::<Result<_, _>>()?;

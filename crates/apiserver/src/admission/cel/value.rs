@@ -45,6 +45,9 @@ pub(crate) enum Map<'a> {
     },
     /// Few entries, each key once.
     Built(Arc<[(Val<'a>, Val<'a>)]>),
+    /// The same with texts as keys, and an empty map for every other text that is looked up. What
+    /// is there can still be told with `in`.
+    Domains(Arc<[(Val<'a>, Val<'a>)]>),
 }
 
 impl<'a> Val<'a> {
@@ -112,9 +115,7 @@ impl<'a> Val<'a> {
     }
 
     fn of_text(text: &'a str, schema: &'a Schema) -> Result<Self, Error> {
-        let convert = |function: &'static str, text: Cow<'a, str>| {
-            library::call(function, None, vec![Val::String(text)])
-        };
+        let convert = Self::converted;
         match schema.checks.format {
             Some(Format::String(StringFormat::DateTime)) => {
                 convert("timestamp", Cow::Borrowed(text))
@@ -130,6 +131,14 @@ impl<'a> Val<'a> {
             }
             _ => Ok(Self::String(Cow::Borrowed(text))),
         }
+    }
+
+    /// What a function of the library makes of a text: a quantity, a version, ...
+    pub(crate) fn converted(
+        function: &'static str,
+        text: impl Into<Cow<'a, str>>,
+    ) -> Result<Self, Error> {
+        library::call(function, None, vec![Val::String(text.into())])
     }
 
     pub(crate) fn text(text: impl Into<String>) -> Self {
@@ -229,7 +238,7 @@ impl<'a> Map<'a> {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Data { fields, .. } => fields.len(),
-            Self::Built(entries) => entries.len(),
+            Self::Built(entries) | Self::Domains(entries) => entries.len(),
         }
     }
 
@@ -237,7 +246,7 @@ impl<'a> Map<'a> {
     fn is_struct(&self) -> bool {
         match self {
             Self::Data { schema, root, .. } => *root || !schema.properties.is_empty(),
-            Self::Built(_) => false,
+            Self::Built(_) | Self::Domains(_) => false,
         }
     }
 
@@ -251,10 +260,19 @@ impl<'a> Map<'a> {
                 let value = fields.get(name).filter(|value| !is_struct || !value.is_null())?;
                 Some(Val::of(value, field_schema(schema, *root, name)?))
             }
-            Self::Built(entries) => entries
-                .iter()
-                .find(|(found, _)| matches!(found, Val::String(found) if found == key))
-                .map(|(_, value)| Ok(value.clone())),
+            Self::Built(entries) => find_text(entries, key).map(Ok),
+            Self::Domains(entries) => {
+                Some(Ok(find_text(entries, key)
+                    .unwrap_or_else(|| Val::Map(Self::Built(Vec::new().into())))))
+            }
+        }
+    }
+
+    /// Whether there is a value of a computed key.
+    pub(crate) fn has_key(&self, key: &Val<'_>) -> Result<bool, Error> {
+        match (self, key) {
+            (Self::Domains(entries), Val::String(key)) => Ok(find_text(entries, key).is_some()),
+            _ => Ok(self.get(key).transpose()?.is_some()),
         }
     }
 
@@ -266,7 +284,7 @@ impl<'a> Map<'a> {
                 .iter()
                 .find(|(found, _)| is_same_key(found, key))
                 .map(|(_, value)| Ok(value.clone())),
-            (Self::Data { .. }, _) => Some(Err(Error::no_such_overload())),
+            (Self::Data { .. } | Self::Domains(_), _) => Some(Err(Error::no_such_overload())),
         }
     }
 
@@ -278,7 +296,9 @@ impl<'a> Map<'a> {
                 .filter(|name| field_schema(schema, *root, name).is_some())
                 .map(|name| Val::String(Cow::Borrowed(name.as_str())))
                 .collect(),
-            Self::Built(entries) => entries.iter().map(|(key, _)| key.clone()).collect(),
+            Self::Built(entries) | Self::Domains(entries) => {
+                entries.iter().map(|(key, _)| key.clone()).collect()
+            }
         }
     }
 
@@ -288,9 +308,14 @@ impl<'a> Map<'a> {
             Self::Data { fields, schema, root } => {
                 field_schema(schema, *root, name).is_none().then(|| fields.get(name)).flatten()
             }
-            Self::Built(_) => None,
+            Self::Built(_) | Self::Domains(_) => None,
         }
     }
+}
+
+fn find_text<'a>(entries: &[(Val<'a>, Val<'a>)], key: &str) -> Option<Val<'a>> {
+    let found = entries.iter().find(|(k, _)| matches!(k, Val::String(known) if known == key));
+    found.map(|(_, value)| value.clone())
 }
 
 /// Keys are booleans, integers and strings; an integer equals its unsigned form.

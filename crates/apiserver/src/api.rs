@@ -1,0 +1,332 @@
+//! The API itself: state behind one lock, and a request from its path to its answer.
+//!
+//! ```text
+//! Request ─▶ Target ─▶ Served (which kind) ─▶ verb ─▶ State ─▶ upkeep ─▶ Answer ─▶ bytes
+//! ```
+//!
+//! Every request but a watch runs to its end under the lock, with what controllers of Kubernetes
+//! do on their own afterwards (garbage collection, namespaces, definitions): see [`crate::upkeep`].
+//! So an answer never shows half a change, and the same requests give the same objects.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::environment::{self, Environment};
+use crate::kinds::{Around, Lookup, Subresource};
+use crate::registry::{Registry, Served};
+use crate::request::{Request, Show, Target};
+use crate::status::Failure;
+use crate::store::{Key, ResourceId, Store, Stored};
+use crate::verbs::{list::List, watch::Watch};
+use crate::{discovery, openapi, subresources, upkeep, verbs};
+
+/// An embedded Kubernetes API. Clones are the same API.
+#[derive(Debug, Clone)]
+pub struct Api {
+    shared: Arc<Shared>,
+}
+
+/// What an API may be without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Every namespace has its service accounts, and pods get a token of theirs.
+    pub service_accounts: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { service_accounts: true }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) environment: Arc<dyn Environment>,
+    state: Mutex<State>,
+}
+
+impl Shared {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic in one request leaves a state that is whole: writes are single steps.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All that a request may look at and change.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) store: Store,
+    pub(crate) registry: Registry,
+    pub(crate) environment: Arc<dyn Environment>,
+    service_accounts: bool,
+    /// What happened in this request that others have to follow up.
+    pub(crate) todo: upkeep::Todo,
+}
+
+impl State {
+    pub(crate) fn now(&self) -> String {
+        environment::rfc3339(self.environment.now())
+    }
+
+    pub(crate) fn has_service_accounts(&self) -> bool {
+        self.service_accounts
+    }
+
+    /// What admission sees besides the object.
+    pub(crate) fn around(&self) -> Around<'_> {
+        Around {
+            objects: self,
+            environment: &*self.environment,
+            service_accounts: self.service_accounts,
+        }
+    }
+
+    pub(crate) fn put(&mut self, served: &Served, key: &Key, mut object: Value) -> Arc<Stored> {
+        served.to_stored(&mut object);
+        let fields = served.fields(&object);
+        strip_type_meta(&mut object);
+        let existed = self.store.get(&served.id, key).is_some();
+        let stored = self.store.put(&served.id, key, object, fields);
+        self.todo.stored(&served.id, key, &stored, existed);
+        stored
+    }
+
+    pub(crate) fn remove(&mut self, id: &ResourceId, key: &Key) -> Option<Arc<Stored>> {
+        let gone = self.store.remove(id, key)?;
+        self.todo.removed(id, key, &gone);
+        Some(gone)
+    }
+
+    /// The object with its kind, as the pipeline of writes works on it.
+    pub(crate) fn value(served: &Served, stored: &Stored) -> Value {
+        let mut object = stored.value();
+        served.show_stored(&mut object);
+        object["apiVersion"] = served.api_version().into();
+        object["kind"] = (*served.resource.kind).into();
+        object
+    }
+}
+
+impl Lookup for State {
+    fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value> {
+        let id = ResourceId::new(group, plural);
+        self.store.get(&id, &Key::new(namespace, name)).map(|stored| stored.value())
+    }
+
+    fn list(&self, group: &str, plural: &str, namespace: &str) -> Vec<Value> {
+        let id = ResourceId::new(group, plural);
+        let table = self.store.tables().find(|(other, _)| **other == id);
+        let objects = table.into_iter().flat_map(|(_, table)| table.range(namespace, None));
+        objects.map(|(_, stored)| stored.value()).collect()
+    }
+}
+
+/// One request for one resource.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) request: Request,
+    pub(crate) target: Target,
+    pub(crate) served: Arc<Served>,
+    pub(crate) subresource: Option<Subresource>,
+    pub(crate) show: Show,
+}
+
+impl Call {
+    pub(crate) fn key(&self) -> Key {
+        Key::new(&self.target.namespace, &self.target.name)
+    }
+}
+
+/// What a request gets.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) code: StatusCode,
+    pub(crate) body: Body,
+    /// For the header `Warning`.
+    pub(crate) warnings: Vec<String>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// An object as it is stored.
+    Stored(Arc<Served>, Arc<Stored>),
+    /// An object that is not stored: of a dry run.
+    Object(Arc<Served>, Value),
+    /// A value that is no object of the resource: a `Status`, a `Scale`, discovery.
+    Value(Value),
+    /// Anything with a media type of its own.
+    Bytes(&'static str, Bytes),
+    List(List),
+    Watch(Box<Watch>),
+}
+
+impl Answer {
+    pub(crate) fn new(code: StatusCode, body: Body) -> Self {
+        Self { code, body, warnings: Vec::new() }
+    }
+
+    /// Says more of an answer, or of a failure.
+    pub(crate) fn warn(
+        answer: Result<Self, Failure>,
+        warnings: Vec<String>,
+    ) -> Result<Self, Failure> {
+        match answer {
+            Ok(mut answer) => {
+                answer.warnings.splice(0..0, warnings);
+                Ok(answer)
+            }
+            Err(failure) => Err(failure.warn(warnings)),
+        }
+    }
+
+    pub(crate) fn value(value: Value) -> Self {
+        Self::new(StatusCode::OK, Body::Value(value))
+    }
+}
+
+impl Api {
+    /// An API with the namespaces and objects that every cluster has.
+    pub fn new(environment: Arc<dyn Environment>) -> Self {
+        Self::with_options(environment, Options::default())
+    }
+
+    pub fn with_options(environment: Arc<dyn Environment>, options: Options) -> Self {
+        let mut state = State {
+            store: Store::new(),
+            registry: Registry::new(),
+            environment: environment.clone(),
+            service_accounts: options.service_accounts,
+            todo: upkeep::Todo::default(),
+        };
+        upkeep::bootstrap(&mut state);
+        Self { shared: Arc::new(Shared { environment, state: Mutex::new(state) }) }
+    }
+
+    /// The answer to a request.
+    pub(crate) fn handle(&self, request: Request) -> Result<Answer, Failure> {
+        if let Some(answer) = self.handle_other(&request) {
+            return answer;
+        }
+        let show = Show::of(&request)?;
+        self.handle_resource(request, show)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared.lock()
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.shared.environment.now()
+    }
+
+    /// `/`: where to look further.
+    fn paths(&self) -> Value {
+        let state = self.shared.lock();
+        let mut paths = BTreeSet::from(
+            [
+                "/api",
+                "/apis",
+                "/healthz",
+                "/livez",
+                "/openapi/v2",
+                "/openapi/v3",
+                "/readyz",
+                "/version",
+            ]
+            .map(str::to_owned),
+        );
+        for served in state.registry.iter() {
+            let group = &*served.resource.group;
+            if group.is_empty() {
+                paths.insert(format!("/api/{}", served.resource.version));
+            } else {
+                paths.insert(format!("/apis/{group}"));
+                paths.insert(format!("/apis/{}", served.api_version()));
+            }
+        }
+        json!({"paths": paths})
+    }
+
+    /// What is no resource: health, version, discovery, OpenAPI.
+    fn handle_other(&self, request: &Request) -> Option<Result<Answer, Failure>> {
+        if request.method != Method::GET {
+            return None;
+        }
+        match request.path.trim_end_matches('/') {
+            "/healthz" | "/livez" | "/readyz" => Some(Ok(Answer::new(
+                StatusCode::OK,
+                Body::Bytes("text/plain; charset=utf-8", Bytes::from_static(b"ok")),
+            ))),
+            "" => Some(Ok(Answer::value(self.paths()))),
+            "/version" => Some(Ok(Answer::value(discovery::version()))),
+            path if path.starts_with("/openapi") => {
+                // Documents are large: they are made without the lock.
+                let registry = self.shared.lock().registry.clone();
+                Some(openapi::answer(&registry, path, request.header(http::header::ACCEPT)))
+            }
+            path => {
+                let state = self.shared.lock();
+                discovery::answer(&state.registry, path, request.header(http::header::ACCEPT))
+            }
+        }
+    }
+
+    /// `bindings` are made, and never kept.
+    fn bind(
+        state: &mut State,
+        request: Request,
+        target: Target,
+        show: Show,
+    ) -> Result<Answer, Failure> {
+        if request.method != Method::POST {
+            return Err(Failure::method_not_allowed());
+        }
+        let served = state.registry.get("", "v1", "pods").ok_or_else(Failure::no_such_path)?;
+        let subresource = Some(Subresource::Binding);
+        let call = Call { request, target, served, subresource, show };
+        let answer = subresources::binding::create(state, call);
+        upkeep::run(state);
+        answer
+    }
+
+    fn handle_resource(&self, request: Request, show: Show) -> Result<Answer, Failure> {
+        let target = Target::parse(&request.path).ok_or_else(Failure::page_not_found)?;
+        let mut state = self.shared.lock();
+        if target.is_bindings() {
+            return Self::bind(&mut state, request, target, show);
+        }
+        // Groups of custom kinds are served by somebody who is shorter of words.
+        let nowhere = if state.registry.is_built_in_group(&target.group) {
+            Failure::no_such_path
+        } else {
+            Failure::page_not_found
+        };
+        let served = state
+            .registry
+            .get(&target.group, &target.version, &target.resource)
+            .ok_or_else(nowhere)?;
+        let subresource = subresources::named(&served, &target.subresource)?;
+        if !served.resource.namespaced && !target.namespace.is_empty() {
+            return Err(nowhere());
+        }
+        target.check_name()?;
+        let call = Call { request, target, served, subresource, show };
+        let answer = verbs::dispatch(&self.shared, &mut state, &call);
+        upkeep::run(&mut state);
+        answer
+    }
+}
+
+/// Objects are stored without their kind, which the resource says already.
+pub(crate) fn strip_type_meta(object: &mut Value) {
+    if let Some(object) = object.as_object_mut() {
+        object.shift_remove("apiVersion");
+        object.shift_remove("kind");
+    }
+}

@@ -1,0 +1,165 @@
+//! What a real kube-apiserver 1.36 answers is recorded in `tests/recorded.txt`, one line per
+//! resource. Ours are the same lines in the same order, without what is not served.
+
+use serde_json::Value;
+
+use super::*;
+use crate::upkeep::kinds_of;
+
+const RECORDED: &str = include_str!("tests/recorded.txt");
+const WIDGETS: &str = include_str!("../table/tests/widgets.yaml");
+
+fn registry() -> Registry {
+    let mut registry = Registry::new();
+    for served in kinds_of(&serde_saphyr::from_str(WIDGETS).unwrap()) {
+        registry.add(served);
+    }
+    registry
+}
+
+#[track_caller]
+fn get(path: &str, accept: &str) -> (&'static str, Value) {
+    match answer(&registry(), path, accept).expect(path).expect(path).body {
+        Body::Value(value) => ("application/json", value),
+        Body::Bytes(media, bytes) => (media, serde_json::from_slice(&bytes).unwrap()),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn words(value: &Value) -> String {
+    let words: Vec<&str> =
+        value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    words.join(",")
+}
+
+fn kind(value: &Value) -> String {
+    let part = |field: &str| value[field].as_str().unwrap_or_default();
+    format!("{}/{}/{}", part("group"), part("version"), part("kind"))
+}
+
+fn items(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Lines of the aggregated form.
+fn aggregated(document: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    for group in items(&document["items"]) {
+        for version in items(&group["versions"]) {
+            let head =
+                format!("{}/{}", text(&group["metadata"]["name"]), text(&version["version"]));
+            for resource in items(&version["resources"]) {
+                let name = text(&resource["resource"]);
+                let line = [
+                    format!("aggregated {head} {name} {}", kind(&resource["responseKind"])),
+                    text(&resource["scope"]),
+                    text(&resource["singularResource"]),
+                    words(&resource["verbs"]),
+                    words(&resource["shortNames"]),
+                    words(&resource["categories"]),
+                ];
+                lines.push(line.join(" ").trim_end().to_owned());
+                for sub in items(&resource["subresources"]) {
+                    let (sub_name, verbs) = (text(&sub["subresource"]), words(&sub["verbs"]));
+                    let kind = kind(&sub["responseKind"]);
+                    lines.push(format!("aggregated {head} {name}/{sub_name} {kind} {verbs}"));
+                }
+            }
+        }
+    }
+    lines
+}
+
+/// Lines of the classic form.
+fn classic(document: &Value) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let line = |resource: &Value| {
+        let line = [
+            format!("classic {} {}", text(&document["groupVersion"]), text(&resource["name"])),
+            kind(resource),
+            if resource["namespaced"] == true { "Namespaced" } else { "Cluster" }.to_owned(),
+            text(&resource["singularName"]),
+            words(&resource["verbs"]),
+            words(&resource["shortNames"]),
+            words(&resource["categories"]),
+        ];
+        line.join(" ").trim_end().to_owned()
+    };
+    items(&document["resources"]).iter().map(line).collect()
+}
+
+#[track_caller]
+fn check(found: &[String]) {
+    assert!(!found.is_empty());
+    let mut recorded = RECORDED.lines();
+    for line in found {
+        assert!(recorded.any(|recorded| recorded == line), "not recorded here:\n{line}");
+    }
+}
+
+#[test]
+fn all_resources_are_told_in_one_answer_as_the_real_server_does() {
+    let accept = format!("{AGGREGATED},application/json");
+    for path in ["/api", "/apis"] {
+        let (media, document) = get(path, &accept);
+        assert_eq!(media, AGGREGATED);
+        check(&aggregated(&document));
+    }
+}
+
+#[test]
+fn resources_of_a_version_are_told_as_the_real_server_does() {
+    for path in ["/api/v1", "/apis/apps/v1", "/apis/example.com/v1"] {
+        check(&classic(&get(path, "application/json").1));
+    }
+}
+
+#[test]
+fn groups_and_versions_are_told_as_the_real_server_does() {
+    let (_, document) = get("/apis", "");
+    let groups = items(&document["groups"]).iter().map(|group| {
+        let versions: Vec<&str> = items(&group["versions"])
+            .iter()
+            .filter_map(|version| version["version"].as_str())
+            .collect();
+        let preferred = group["preferredVersion"]["groupVersion"].as_str().unwrap();
+        format!("group {} {} {preferred}", group["name"].as_str().unwrap(), versions.join(","))
+    });
+    check(&groups.collect::<Vec<_>>());
+    let (_, widgets) = get("/apis/example.com", "");
+    assert_eq!(widgets["kind"], "APIGroup");
+    assert_eq!(
+        widgets["versions"],
+        document["groups"].as_array().unwrap().last().unwrap()["versions"]
+    );
+}
+
+#[test]
+fn the_form_is_the_first_that_the_client_accepts() {
+    let beta = AGGREGATED.replace("v=v2", "v=v2beta1");
+    let no_peer = format!("{AGGREGATED};profile=nopeer");
+    for (accept, has_aggregated, expected) in [
+        ("", true, Some(Form::Classic)),
+        ("application/json", true, Some(Form::Classic)),
+        ("*/*", true, Some(Form::Classic)),
+        (AGGREGATED, true, Some(Form::Aggregated)),
+        (&no_peer, true, Some(Form::Aggregated)),
+        (&format!("{beta},application/json"), true, Some(Form::Classic)),
+        (&beta, true, None),
+        (AGGREGATED, false, None),
+        (&format!("{AGGREGATED},application/json"), false, Some(Form::Classic)),
+        ("text/html", true, None),
+    ] {
+        assert_eq!(Form::wanted(accept, has_aggregated), expected, "{accept}");
+    }
+}
+
+#[test]
+fn other_paths_are_no_discovery() {
+    for path in
+        ["/", "/api/v2", "/apis/none", "/apis/apps/v9", "/apis/apps/v1/deployments", "/apis/"]
+    {
+        assert!(answer(&registry(), path, "").is_none(), "{path}");
+    }
+}

@@ -1,0 +1,151 @@
+//! Events, which two groups serve under different names: one stored object, two forms.
+
+use serde_json::Value;
+
+use super::access::text;
+use super::built_in::{BASE, BuiltIn};
+use super::checks;
+
+pub(super) static EVENT: BuiltIn = BuiltIn {
+    model: "io.k8s.api.core.v1.Event",
+    name: checks::path_segment,
+    creates_on_update: true,
+    validate: checks::event,
+    validate_update: |new, _| checks::event(new),
+    fields: |event| fields(event, &CORE_FIELDS, "/reportingComponent", "/source/component"),
+    ..BASE
+};
+
+pub(super) static NEW_EVENT: BuiltIn = BuiltIn {
+    model: "io.k8s.api.events.v1.Event",
+    creates_on_update: true,
+    validate: checks::new_event,
+    validate_update: checks::new_event_update,
+    fields: |event| {
+        let mut found =
+            fields(event, &NEW_FIELDS, "/reportingController", "/deprecatedSource/component");
+        found.retain(|(name, _)| *name != "source");
+        found
+    },
+    ..BASE
+};
+
+pub(super) const NEW_GROUP: &str = "events.k8s.io";
+
+/// The same field in the core group and in the newer one.
+const RENAMED: [(&str, &str); 7] = [
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+    ("reportingComponent", "reportingController"),
+];
+
+/// Brings an event into the form of a group: empty for the core group, else `events.k8s.io`. Its
+/// type says how empty fields are written, so [`crate::shape::encode`] comes after it.
+pub fn convert_event(event: &mut Value, group: &str) {
+    let Some(fields) = event.as_object_mut() else { return };
+    let to_new = group == NEW_GROUP;
+    for (core, new) in RENAMED {
+        let (from, to) = if to_new { (core, new) } else { (new, core) };
+        if let Some(value) = fields.shift_remove(from) {
+            fields.insert(to.to_owned(), value);
+        }
+    }
+    let version = if to_new { "events.k8s.io/v1" } else { "v1" };
+    fields.insert("apiVersion".to_owned(), version.into());
+}
+
+/// What field selectors of either group may ask of an event in the form of the core group.
+pub fn event_fields(event: &Value) -> Vec<(&'static str, String)> {
+    let mut newer = event.clone();
+    convert_event(&mut newer, NEW_GROUP);
+    let mut found = (EVENT.fields)(event);
+    found.extend((NEW_EVENT.fields)(&newer));
+    found
+}
+
+/// The selectable fields, each with where its value is.
+type Fields = [(&'static str, &'static str); 9];
+
+const CORE_FIELDS: Fields = [
+    ("involvedObject.kind", "/involvedObject/kind"),
+    ("involvedObject.namespace", "/involvedObject/namespace"),
+    ("involvedObject.name", "/involvedObject/name"),
+    ("involvedObject.uid", "/involvedObject/uid"),
+    ("involvedObject.apiVersion", "/involvedObject/apiVersion"),
+    ("involvedObject.resourceVersion", "/involvedObject/resourceVersion"),
+    ("involvedObject.fieldPath", "/involvedObject/fieldPath"),
+    ("reason", "/reason"),
+    ("reportingComponent", "/reportingComponent"),
+];
+
+const NEW_FIELDS: Fields = [
+    ("regarding.kind", "/regarding/kind"),
+    ("regarding.namespace", "/regarding/namespace"),
+    ("regarding.name", "/regarding/name"),
+    ("regarding.uid", "/regarding/uid"),
+    ("regarding.apiVersion", "/regarding/apiVersion"),
+    ("regarding.resourceVersion", "/regarding/resourceVersion"),
+    ("regarding.fieldPath", "/regarding/fieldPath"),
+    ("reason", "/reason"),
+    ("reportingController", "/reportingController"),
+];
+
+fn fields(
+    event: &Value,
+    plain: &Fields,
+    controller: &str,
+    component: &str,
+) -> Vec<(&'static str, String)> {
+    let mut found: Vec<(&'static str, String)> =
+        plain.iter().map(|(name, pointer)| (*name, text(event, pointer).to_owned())).collect();
+    let source = match text(event, component) {
+        "" => text(event, controller),
+        component => component,
+    };
+    found.push(("source", source.to_owned()));
+    found.push(("type", text(event, "/type").to_owned()));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_event_has_two_forms_and_loses_nothing_between_them() {
+        let core = json!({
+            "apiVersion": "v1", "kind": "Event", "metadata": {"name": "a"},
+            "involvedObject": {"kind": "Pod"}, "message": "m", "source": {"component": "c"},
+            "count": 2, "firstTimestamp": "f", "lastTimestamp": "l", "reportingComponent": "r",
+        });
+        let mut event = core.clone();
+        convert_event(&mut event, NEW_GROUP);
+        assert_eq!(
+            event,
+            json!({
+                "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "a"},
+                "regarding": {"kind": "Pod"}, "note": "m", "deprecatedSource": {"component": "c"},
+                "deprecatedCount": 2, "deprecatedFirstTimestamp": "f",
+                "deprecatedLastTimestamp": "l", "reportingController": "r",
+            })
+        );
+        convert_event(&mut event, "");
+        assert_eq!(event, core);
+    }
+
+    #[test]
+    fn the_source_of_an_event_is_its_component_or_else_its_controller() {
+        let of = |event: Value| {
+            let found = (EVENT.fields)(&event);
+            found.into_iter().find(|(name, _)| *name == "source").unwrap().1
+        };
+        assert_eq!(of(json!({"source": {"component": "c"}, "reportingComponent": "r"})), "c");
+        assert_eq!(of(json!({"source": {}, "reportingComponent": "r"})), "r");
+    }
+}

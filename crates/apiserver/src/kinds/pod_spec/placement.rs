@@ -1,0 +1,386 @@
+//! Where a pod may go: affinity, spread, tolerations, gates.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::super::access::{at, carry, entries, has, list, number, text};
+use super::super::problems::Problems;
+use crate::admission::{FieldErrorKind, names};
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+pub(super) fn affinity(problems: &mut Problems, affinity: &Value, path: &str) {
+    let node = at(affinity, "/nodeAffinity");
+    let required = at(node, &format!("/{REQUIRED}"));
+    if !required.is_null() {
+        node_selector(problems, required, &format!("{path}.nodeAffinity.{REQUIRED}"));
+    }
+    for (index, term) in list(node, &format!("/{PREFERRED}")).iter().enumerate() {
+        let at = format!("{path}.nodeAffinity.{PREFERRED}[{index}]");
+        weight(problems, term, &at);
+        node_term(problems, &term["preference"], &format!("{at}.preference"), false);
+    }
+    for side in ["podAffinity", "podAntiAffinity"] {
+        let terms = at(affinity, &format!("/{side}"));
+        for (index, term) in list(terms, &format!("/{REQUIRED}")).iter().enumerate() {
+            pod_term(problems, term, &format!("{path}.{side}.{REQUIRED}[{index}]"));
+        }
+        for (index, term) in list(terms, &format!("/{PREFERRED}")).iter().enumerate() {
+            let at = format!("{path}.{side}.{PREFERRED}[{index}]");
+            weight(problems, term, &at);
+            pod_term(problems, &term["podAffinityTerm"], &format!("{at}.podAffinityTerm"));
+        }
+    }
+}
+
+fn weight(problems: &mut Problems, term: &Value, path: &str) {
+    let weight = number(term, "/weight");
+    if !(1..=100).contains(&weight) {
+        problems.invalid(format!("{path}.weight"), weight, "must be in the range 1-100");
+    }
+}
+
+/// A node selector that has to match.
+pub(in super::super) fn node_selector(problems: &mut Problems, selector: &Value, path: &str) {
+    let terms = list(selector, "/nodeSelectorTerms");
+    let path = format!("{path}.nodeSelectorTerms");
+    if terms.is_empty() {
+        problems.required(&*path, "must have at least one node selector term");
+    }
+    for (index, term) in terms.iter().enumerate() {
+        node_term(problems, term, &format!("{path}[{index}]"), true);
+    }
+}
+
+/// `strict`: values have to be possible values of labels.
+fn node_term(problems: &mut Problems, term: &Value, path: &str, strict: bool) {
+    for (index, expression) in list(term, "/matchExpressions").iter().enumerate() {
+        let path = format!("{path}.matchExpressions[{index}]");
+        let values = list(expression, "/values");
+        let at = format!("{path}.values");
+        match text(expression, "/operator") {
+            "In" | "NotIn" if values.is_empty() => {
+                problems.required(at, "must be specified when `operator` is 'In' or 'NotIn'");
+            }
+            "Exists" | "DoesNotExist" if !values.is_empty() => problems.forbidden(
+                at,
+                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+            ),
+            "Gt" | "Lt" if values.len() != 1 => problems
+                .required(at, "must be specified single value when `operator` is 'Lt' or 'Gt'"),
+            "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
+            other => {
+                problems.invalid(
+                    format!("{path}.operator"),
+                    other,
+                    "not a valid selector operator",
+                );
+            }
+        }
+        problems.qualified(&format!("{path}.key"), text(expression, "/key"));
+        if strict {
+            problems.label_values(values, &format!("{path}.values"));
+        }
+    }
+    for (index, expression) in list(term, "/matchFields").iter().enumerate() {
+        let path = format!("{path}.matchFields[{index}]");
+        let values = list(expression, "/values");
+        match text(expression, "/operator") {
+            "In" | "NotIn" if values.len() == 1 => {}
+            "In" | "NotIn" => problems.required(
+                format!("{path}.values"),
+                "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
+            ),
+            other => {
+                problems.invalid(
+                    format!("{path}.operator"),
+                    other,
+                    "not a valid selector operator",
+                );
+            }
+        }
+        match text(expression, "/key") {
+            "metadata.name" => {
+                for (place, value) in values.iter().enumerate() {
+                    let at = format!("{path}.values[{place}]");
+                    problems.subdomain(&at, value.as_str().unwrap_or_default());
+                }
+            }
+            key => problems.invalid(format!("{path}.key"), key, "not a valid field selector key"),
+        }
+    }
+}
+
+fn pod_term(problems: &mut Problems, term: &Value, path: &str) {
+    problems.selector(at(term, "/labelSelector"), &format!("{path}.labelSelector"));
+    problems.selector(at(term, "/namespaceSelector"), &format!("{path}.namespaceSelector"));
+    for name in list(term, "/namespaces") {
+        problems.label(&format!("{path}.namespace"), name.as_str().unwrap_or_default());
+    }
+    label_keys(problems, term, path);
+    let key = text(term, "/topologyKey");
+    if key.is_empty() {
+        problems.required(format!("{path}.topologyKey"), "can not be empty");
+    }
+    problems.qualified(&format!("{path}.topologyKey"), key);
+}
+
+/// Keys whose values come from the pod. Those to match are in the selector already.
+fn label_keys(problems: &mut Problems, term: &Value, path: &str) {
+    for name in ["matchLabelKeys", "mismatchLabelKeys"] {
+        let keys = list(term, &format!("/{name}"));
+        if !keys.is_empty() && !has(term, "/labelSelector") {
+            problems.forbidden(
+                format!("{path}.{name}"),
+                "must not be specified when labelSelector is not set",
+            );
+            continue;
+        }
+        for (index, key) in keys.iter().enumerate() {
+            problems
+                .qualified(&format!("{path}.{name}[{index}]"), key.as_str().unwrap_or_default());
+        }
+    }
+    let keys = list(term, "/matchLabelKeys");
+    let selector = at(term, "/labelSelector");
+    let mut seen: BTreeSet<&str> =
+        entries(selector, "/matchLabels").keys().map(String::as_str).collect();
+    for expression in list(selector, "/matchExpressions") {
+        let key = text(expression, "/key");
+        // The last of equal keys counts.
+        let index = keys.iter().rposition(|listed| listed == key);
+        if let Some(index) = index.filter(|_| seen.contains(key)) {
+            problems.invalid(
+                format!("{path}[{index}]"),
+                key,
+                "exists in both matchLabelKeys and labelSelector",
+            );
+        }
+        seen.insert(key);
+    }
+    for (index, key) in keys.iter().enumerate() {
+        if list(term, "/mismatchLabelKeys").contains(key) {
+            problems.invalid(
+                format!("{path}.matchLabelKeys[{index}]"),
+                key.clone(),
+                "exists in both matchLabelKeys and mismatchLabelKeys",
+            );
+        }
+    }
+}
+
+pub(super) fn spread(problems: &mut Problems, spec: &Value, path: &str) {
+    let constraints = list(spec, "/topologySpreadConstraints");
+    for (index, constraint) in constraints.iter().enumerate() {
+        let at = format!("{path}[{index}]");
+        problems.positive(number(constraint, "/maxSkew"), &format!("{at}.maxSkew"));
+        let (key, action) =
+            (text(constraint, "/topologyKey"), text(constraint, "/whenUnsatisfiable"));
+        if key.is_empty() {
+            problems.required(format!("{at}.topologyKey"), "can not be empty");
+        }
+        let actions = ["DoNotSchedule", "ScheduleAnyway"];
+        if !actions.contains(&action) {
+            problems.not_supported(format!("{at}.whenUnsatisfiable"), action, &actions);
+        }
+        let repeated = constraints[index + 1..].iter().any(|other| {
+            text(other, "/topologyKey") == key && text(other, "/whenUnsatisfiable") == action
+        });
+        if repeated {
+            problems.duplicate(
+                format!("{at}.{{topologyKey, whenUnsatisfiable}}"),
+                format!("{{{key}, {action}}}"),
+            );
+        }
+        if let Some(domains) = super::super::access::at(constraint, "/minDomains").as_i64() {
+            problems.positive(domains, &format!("{at}.minDomains"));
+            if action != "DoNotSchedule" {
+                let detail = format!(
+                    "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+                );
+                problems.invalid(format!("{at}.minDomains"), domains, detail);
+            }
+        }
+        for name in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
+            let policy = text(constraint, &format!("/{name}"));
+            let policies = ["Honor", "Ignore"];
+            if !policy.is_empty() && !policies.contains(&policy) {
+                problems.not_supported(format!("{at}.{name}"), policy, &policies);
+            }
+        }
+        label_keys(problems, constraint, &at);
+        let selector = super::super::access::at(constraint, "/labelSelector");
+        problems.selector(selector, &format!("{at}.labelSelector"));
+    }
+}
+
+pub(in super::super) fn tolerations(problems: &mut Problems, tolerations: &[Value], path: &str) {
+    for (index, toleration) in tolerations.iter().enumerate() {
+        let at = format!("{path}[{index}]");
+        let own = |name: &str| text(toleration, &format!("/{name}"));
+        let (key, operator, effect, value) =
+            (own("key"), own("operator"), own("effect"), own("value"));
+        if !key.is_empty() {
+            problems.qualified(&format!("{at}.key"), key);
+        } else if operator != "Exists" {
+            problems.invalid(
+                format!("{at}.operator"),
+                operator,
+                "operator must be Exists when `key` is empty, which means \"match all values and \
+                 all keys\"",
+            );
+        }
+        if has(toleration, "/tolerationSeconds") && effect != "NoExecute" {
+            problems.invalid(
+                format!("{at}.effect"),
+                effect,
+                "effect must be 'NoExecute' when `tolerationSeconds` is set",
+            );
+        }
+        match operator {
+            "" | "Equal" => {
+                let wrong = names::value_problems(value);
+                if !wrong.is_empty() {
+                    problems.invalid(format!("{at}.operator"), value, wrong.join(";"));
+                }
+            }
+            "Exists" if !value.is_empty() => problems.invalid(
+                format!("{at}.operator"),
+                value,
+                "value must be empty when `operator` is 'Exists'",
+            ),
+            "Exists" => {}
+            "Lt" | "Gt" => {
+                let known = ["Equal", "Exists", "Lt", "Gt"];
+                problems.not_supported(format!("{at}.operator"), operator, &known);
+            }
+            _ => problems.not_supported(format!("{at}.operator"), operator, &["Equal", "Exists"]),
+        }
+        if !effect.is_empty() {
+            taint_effect(problems, effect, &format!("{at}.effect"));
+        }
+    }
+}
+
+pub(in super::super) fn taint_effect(problems: &mut Problems, effect: &str, path: &str) {
+    problems.one_of(path, effect, &["NoSchedule", "PreferNoSchedule", "NoExecute"]);
+}
+
+pub(super) fn scheduling_gates(problems: &mut Problems, spec: &Value, path: &str) {
+    let mut seen = BTreeSet::new();
+    for (index, gate) in list(spec, "/schedulingGates").iter().enumerate() {
+        let (name, at) = (text(gate, "/name"), format!("{path}[{index}]"));
+        problems.qualified(&at, name);
+        if !seen.insert(name) {
+            problems.duplicate(at, name);
+        }
+    }
+}
+
+/// Tolerations may be added, and their seconds may change.
+pub(super) fn added_tolerations(problems: &mut Problems, new: &Value, old: &Value) {
+    const SECONDS: &str = "tolerationSeconds";
+    let news = list(new, "/spec/tolerations");
+    let is_kept = |old: &Value| {
+        news.iter().any(|new| {
+            let mut old = old.clone();
+            carry(&mut old, new, SECONDS);
+            old == *new
+        })
+    };
+    if !list(old, "/spec/tolerations").iter().all(is_kept) {
+        problems.forbidden(
+            "spec.tolerations",
+            "existing toleration can not be modified except its tolerationSeconds",
+        );
+        return;
+    }
+    tolerations(problems, news, "spec.tolerations");
+}
+
+pub(super) fn deleted_gates(problems: &mut Problems, new: &Value, old: &Value) {
+    let olds = list(old, "/spec/schedulingGates");
+    for (index, gate) in list(new, "/spec/schedulingGates").iter().enumerate() {
+        let name = text(gate, "/name");
+        if olds.iter().all(|old| text(old, "/name") != name) {
+            problems.forbidden(
+                format!("spec.schedulingGates[{index}].name"),
+                &format!("only deletion is allowed, but found new scheduling gate '{name}'"),
+            );
+        }
+    }
+}
+
+/// A pod that waits at a gate may still be narrowed down to fewer nodes. What is allowed is
+/// undone in `munged`, so that it does not count as a change.
+pub(super) fn gated_updates(problems: &mut Problems, munged: &mut Value, old: &Value) {
+    let (new, before) = (entries(munged, "/nodeSelector"), entries(old, "/nodeSelector"));
+    if !before.iter().all(|(key, value)| new.get(key) == Some(value)) {
+        problems.invalid(
+            "spec.nodeSelector",
+            Value::Object(new.clone()),
+            "only additions to spec.nodeSelector are allowed (no mutations or deletions)",
+        );
+    }
+    carry(munged, old, "nodeSelector");
+    node_affinity_update(problems, at(munged, "/affinity"), at(old, "/affinity"));
+    let before = at(old, "/affinity/nodeAffinity").clone();
+    let others = ["podAffinity", "podAntiAffinity"];
+    match munged.get_mut("affinity").filter(|affinity| !affinity.is_null()) {
+        None if before.is_null() => {}
+        None => munged["affinity"] = serde_json::json!({"nodeAffinity": before}),
+        Some(affinity) => {
+            let only_nodes = others.iter().all(|name| affinity.get(*name).is_none());
+            if !has(old, "/affinity") && only_nodes {
+                carry(munged, old, "affinity");
+            } else {
+                carry(affinity, at(old, "/affinity"), "nodeAffinity");
+            }
+        }
+    }
+}
+
+fn node_affinity_update(problems: &mut Problems, new: &Value, old: &Value) {
+    let path = format!("spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms");
+    let pointer = format!("/nodeAffinity/{REQUIRED}/nodeSelectorTerms");
+    let (news, olds) = (list(new, &pointer), list(old, &pointer));
+    if !olds.is_empty() && olds.len() != news.len() {
+        problems.invalid(
+            path,
+            Value::from(news),
+            "no additions/deletions to non-empty NodeSelectorTerms list are allowed",
+        );
+        return;
+    }
+    for (index, (new, old)) in news.iter().zip(olds).enumerate() {
+        let grown = ["/matchExpressions", "/matchFields"].iter().all(|pointer| {
+            let (new, old) = (list(new, pointer), list(old, pointer));
+            new.len() >= old.len() && new.iter().zip(old).all(|(new, old)| new == old)
+        });
+        if !grown {
+            let terms = |name: &str| -> Value {
+                let terms = list(new, &format!("/{name}")).iter();
+                let terms: Vec<Value> = terms
+                    .map(|term| {
+                        let own = |name: &str| term.get(name).cloned().unwrap_or_default();
+                        serde_json::json!({
+                            "Key": own("key"), "Operator": own("operator"), "Values": own("values"),
+                        })
+                    })
+                    .collect();
+                if terms.is_empty() { Value::Null } else { terms.into() }
+            };
+            problems.structure(
+                format!("{path}[{index}]"),
+                FieldErrorKind::Invalid,
+                &[
+                    ("MatchExpressions", terms("matchExpressions")),
+                    ("MatchFields", terms("matchFields")),
+                ],
+                "only additions are allowed (no mutations or deletions)",
+            );
+        }
+    }
+}

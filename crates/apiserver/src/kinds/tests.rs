@@ -1,0 +1,153 @@
+//! What becomes of objects, compared with what the real server made of the same ones.
+
+mod admission;
+mod recorded;
+mod resources;
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Around, Kind, Lookup, Resource, Rules, built_in};
+use crate::environment::Environment;
+use crate::shape::{self, Types};
+use crate::status::{About, Failure};
+
+/// Time that stands still, and chance that is always the same.
+#[derive(Debug)]
+struct Still;
+
+impl Environment for Still {
+    fn now(&self) -> jiff::Timestamp {
+        jiff::Timestamp::UNIX_EPOCH
+    }
+
+    fn sleep(&self, _duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn random(&self) -> u128 {
+        7
+    }
+}
+
+/// Objects by plural.
+#[derive(Debug, Default)]
+struct World(Vec<(&'static str, Value)>);
+
+impl Lookup for World {
+    fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value> {
+        let mut all = self.list(group, plural, namespace).into_iter();
+        all.find(|object| object["metadata"]["name"] == name)
+    }
+
+    fn list(&self, _group: &str, plural: &str, namespace: &str) -> Vec<Value> {
+        let objects = self.0.iter().filter(|(found, _)| *found == plural);
+        let within =
+            |object: &&Value| namespace.is_empty() || object["metadata"]["namespace"] == namespace;
+        objects.map(|(_, object)| object).filter(within).cloned().collect()
+    }
+}
+
+/// A cluster with what every cluster has.
+fn fresh() -> World {
+    let account = json!({"metadata": {"name": "default", "namespace": "default"}});
+    let mut world = World(vec![("serviceaccounts", account)]);
+    for (name, value) in
+        [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)]
+    {
+        let class = json!({
+            "metadata": {"name": name}, "value": value, "preemptionPolicy": "PreemptLowerPriority",
+        });
+        world.0.push(("priorityclasses", class));
+    }
+    world
+}
+
+/// The API around the rules, as far as the rules see it.
+struct Api {
+    types: Types,
+    resources: Vec<Resource>,
+    world: World,
+}
+
+impl Api {
+    fn new(world: World) -> Self {
+        let (types, resources) = built_in();
+        Self { types, resources, world }
+    }
+
+    #[track_caller]
+    fn resource(&self, group: &str, plural: &str) -> (&Resource, &'static dyn Rules) {
+        let mut all = self.resources.iter();
+        let found = all.find(|found| &*found.group == group && &*found.plural == plural);
+        let found = found.unwrap_or_else(|| panic!("{plural} of {group:?} are served"));
+        match found.rules {
+            Kind::BuiltIn(rules) => (found, rules),
+            Kind::Custom(_) => panic!("{plural} are built in"),
+        }
+    }
+
+    fn around(&self) -> Around<'_> {
+        Around { objects: &self.world, environment: &Still, service_accounts: true }
+    }
+
+    fn create(&self, group: &str, plural: &str, mut object: Value) -> Result<Value, Failure> {
+        let (resource, rules) = self.resource(group, plural);
+        shape::decode(&self.types, resource.shape, &mut object)?;
+        rules.set_defaults(&mut object);
+        rules.admit_create(&mut object, self.around())?;
+        object["metadata"]["uid"] = "UID".into();
+        object["metadata"]["creationTimestamp"] = "2020-01-01T00:00:00Z".into();
+        rules.prepare_create(&mut object);
+        let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let mut errors: Vec<_> = rules
+            .name_problems(&name)
+            .into_iter()
+            .map(|problem| {
+                crate::admission::FieldError::invalid("metadata.name", name.as_str(), problem)
+            })
+            .collect();
+        errors.extend(rules.validate_create(&object));
+        self.finish(resource, object, &errors)
+    }
+
+    fn update(
+        &self,
+        group: &str,
+        plural: &str,
+        mut new: Value,
+        old: &Value,
+        status: bool,
+    ) -> Result<Value, Failure> {
+        let (resource, rules) = self.resource(group, plural);
+        shape::decode(&self.types, resource.shape, &mut new)?;
+        rules.set_defaults(&mut new);
+        let errors = if status {
+            rules.admit_status_update(&mut new, old, self.around());
+            rules.prepare_status_update(&mut new, old);
+            rules.validate_status_update(&new, old)
+        } else {
+            rules.admit_update(&mut new, old, self.around())?;
+            rules.prepare_update(&mut new, old);
+            rules.validate_update(&new, old)
+        };
+        self.finish(resource, new, &errors)
+    }
+
+    fn finish(
+        &self,
+        resource: &Resource,
+        mut object: Value,
+        errors: &[crate::admission::FieldError],
+    ) -> Result<Value, Failure> {
+        if !errors.is_empty() {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            let about = About { group: &resource.group, kind: &resource.kind, name };
+            return Err(Failure::invalid(about, errors));
+        }
+        shape::encode(&self.types, resource.shape, &mut object);
+        Ok(object)
+    }
+}

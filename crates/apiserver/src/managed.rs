@@ -1,0 +1,389 @@
+//! Who owns which field of an object, and server-side apply.
+//!
+//! Start at [`Endpoint::apply`] and [`Endpoint::update`]: pure functions from objects to objects,
+//! whose `metadata.managedFields` say who last set what. Objects are those of one version, with
+//! all fields that the server itself always writes ([`crate::shape::encode`]). Defaults, validation,
+//! storage and the merging of other patches are done elsewhere.
+//!
+//! Below: [`path`] and [`set`] are fields and sets of them, `typed`, `compare`, `merge` and
+//! `reconcile` walk objects along their types, `updater` combines them, `managers` is the
+//! list in the metadata, `last_applied` keeps `kubectl apply` of both kinds compatible.
+
+mod compare;
+mod last_applied;
+mod managers;
+mod merge;
+pub mod path;
+mod reconcile;
+mod scale;
+pub mod set;
+mod shape;
+#[cfg(test)]
+mod tests;
+mod typed;
+mod updater;
+
+use http::StatusCode;
+use serde_json::{Map, Value};
+
+pub use self::scale::ScaleFields;
+
+use self::managers::{Managed, Owner};
+use self::set::FieldSet;
+use self::typed::Duplicates;
+use self::updater::{Conflict, Updater};
+use crate::shape::{TypeId, Types};
+use crate::status::Failure;
+
+/// Owns what was there before anybody applied anything.
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+/// Stands for the change that is being made, until it is added to what its manager owns.
+const CURRENT_OPERATION: &str = "current-operation";
+
+/// Metadata that is not anybody's.
+const NOT_OWNED: &[&[&str]] = &[
+    &["apiVersion"],
+    &["kind"],
+    &["metadata"],
+    &["metadata", "name"],
+    &["metadata", "namespace"],
+    &["metadata", "creationTimestamp"],
+    &["metadata", "selfLink"],
+    &["metadata", "uid"],
+    &["metadata", "clusterName"],
+    &["metadata", "generation"],
+    &["metadata", "managedFields"],
+    &["metadata", "resourceVersion"],
+];
+
+/// What objects are, and what may be changed, at one address of the API.
+#[derive(Debug, Clone, Copy)]
+pub struct Endpoint<'a> {
+    pub types: &'a Types,
+    pub root: TypeId,
+    /// `v1`, `apps/v1`: the version of the request.
+    pub api_version: &'a str,
+    pub kind: &'a str,
+    /// All versions in which the kind is served. Fields of others are forgotten.
+    pub api_versions: &'a [&'a str],
+    /// `status`, `scale`; empty for the object itself.
+    pub subresource: &'a str,
+    pub owned: Owned<'a>,
+    /// An object that does not exist yet: [`crate::shape::zero`] for built-in kinds, only `apiVersion` and
+    /// `kind` for custom ones.
+    pub empty: &'a Value,
+}
+
+/// Which fields a change at an endpoint can own; it does not touch the others.
+#[derive(Debug, Clone, Copy)]
+pub enum Owned<'a> {
+    /// All but these and what is below them: `status` for an object, `spec` for its status.
+    AllBut(&'a [&'a [&'a str]]),
+    /// Only what is below these; `*` is any item.
+    Only(&'a [&'a [&'a str]]),
+}
+
+/// What an apply made of an object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Applied {
+    /// With its managed fields. Defaults are not filled in yet.
+    pub object: Value,
+    /// Whether anything but the managed fields differs from the object as it was. If not, and the
+    /// managed fields are the same too, nothing is stored.
+    pub changed: bool,
+}
+
+impl Endpoint<'_> {
+    fn keep(&self, set: &FieldSet) -> FieldSet {
+        match self.owned {
+            Owned::AllBut(paths) => set.recursive_difference(&FieldSet::of_fields(paths)),
+            Owned::Only(patterns) => set.only(patterns),
+        }
+    }
+
+    fn serves(&self, api_version: &str) -> bool {
+        self.api_version == api_version || self.api_versions.contains(&api_version)
+    }
+
+    /// An object in messages: `default/web; apps/v1, Kind=Deployment`.
+    fn describe(&self, object: &Value) -> String {
+        let name = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
+        let kind = group_version_kind(self.api_version, self.kind);
+        format!("{}/{}; {kind}", name("namespace"), name("name"))
+    }
+
+    fn owner(&self, manager: &str, applied: bool) -> Owner {
+        Owner {
+            manager: if manager.is_empty() { "unknown" } else { manager }.to_owned(),
+            applied,
+            api_version: self.api_version.to_owned(),
+            subresource: self.subresource.to_owned(),
+        }
+    }
+
+    /// Server-side apply: `live` with the fields of `config`, which `manager` owns from now on,
+    /// without those that it applied before and nobody else wants.
+    ///
+    /// `now` is RFC 3339 with whole seconds.
+    pub fn apply(
+        &self,
+        live: Option<&Value>,
+        config: &Value,
+        manager: &str,
+        force: bool,
+        now: &str,
+    ) -> Result<Applied, Failure> {
+        let live = live.unwrap_or(self.empty);
+        let tracked = Managed::decode(managed_fields(live))
+            .map_err(|error| internal(format!("failed to decode managed fields: {error}")))?;
+        self.check_kind(config)?;
+        let first = self.apply_once(live, config, tracked.clone(), manager, force, now)?;
+        let outcome = match first {
+            Err(conflicts) if manager == last_applied::MANAGER => {
+                match last_applied::remaining(self, live, conflicts) {
+                    Err(conflicts) => Err(conflicts),
+                    Ok(()) => self.apply_once(live, config, tracked, manager, true, now)?,
+                }
+            }
+            other => other,
+        };
+        let (object, tracked) = outcome.map_err(|conflicts| conflict(&conflicts))?;
+        let changed = object.is_some();
+        let mut object = object.unwrap_or_else(|| live.clone());
+        if manager == last_applied::MANAGER {
+            last_applied::refresh(&mut object, config);
+        }
+        set_managed_fields(&mut object, tracked.encode());
+        Ok(Applied { object, changed })
+    }
+
+    fn check_kind(&self, config: &Value) -> Result<(), Failure> {
+        let text = |name: &str| config[name].as_str().unwrap_or_default();
+        if text("apiVersion") != self.api_version || text("kind") != self.kind {
+            let kind = group_version_kind(text("apiVersion"), text("kind"));
+            return Err(Failure::bad_request(format!("invalid object type: {kind}")));
+        }
+        Ok(())
+    }
+
+    /// The answer to an apply whose result cannot be decoded as an object of the kind, with
+    /// what the decoder says.
+    pub fn undecodable(&self, config: &Value, error: &str) -> Failure {
+        let object = self.describe(config);
+        internal(format!("failed to convert new object ({object}) to proper version: {error}"))
+    }
+
+    /// The outer error is one of the request, the inner one is for conflicts.
+    #[expect(clippy::type_complexity, reason = "an outcome within an outcome, used once")]
+    fn apply_once(
+        &self,
+        live: &Value,
+        config: &Value,
+        mut tracked: Managed,
+        manager: &str,
+        force: bool,
+        now: &str,
+    ) -> Result<Result<(Option<Value>, Managed), Vec<Conflict>>, Failure> {
+        let updater = Updater { endpoint: self };
+        if tracked.fields.is_empty() {
+            tracked = self.track(self.empty, live, tracked, BEFORE_FIRST_APPLY, now).map_err(
+                |error| internal(format!("failed to create manager for existing fields: {error}")),
+            )?;
+        }
+        if !config["metadata"]["managedFields"].is_null() {
+            return Err(Failure::bad_request("metadata.managedFields must be nil"));
+        }
+        updater.typed(config).validate(Duplicates::Refused).map_err(|error| {
+            let object = self.describe(config);
+            internal(format!("failed to create typed patch object ({object}): {error}"))
+        })?;
+        updater.typed(live).validate(Duplicates::Allowed).map_err(|error| {
+            let object = self.describe(live);
+            internal(format!("failed to create typed live object ({object}): {error}"))
+        })?;
+        let owner = self.owner(manager, true);
+        let id = owner.id();
+        let (object, fields) = match updater.apply(live, config, tracked.fields, &owner, force) {
+            Ok(done) => done,
+            Err(conflicts) => return Ok(Err(conflicts)),
+        };
+        tracked.fields = fields;
+        strip(&mut tracked, &id);
+        if object.is_some() {
+            tracked.times.insert(id, now.to_owned());
+        }
+        Ok(Ok((object, tracked)))
+    }
+
+    /// Create, update and the other patches: `manager` owns what `new` changes in `live`. Writes
+    /// `metadata.managedFields` of `new`.
+    ///
+    /// A client may edit the managed fields of an object, or drop them with `[]` or `[{}]`.
+    pub fn update(&self, live: Option<&Value>, new: &mut Value, manager: &str, now: &str) {
+        let live = live.unwrap_or(self.empty);
+        let tracked = self.managed_of_update(live, new);
+        set_managed_fields(new, None);
+        let has_uid = live["metadata"]["uid"].as_str().is_some_and(|uid| !uid.is_empty());
+        if tracked.fields.is_empty() && has_uid {
+            // Nobody has been tracked so far; the next apply starts it.
+            return;
+        }
+        let Ok(mut tracked) = self.track(live, new, tracked, manager, now) else {
+            return;
+        };
+        tracked.cap_updates();
+        set_managed_fields(new, tracked.encode());
+    }
+
+    /// The owners before an update: those that the request sets, else those of the object.
+    fn managed_of_update(&self, live: &Value, new: &Value) -> Managed {
+        let of_live = || Managed::decode(managed_fields(live)).unwrap_or_default();
+        if !self.subresource.is_empty() {
+            return of_live();
+        }
+        if managed_fields(new).is_some_and(is_reset) {
+            return Managed::default();
+        }
+        match Managed::decode(managed_fields(new)) {
+            Ok(tracked) if !tracked.fields.is_empty() => tracked,
+            _ => of_live(),
+        }
+    }
+
+    /// Adds a change to what its manager owns.
+    fn track(
+        &self,
+        live: &Value,
+        new: &Value,
+        mut tracked: Managed,
+        manager: &str,
+        now: &str,
+    ) -> Result<Managed, String> {
+        let updater = Updater { endpoint: self };
+        for (role, object) in [("new", new), ("live", live)] {
+            updater.typed(object).validate(Duplicates::Allowed).map_err(|error| {
+                let object = self.describe(object);
+                format!("failed to convert {role} object ({object}) to smd typed: {error}")
+            })?;
+        }
+        let current = self.owner(CURRENT_OPERATION, false);
+        let current_id = current.id();
+        tracked.fields = updater.update(live, new, tracked.fields, &current);
+        strip(&mut tracked, &current_id);
+        if let Some(mut owned) = tracked.fields.remove(&current_id) {
+            let owner = self.owner(manager, false);
+            let id = owner.id();
+            if let Some(previous) = tracked.fields.get(&id) {
+                owned.set = owned.set.union(&previous.set);
+            }
+            owned.owner = owner;
+            tracked.fields.insert(id.clone(), owned);
+            tracked.times.insert(id, now.to_owned());
+        }
+        Ok(tracked)
+    }
+}
+
+/// Puts back the times of the managed fields of `old` if they are all that is new in `new`, so
+/// that a change that changes nothing is not stored.
+pub fn keep_times(old: &Value, new: &mut Value) {
+    let times_apart = |object: &Value| {
+        let mut object = object.clone();
+        for entry in managed_fields_mut(&mut object).into_iter().flatten() {
+            entry.as_object_mut().map(|entry| entry.remove("time"));
+        }
+        object
+    };
+    if managed_fields(old) != managed_fields(new)
+        && path::equal(&times_apart(old), &times_apart(new))
+    {
+        set_managed_fields(new, managed_fields(old).cloned());
+    }
+}
+
+/// What is wrong with managed fields, if they cannot be read.
+pub fn problem(entries: &Value) -> Option<String> {
+    Managed::decode(Some(entries)).err()
+}
+
+fn managed_fields(object: &Value) -> Option<&Value> {
+    object.get("metadata")?.get("managedFields")
+}
+
+fn managed_fields_mut(object: &mut Value) -> Option<&mut Vec<Value>> {
+    object.get_mut("metadata")?.get_mut("managedFields")?.as_array_mut()
+}
+
+fn set_managed_fields(object: &mut Value, entries: Option<Value>) {
+    let Some(object) = object.as_object_mut() else { return };
+    match entries {
+        Some(entries) => {
+            let metadata = object.entry("metadata").or_insert_with(|| Map::new().into());
+            if !metadata.is_object() {
+                *metadata = Map::new().into();
+            }
+            metadata["managedFields"] = entries;
+        }
+        None => {
+            if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+                metadata.shift_remove("managedFields");
+            }
+        }
+    }
+}
+
+/// An empty list, or a list of one empty entry.
+fn is_reset(entries: &Value) -> bool {
+    match entries.as_array().map(Vec::as_slice) {
+        Some([]) => true,
+        Some([entry]) => entry.as_object().is_some_and(|entry| {
+            entry.values().all(|value| value.is_null() || value.as_str() == Some(""))
+        }),
+        _ => false,
+    }
+}
+
+/// Takes metadata that is nobody's from what the owner has.
+fn strip(tracked: &mut Managed, id: &str) {
+    if let Some(owned) = tracked.fields.get_mut(id) {
+        owned.set = owned.set.difference(&FieldSet::of_fields(NOT_OWNED));
+        if owned.set.is_empty() {
+            tracked.fields.remove(id);
+        }
+    }
+}
+
+/// `apps/v1, Kind=Deployment`, and `/v1, Kind=Pod` in the core group.
+fn group_version_kind(api_version: &str, kind: &str) -> String {
+    let slash = if api_version.contains('/') { "" } else { "/" };
+    format!("{slash}{api_version}, Kind={kind}")
+}
+
+fn internal(message: String) -> Failure {
+    Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+}
+
+fn conflict(conflicts: &[Conflict]) -> Failure {
+    let message = if let [one] = conflicts {
+        let (owner, path) = (one.owner.describe(), path::display(&one.path));
+        format!("Apply failed with 1 conflict: conflict with {owner}: {path}")
+    } else {
+        // They come sorted by owner.
+        let mut lines = Vec::new();
+        let mut last = None;
+        for conflict in conflicts {
+            let owner = &conflict.owner;
+            if last != Some(owner) {
+                lines.push(format!("conflicts with {}:", owner.describe()));
+                last = Some(owner);
+            }
+            lines.push(format!("- {}", path::display(&conflict.path)));
+        }
+        format!("Apply failed with {} conflicts: {}", conflicts.len(), lines.join("\n"))
+    };
+    let failure = Failure::new(StatusCode::CONFLICT, "Conflict", message);
+    conflicts.iter().fold(failure, |failure, conflict| {
+        let message = format!("conflict with {}", conflict.owner.describe());
+        failure.cause("FieldManagerConflict", &message, &path::display(&conflict.path))
+    })
+}

@@ -1,0 +1,277 @@
+//! A value with its type: whether it conforms, and which fields it sets.
+//!
+//! Everything else in this module relies on values that have passed [`Typed::validate`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::path::{Path, PathElement};
+use super::set::FieldSet;
+use super::shape::{Form, List, MapShape, Ref, ScalarKind, Shapes};
+use crate::admission::go_text;
+use crate::shape::{ListKind, Type};
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Typed<'a> {
+    pub(super) shapes: Shapes<'a>,
+    pub(super) shape: Ref,
+    pub(super) value: &'a Value,
+}
+
+/// Whether a list that is a set or a map may have two items of one key: stored objects may, for
+/// they can be older than the schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Duplicates {
+    Refused,
+    Allowed,
+}
+
+impl<'a> Typed<'a> {
+    fn below(self, shape: Ref, value: &'a Value) -> Self {
+        Self { shape, value, ..self }
+    }
+
+    /// Says what does not fit the type, in the words of the API server.
+    pub(super) fn validate(self, duplicates: Duplicates) -> Result<(), String> {
+        let mut problems = Vec::new();
+        self.collect_problems(duplicates, &mut String::new(), &mut problems);
+        match &problems[..] {
+            [] => Ok(()),
+            [problem] => Err(problem.clone()),
+            _ => Err(format!("errors:\n  {}", problems.join("\n  "))),
+        }
+    }
+
+    fn collect_problems(self, duplicates: Duplicates, path: &mut String, out: &mut Vec<String>) {
+        let problem = match (self.shapes.form(self.shape, self.value), self.value) {
+            (Form::Map(_) | Form::Scalar(_) | Form::List(_), Value::Null) => None,
+            (Form::Map(map), Value::Object(fields)) => {
+                return self.check_fields(map, fields, duplicates, path, out);
+            }
+            (Form::Map(_), other) => {
+                Some(format!("expected map, got &{{{}}}", go_text::plain(other)))
+            }
+            (Form::List(list), Value::Array(items)) => {
+                return self.check_items(list, items, duplicates, path, out);
+            }
+            (Form::List(_), other) => {
+                Some(format!("expected list, got &{{{}}}", go_text::plain(other)))
+            }
+            (Form::Scalar(kind), value) => scalar_problem(kind, value),
+            (Form::Nothing, _) => Some("schema error: invalid atom: inlined".to_owned()),
+        };
+        out.extend(problem.map(|problem| with_path(path, &problem)));
+    }
+
+    fn check_fields(
+        self,
+        map: MapShape<'a>,
+        fields: &'a Map<String, Value>,
+        duplicates: Duplicates,
+        path: &mut String,
+        out: &mut Vec<String>,
+    ) {
+        for (name, value) in fields {
+            let length = path.len();
+            path.push('.');
+            path.push_str(name);
+            let shape = map.field(name);
+            if shape == Ref::None {
+                out.push(with_path(path, "field not declared in schema"));
+                path.truncate(length);
+                return;
+            }
+            self.below(shape, value).collect_problems(duplicates, path, out);
+            path.truncate(length);
+        }
+    }
+
+    fn check_items(
+        self,
+        list: List<'a>,
+        items: &'a [Value],
+        duplicates: Duplicates,
+        path: &mut String,
+        out: &mut Vec<String>,
+    ) {
+        let mut seen = BTreeSet::new();
+        for (i, item) in items.iter().enumerate() {
+            let element = match self.shapes.item(list, item) {
+                None => PathElement::Index(i64::try_from(i).unwrap_or(i64::MAX)),
+                Some(Ok(element)) => element,
+                Some(Err(problem)) => {
+                    out.push(with_path(path, &format!("element {i}: {problem}")));
+                    return;
+                }
+            };
+            let is_associative = !matches!(element, PathElement::Index(_));
+            if is_associative && !seen.insert(element.clone()) && duplicates == Duplicates::Refused
+            {
+                let problem = format!("duplicate entries for key {element}");
+                out.push(with_path(path, &problem));
+            }
+            let length = path.len();
+            path.push_str(&element.to_string());
+            self.below(list.items, item).collect_problems(duplicates, path, out);
+            path.truncate(length);
+        }
+    }
+
+    /// Every field and item that the value mentions.
+    pub(super) fn to_set(self) -> FieldSet {
+        let mut set = FieldSet::default();
+        self.collect_set(&mut Vec::new(), &mut set);
+        set
+    }
+
+    fn collect_set(self, path: &mut Path, set: &mut FieldSet) {
+        match self.shapes.form(self.shape, self.value) {
+            Form::Scalar(_)
+            | Form::Map(MapShape { atomic: true, .. })
+            | Form::List(List { kind: ListKind::Atomic, .. }) => set.insert(path),
+            Form::Map(map) => {
+                let Value::Object(fields) = self.value else { return };
+                for (name, value) in fields {
+                    path.push(PathElement::field(name));
+                    self.below(map.field(name), value).collect_set(path, set);
+                    let is_empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
+                    if is_empty || !map.declares(name) {
+                        set.insert(path);
+                    }
+                    path.pop();
+                }
+            }
+            Form::List(list) => self.collect_items(list, path, set),
+            Form::Nothing => {}
+        }
+    }
+
+    fn collect_items(self, list: List<'a>, path: &mut Path, set: &mut FieldSet) {
+        let Value::Array(items) = self.value else { return };
+        let mut counts: BTreeMap<PathElement, usize> = BTreeMap::new();
+        let elements: Vec<_> = items.iter().map(|item| self.shapes.item(list, item)).collect();
+        for element in elements.iter().flatten().flatten() {
+            *counts.entry(element.clone()).or_default() += 1;
+        }
+        for (element, item) in elements.into_iter().zip(items) {
+            let Some(Ok(element)) = element else { continue };
+            // Of items that share a key nobody can own parts.
+            let is_single = counts.get(&element) == Some(&1);
+            path.push(element);
+            if is_single {
+                self.below(list.items, item).collect_set(path, set);
+            }
+            set.insert(path);
+            path.pop();
+        }
+    }
+}
+
+impl Shapes<'_> {
+    /// How an item of a list is told apart; `None` in lists that are owned as a whole.
+    pub(super) fn item(self, list: List<'_>, item: &Value) -> Option<Result<PathElement, String>> {
+        match list.kind {
+            ListKind::Atomic => None,
+            ListKind::Set => Some(set_item(item)),
+            ListKind::Map(keys) => Some(self.keyed_item(list, keys, item)),
+        }
+    }
+
+    fn keyed_item(
+        self,
+        list: List<'_>,
+        keys: &[Box<str>],
+        item: &Value,
+    ) -> Result<PathElement, String> {
+        let fields = match item {
+            Value::Object(fields) => fields,
+            Value::Null => {
+                return Err("associative list with keys may not have a null element".to_owned());
+            }
+            _ => {
+                return Err("associative list with keys may not have non-map elements".to_owned());
+            }
+        };
+        let default = |key: &str| match list.items {
+            Ref::Typed(id) => match self.0.get(id) {
+                Type::Object(object) => object.fields.get(key)?.default.clone(),
+                _ => None,
+            },
+            _ => None,
+        };
+        let found = keys.iter().filter_map(|key| {
+            let value = fields.get(&**key).cloned().or_else(|| default(key))?;
+            Some((key.clone(), value))
+        });
+        let found: Vec<_> = found.collect();
+        if found.is_empty() && !keys.is_empty() {
+            let keys: Vec<_> = keys.iter().map(|key| go_text::quote(key)).collect();
+            return Err(format!(
+                "associative list with keys has an element that omits all key fields [{}] (and \
+                 doesn't have default values for any key fields)",
+                keys.join(" ")
+            ));
+        }
+        Ok(PathElement::key(found))
+    }
+}
+
+fn set_item(item: &Value) -> Result<PathElement, String> {
+    let problem = match item {
+        Value::Object(_) => "associative list without keys has an element that's a map type",
+        Value::Array(_) => "not supported: associative list with lists as elements",
+        Value::Null => "associative list without keys has an element that's an explicit null",
+        scalar => return Ok(PathElement::Value(scalar.clone())),
+    };
+    Err(problem.to_owned())
+}
+
+fn with_path(path: &str, problem: &str) -> String {
+    if path.is_empty() { problem.to_owned() } else { format!("{path}: {problem}") }
+}
+
+fn scalar_problem(kind: ScalarKind, value: &Value) -> Option<String> {
+    match (kind, value) {
+        (ScalarKind::Numeric, Value::Number(_))
+        | (ScalarKind::Text, Value::String(_))
+        | (ScalarKind::Boolean, Value::Bool(_))
+        | (ScalarKind::Any, Value::Number(_) | Value::String(_) | Value::Bool(_)) => None,
+        (ScalarKind::Numeric, _) => {
+            Some(format!("expected numeric (int or float), got {}", go_text::type_name(value)))
+        }
+        (ScalarKind::Text, _) => {
+            let value = go_syntax(value);
+            Some(format!("expected string, got &value.valueUnstructured{{Value:{value}}}"))
+        }
+        (ScalarKind::Boolean, _) => {
+            Some(format!("expected boolean, got &{{{}}}", go_text::plain(value)))
+        }
+        (ScalarKind::Any, _) => {
+            Some(format!("expected any scalar, got &{{{}}}", go_text::plain(value)))
+        }
+    }
+}
+
+/// A value as Go's `%#v` writes it.
+fn go_syntax(value: &Value) -> String {
+    match value {
+        Value::Null => "interface {}(nil)".to_owned(),
+        Value::Bool(flag) => flag.to_string(),
+        Value::Number(number) => go_text::number(number),
+        Value::String(text) => go_text::quote(text),
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().map(go_syntax).collect();
+            format!("[]interface {{}}{{{}}}", items.join(", "))
+        }
+        Value::Object(map) => {
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_by_key(|(key, _)| *key);
+            let entries: Vec<_> = entries
+                .into_iter()
+                .map(|(key, value)| format!("{}:{}", go_text::quote(key), go_syntax(value)))
+                .collect();
+            format!("map[string]interface {{}}{{{}}}", entries.join(", "))
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Who owns what after a change, and what an apply makes of an object: the core, on typed values
+//! and field sets, without metadata and time.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::Endpoint;
+use super::compare::Comparison;
+use super::managers::{Owned, Owner};
+use super::path::{Path, equal};
+use super::set::FieldSet;
+use super::shape::{Ref, Shapes};
+use super::typed::Typed;
+
+type Fields = BTreeMap<String, Owned>;
+
+/// Fields that an apply would take from other owners.
+#[derive(Debug, Clone)]
+pub(super) struct Conflict {
+    pub(super) owner: Owner,
+    pub(super) path: Path,
+}
+
+/// The core for one endpoint.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Updater<'a> {
+    pub(super) endpoint: &'a Endpoint<'a>,
+}
+
+impl<'a> Updater<'a> {
+    fn shapes(self) -> Shapes<'a> {
+        Shapes(self.endpoint.types)
+    }
+
+    fn root(self) -> Ref {
+        Ref::Typed(self.endpoint.root)
+    }
+
+    pub(super) fn typed(self, value: &'a Value) -> Typed<'a> {
+        Typed { shapes: self.shapes(), shape: self.root(), value }
+    }
+
+    fn set_of(self, value: &Value) -> FieldSet {
+        Typed { shapes: self.shapes(), shape: self.root(), value }.to_set()
+    }
+
+    pub(super) fn compare(self, old: &Value, new: &Value) -> Comparison {
+        Comparison::new(self.shapes(), self.root(), old, new)
+    }
+
+    /// `owner` changed `live` into `new`: others lose what it changed.
+    pub(super) fn update(self, live: &Value, new: &Value, fields: Fields, owner: &Owner) -> Fields {
+        let id = owner.id();
+        let fields = self.reconcile(fields);
+        let compare = self.compare(live, new);
+        // A forced change has no conflicts.
+        let mut fields = self.hand_over(&compare, fields, &id, true).unwrap_or_default();
+        let compare = compare.filtered(|set| self.endpoint.keep(set));
+        let own = fields.get(&id).map(|owned| owned.set.clone()).unwrap_or_default();
+        let set = own.difference(&compare.removed).union(&compare.modified).union(&compare.added);
+        let set = self.endpoint.keep(&set);
+        fields.insert(id, self.owned(owner, set, false));
+        fields.retain(|_, owned| !owned.set.is_empty());
+        fields
+    }
+
+    /// `owner` applies `config` to `live`. The object is `None` if nothing changes.
+    pub(super) fn apply(
+        self,
+        live: &Value,
+        config: &Value,
+        fields: Fields,
+        owner: &Owner,
+        force: bool,
+    ) -> Result<(Option<Value>, Fields), Vec<Conflict>> {
+        let id = owner.id();
+        let mut fields = self.reconcile(fields);
+        let merged = self.shapes().merge(self.root(), live, config);
+        let set = self.endpoint.keep(&self.set_of(config));
+        let last = fields.insert(id.clone(), self.owned(owner, set, true));
+        let new = self.prune(merged, &fields, last.as_ref());
+        let compare = self.compare(live, &new);
+        let fields = self.hand_over(&compare, fields, &id, force)?;
+        let changed = !equal(live, &new);
+        Ok((changed.then_some(new), fields))
+    }
+
+    fn owned(self, owner: &Owner, set: FieldSet, applied: bool) -> Owned {
+        let api_version = self.endpoint.api_version.to_owned();
+        Owned { owner: owner.clone(), set, api_version, applied }
+    }
+
+    /// Fields of versions that are no longer served go; what became atomic is owned as a whole.
+    fn reconcile(self, fields: Fields) -> Fields {
+        let is_served = |owned: &Owned| self.endpoint.serves(&owned.api_version);
+        let served = fields.into_iter().filter(|(_, owned)| is_served(owned));
+        served
+            .map(|(id, owned)| {
+                let set = self.shapes().reconcile(self.root(), &owned.set);
+                (id, Owned { set, ..owned })
+            })
+            .collect()
+    }
+
+    /// Takes what changed from all owners but `id`.
+    fn hand_over(
+        self,
+        compare: &Comparison,
+        mut fields: Fields,
+        id: &str,
+        force: bool,
+    ) -> Result<Fields, Vec<Conflict>> {
+        let filtered = compare.filtered(|set| self.endpoint.keep(set));
+        let mut conflicts = Vec::new();
+        for (other, owned) in &mut fields {
+            if other == id {
+                continue;
+            }
+            // What this endpoint does not own is named in its own version only.
+            let is_own_version = owned.api_version == self.endpoint.api_version;
+            let compare = if is_own_version { &filtered } else { compare };
+            let taken = owned.set.intersection(&compare.modified.union(&compare.added));
+            conflicts.extend(
+                taken.paths().into_iter().map(|path| Conflict { owner: owned.owner.clone(), path }),
+            );
+            owned.set = owned.set.difference(&taken).difference(&compare.removed);
+        }
+        if !force && !conflicts.is_empty() {
+            return Err(conflicts);
+        }
+        fields.retain(|_, owned| !owned.set.is_empty());
+        Ok(fields)
+    }
+
+    /// Removes what the owner applied last time, does not apply now, and nobody else owns.
+    fn prune(self, merged: Value, fields: &Fields, last: Option<&Owned>) -> Value {
+        let Some(last) = last.filter(|last| !last.set.is_empty()) else { return merged };
+        let named = |set: &FieldSet| set.with_named_parents(self.shapes(), self.root());
+        let remove = |value: &Value, set: &FieldSet| self.shapes().remove(self.root(), value, set);
+        let merged_set = named(&self.set_of(&merged));
+        let mut pruned = remove(&merged, &named(&last.set));
+        // One version at a time, that of the last apply first.
+        let mut by_version: BTreeMap<(bool, &str), FieldSet> = BTreeMap::new();
+        for owned in fields.values() {
+            let version = (owned.api_version != last.api_version, &*owned.api_version);
+            let set = by_version.entry(version).or_default();
+            *set = set.union(&owned.set);
+        }
+        for owned in by_version.values() {
+            let kept = named(&self.set_of(&pruned)).union(&named(owned));
+            pruned = remove(&merged, &merged_set.difference(&kept));
+        }
+        let pruned_set = named(&self.set_of(&pruned));
+        let gone = merged_set.difference(&pruned_set).intersection(&named(&last.set));
+        remove(&merged, &gone)
+    }
+}

@@ -1,0 +1,111 @@
+//! The published OpenAPI: `kubectl explain`, validation and three-way merges of `kubectl apply`.
+//!
+//! ```text
+//! /openapi/v3                      where the document of each group version is
+//! /openapi/v3/apis/{group}/{v}     paths and schemas of one of them
+//! /openapi/v2                      all of them in the older form
+//! ```
+//!
+//! Schemas of built-in kinds come from their shapes, and say fields, types and how lists merge;
+//! what fields mean in words is left out. Custom kinds publish their own schema. Documents are
+//! JSON: clients that accept nothing but protobuf are told so, and do without.
+
+mod paths;
+mod schemas;
+#[cfg(test)]
+mod tests;
+mod v2;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use self::schemas::Schemas;
+use crate::api::{Answer, Body};
+use crate::registry::{Registry, Served};
+use crate::status::Failure;
+
+const INFO_VERSION: &str = "1.36";
+
+pub(crate) fn answer(registry: &Registry, path: &str, accept: &str) -> Result<Answer, Failure> {
+    if !accepts_json(accept) {
+        return Err(Failure::not_acceptable(
+            "only the following media types are accepted: application/json",
+        ));
+    }
+    match path.strip_prefix("/openapi/").ok_or_else(Failure::no_such_path)? {
+        "v3" => {
+            let index = Bytes::from(index(registry).to_string());
+            Ok(Answer::new(StatusCode::OK, Body::Bytes("text/plain; charset=utf-8", index)))
+        }
+        "v2" => Ok(Answer::value(v2::document(&document(registry.iter().collect())))),
+        path => {
+            let path = path.strip_prefix("v3/").ok_or_else(Failure::no_such_path)?;
+            let versions = by_version(registry);
+            let served = versions.get(path).ok_or_else(Failure::no_such_path)?;
+            Ok(Answer::value(document(served.clone())))
+        }
+    }
+}
+
+fn accepts_json(accept: &str) -> bool {
+    let is_json = |wish: &str| {
+        let media = wish.split(';').next().unwrap_or_default().trim();
+        matches!(media, "application/json" | "application/*" | "*/*")
+    };
+    accept.trim().is_empty() || accept.split(',').any(is_json)
+}
+
+/// What is served, by `api/v1` and `apis/{group}/{version}`.
+fn by_version(registry: &Registry) -> BTreeMap<String, Vec<&Arc<Served>>> {
+    let mut versions: BTreeMap<String, Vec<&Arc<Served>>> = BTreeMap::new();
+    for served in registry.iter() {
+        versions.entry(paths::prefix(served)[1..].to_owned()).or_default().push(served);
+    }
+    versions
+}
+
+fn index(registry: &Registry) -> Value {
+    let paths: Map<String, Value> = by_version(registry)
+        .into_iter()
+        .map(|(path, served)| {
+            let url = format!("/openapi/v3/{path}?hash={}", hash(&served));
+            (path, json!({"serverRelativeURL": url}))
+        })
+        .collect();
+    json!({"paths": paths})
+}
+
+/// Another number for another document: clients keep documents by it. FNV-1a over what a document
+/// is made from, so that the document itself need not be made.
+fn hash(served: &[&Arc<Served>]) -> String {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for served in served {
+        let mut text = format!("{} {:?}", served.type_meta, served.resource.subresources);
+        let _ = write!(text, " {} {}", served.resource.namespaced, served.schema);
+        for byte in text.bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    format!("{hash:016X}")
+}
+
+/// The document of one group version, or of all.
+fn document(served: Vec<&Arc<Served>>) -> Value {
+    let mut schemas = Schemas::default();
+    let mut all_paths = BTreeMap::new();
+    for served in served {
+        schemas.add(served);
+        paths::add(&mut all_paths, served);
+    }
+    json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": INFO_VERSION},
+        "paths": all_paths,
+        "components": {"schemas": schemas.finish()},
+    })
+}

@@ -1,0 +1,377 @@
+//! Label and field selectors of list, watch and deletecollection.
+
+use crate::admission::names;
+use crate::status::Failure;
+use crate::store::{Key, Stored};
+
+/// What a request wants to see. Empty: everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Selection {
+    labels: Vec<Term>,
+    fields: Vec<Term>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Term {
+    key: String,
+    test: Test,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Test {
+    In(Vec<String>),
+    NotIn(Vec<String>),
+    Exists,
+    Missing,
+    Above(i64),
+    Below(i64),
+}
+
+impl Selection {
+    /// `check` says what is wrong with a field beside `metadata.name` and `metadata.namespace`.
+    pub(crate) fn parse(
+        labels: &str,
+        fields: &str,
+        check: impl Fn(&str) -> Result<(), String>,
+    ) -> Result<Self, Failure> {
+        let bad = |problem: String| Failure::bad_request(problem);
+        let labels = Parser::new(labels).terms().map_err(bad)?;
+        let fields = field_terms(fields).map_err(bad)?;
+        for term in &fields {
+            if !matches!(term.key.as_str(), "metadata.name" | "metadata.namespace") {
+                check(&term.key).map_err(bad)?;
+            }
+        }
+        Ok(Self { labels, fields })
+    }
+
+    /// Selects the object of that name alone; all of them if it is empty.
+    pub(crate) fn named(mut self, name: &str) -> Self {
+        if !name.is_empty() {
+            let test = Test::In(vec![name.to_owned()]);
+            self.fields.push(Term { key: "metadata.name".to_owned(), test });
+        }
+        self
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    pub(crate) fn selects(&self, key: &Key, stored: &Stored) -> bool {
+        let label = |wanted: &str| stored.labels.get(wanted);
+        let field = |wanted: &str| match wanted {
+            "metadata.name" => Some(key.name()),
+            "metadata.namespace" => Some(key.namespace()),
+            // A field that the kind has and the object has not is empty.
+            _ => Some(stored.fields.get(wanted).unwrap_or_default()),
+        };
+        self.labels.iter().all(|term| term.test.holds(label(&term.key)))
+            && self.fields.iter().all(|term| term.test.holds(field(&term.key)))
+    }
+}
+
+impl Test {
+    fn holds(&self, value: Option<&str>) -> bool {
+        let number = || value.and_then(|value| value.parse::<i64>().ok());
+        match self {
+            Self::In(values) => value.is_some_and(|value| values.iter().any(|v| v == value)),
+            Self::NotIn(values) => value.is_none_or(|value| values.iter().all(|v| v != value)),
+            Self::Exists => value.is_some(),
+            Self::Missing => value.is_none(),
+            Self::Above(bound) => number().is_some_and(|number| number > *bound),
+            Self::Below(bound) => number().is_some_and(|number| number < *bound),
+        }
+    }
+}
+
+/// `a=b,c!=d`; a backslash takes the next character as it is.
+fn field_terms(text: &str) -> Result<Vec<Term>, String> {
+    let mut terms = Vec::new();
+    for part in split_unescaped(text) {
+        if part.is_empty() {
+            continue;
+        }
+        let (key, value, equal) = if let Some((key, value)) = part.split_once("!=") {
+            (key, value, false)
+        } else if let Some((key, value)) = part.split_once("==") {
+            (key, value, true)
+        } else if let Some((key, value)) = part.split_once('=') {
+            (key, value, true)
+        } else {
+            return Err(format!("invalid selector: '{text}'; can't understand '{part}'"));
+        };
+        if key.is_empty() && value.is_empty() {
+            continue;
+        }
+        let values = vec![unescape(value)?];
+        let test_of = if equal { Test::In } else { Test::NotIn };
+        terms.push(Term { key: key.to_owned(), test: test_of(values) });
+    }
+    Ok(terms)
+}
+
+fn split_unescaped(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let (mut start, mut escaped) = (0, false);
+    for (at, character) in text.char_indices() {
+        match character {
+            '\\' if !escaped => escaped = true,
+            ',' if !escaped => {
+                parts.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => escaped = false,
+        }
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
+fn unescape(text: &str) -> Result<String, String> {
+    let mut out = String::with_capacity(text.len());
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        out.push(match character {
+            '\\' => characters
+                .next()
+                .ok_or("invalid field selector: invalid escape sequence: \\".to_owned())?,
+            other => other,
+        });
+    }
+    Ok(out)
+}
+
+/// Reads `a=b, c in (d,e), !f, g, h>1`.
+struct Parser<'a> {
+    rest: &'a str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Token<'a> {
+    Word(&'a str),
+    Sign(&'a str),
+    End,
+}
+
+impl<'a> Parser<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { rest: text }
+    }
+
+    fn terms(mut self) -> Result<Vec<Term>, String> {
+        let mut terms = Vec::new();
+        match self.peek() {
+            Token::End => return Ok(terms),
+            Token::Word(_) | Token::Sign("!") => {}
+            Token::Sign(found) => {
+                let expected = "!, identifier, or 'end of string'";
+                return Err(format!("found '{found}', expected: {expected}"));
+            }
+        }
+        loop {
+            let term = self.term();
+            terms.push(term.map_err(|problem| format!("unable to parse requirement: {problem}"))?);
+            match self.next() {
+                Token::End => return Ok(terms),
+                Token::Sign(",") => match self.peek() {
+                    Token::Word(_) | Token::Sign("!") => {}
+                    found => {
+                        return Err(format!(
+                            "found '{}', expected: identifier after ','",
+                            found.text()
+                        ));
+                    }
+                },
+                found => {
+                    return Err(format!(
+                        "found '{}', expected: ',' or 'end of string'",
+                        found.text()
+                    ));
+                }
+            }
+        }
+    }
+
+    fn term(&mut self) -> Result<Term, String> {
+        let missing = self.peek() == Token::Sign("!");
+        if missing {
+            self.next();
+        }
+        let key = match self.next() {
+            Token::Word(key) => key,
+            found => return Err(format!("found '{}', expected: identifier", found.text())),
+        };
+        if let Some(problem) = names::key_problems(key).first() {
+            return Err(format!("<nil>: Invalid value: {key:?}: {problem}"));
+        }
+        let key = key.to_owned();
+        if missing {
+            return Ok(Term { key, test: Test::Missing });
+        }
+        let test = match self.peek() {
+            Token::End | Token::Sign(",") => Test::Exists,
+            _ => self.test(&key)?,
+        };
+        Ok(Term { key, test })
+    }
+
+    fn test(&mut self, key: &str) -> Result<Test, String> {
+        match self.next() {
+            Token::Sign("=" | "==") => Ok(Test::In(vec![self.value(key)?])),
+            Token::Sign("!=") => Ok(Test::NotIn(vec![self.value(key)?])),
+            Token::Sign(">") => self.bound(key).map(Test::Above),
+            Token::Sign("<") => self.bound(key).map(Test::Below),
+            Token::Word("in") => self.values(key).map(Test::In),
+            Token::Word("notin") => self.values(key).map(Test::NotIn),
+            found => {
+                Err(format!("found '{}', expected: in, notin, =, ==, !=, gt, lt", found.text()))
+            }
+        }
+    }
+
+    fn bound(&mut self, key: &str) -> Result<i64, String> {
+        let value = self.value(key)?;
+        value.parse().map_err(|_| {
+            format!("values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer")
+        })
+    }
+
+    /// One value; nothing at all is the empty one.
+    fn value(&mut self, key: &str) -> Result<String, String> {
+        match self.peek() {
+            Token::End | Token::Sign(",") => Ok(String::new()),
+            Token::Word(value) => {
+                self.next();
+                check_value(key, value)
+            }
+            Token::Sign(found) => Err(format!("found '{found}', expected: identifier")),
+        }
+    }
+
+    fn values(&mut self, key: &str) -> Result<Vec<String>, String> {
+        match self.next() {
+            Token::Sign("(") => {}
+            found => return Err(format!("found '{}' expected: '('", found.text())),
+        }
+        let mut values = Vec::new();
+        loop {
+            match self.next() {
+                Token::Word(value) => {
+                    values.push(check_value(key, value)?);
+                    match self.next() {
+                        Token::Sign(",") if self.peek() == Token::Sign(")") => {
+                            values.push(String::new());
+                        }
+                        Token::Sign(",") => {}
+                        Token::Sign(")") => return Ok(values),
+                        found => {
+                            return Err(format!("found '{}', expected: ',' or ')'", found.text()));
+                        }
+                    }
+                }
+                Token::Sign(",") => values.push(String::new()),
+                Token::Sign(")") => {
+                    if values.is_empty() {
+                        values.push(String::new());
+                    }
+                    return Ok(values);
+                }
+                found => {
+                    return Err(format!("found '{}', expected: ',', or identifier", found.text()));
+                }
+            }
+        }
+    }
+
+    fn peek(&mut self) -> Token<'a> {
+        let rest = self.rest;
+        let token = self.next();
+        self.rest = rest;
+        token
+    }
+
+    fn next(&mut self) -> Token<'a> {
+        let text = self.rest.trim_start();
+        if text.is_empty() {
+            return Token::End;
+        }
+        for sign in ["!=", "==", "=", "!", ",", "(", ")", "<", ">"] {
+            if let Some(rest) = text.strip_prefix(sign) {
+                self.rest = rest;
+                return Token::Sign(&text[..sign.len()]);
+            }
+        }
+        let is_end = |c: char| c.is_whitespace() || "=!,()<>".contains(c);
+        let end = text.find(is_end).unwrap_or(text.len());
+        self.rest = &text[end..];
+        Token::Word(&text[..end])
+    }
+}
+
+impl<'a> Token<'a> {
+    fn text(self) -> &'a str {
+        match self {
+            Self::Word(text) | Self::Sign(text) => text,
+            Self::End => "",
+        }
+    }
+}
+
+fn check_value(key: &str, value: &str) -> Result<String, String> {
+    match names::value_problems(value).first() {
+        None => Ok(value.to_owned()),
+        Some(problem) => Err(format!("values[0][{key}]: Invalid value: {value:?}: {problem}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::store::Pairs;
+
+    fn selects(labels: &str) -> bool {
+        let object = json!({"metadata": {"labels": {"app": "web", "tier": "2"}}});
+        let stored = Stored::new(object, 1, Pairs::default());
+        let selection = Selection::parse(labels, "", |_| Ok(())).unwrap();
+        selection.selects(&Key::new("default", "x"), &stored)
+    }
+
+    #[test]
+    fn labels_are_selected_by_every_operator() {
+        for (selector, expected) in [
+            ("", true),
+            ("app=web", true),
+            ("app==web,tier", true),
+            ("app!=web", false),
+            ("app in (db, web)", true),
+            ("app notin (db,web)", false),
+            ("other notin (db)", true),
+            ("!other", true),
+            ("!app", false),
+            ("tier>1,tier<3", true),
+            ("tier>2", false),
+            ("app=", false),
+        ] {
+            assert_eq!(selects(selector), expected, "{selector}");
+        }
+    }
+
+    #[test]
+    fn fields_that_the_kind_does_not_have_are_refused() {
+        let failure = Selection::parse("", "spec.color=red", |field| {
+            Err(format!("field label not supported: {field}"))
+        })
+        .unwrap_err();
+        assert_eq!(failure.message, "field label not supported: spec.color");
+    }
+
+    #[test]
+    fn an_absent_selectable_field_is_empty() {
+        let stored = Stored::new(json!({"metadata": {}}), 1, Pairs::default());
+        let selection = Selection::parse("", "spec.nodeName=", |_| Ok(())).unwrap();
+        assert!(selection.selects(&Key::new("default", "x"), &stored));
+    }
+}

@@ -1,0 +1,148 @@
+//! The shape of objects: which fields there are, of which type, and how lists and maps merge.
+//!
+//! One model for built-in and custom kinds. Patches, managed fields, decoding and the published
+//! OpenAPI all read it. What a value may *be* beyond its type (lengths, patterns, rules) is not
+//! here: see [`crate::admission`] for custom kinds and [`crate::kinds`] for built-in ones.
+
+pub mod custom;
+mod decode;
+mod go;
+mod quantity;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+pub use self::decode::{decode, encode, zero};
+pub(crate) use self::go::{GoField, GoType, Omit};
+pub(crate) use self::quantity::Amount;
+
+/// A type in [`Types`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TypeId(pub u32);
+
+/// All types of one API, by number. Types may contain themselves.
+#[derive(Debug, Clone, Default)]
+pub struct Types {
+    all: Vec<Type>,
+    named: BTreeMap<Box<str>, TypeId>,
+    /// What types of built-in kinds are in Go.
+    go: BTreeMap<TypeId, GoType>,
+}
+
+/// What a value is made of.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Type {
+    Scalar(Scalar),
+    /// Known fields.
+    Object(Object),
+    /// Keys of any name, values of one type: labels, limits, data.
+    Map {
+        values: TypeId,
+        atomic: bool,
+    },
+    List {
+        items: TypeId,
+        kind: ListKind,
+    },
+    /// Anything at all: raw extensions, and custom fields without a schema.
+    Any,
+}
+
+/// A value without parts, or one that is written as text or number and compared as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scalar {
+    Text,
+    Boolean,
+    Integer,
+    Number,
+    /// Base64 text.
+    Bytes,
+    /// RFC 3339 text, whole seconds.
+    Time,
+    /// RFC 3339 text with microseconds.
+    MicroTime,
+    /// Text or number.
+    Quantity,
+    /// Text or integer.
+    IntOrString,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Object {
+    pub fields: BTreeMap<Box<str>, Field>,
+    /// Owned and replaced as a whole (`x-kubernetes-map-type: atomic`).
+    pub atomic: bool,
+    /// Fields that are not listed are kept (`x-kubernetes-preserve-unknown-fields`).
+    pub open: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Field {
+    pub shape: TypeId,
+    pub required: bool,
+    /// What the schema says a missing field stands for.
+    pub default: Option<Value>,
+    /// How a strategic merge patch treats this field.
+    pub strategy: Strategy,
+}
+
+/// `x-kubernetes-patch-strategy` and `-merge-key`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Strategy {
+    /// Lists: items merge by this key, or as a set when it is `Some("")`. `None`: replaced.
+    pub merge_key: Option<Box<str>>,
+    /// Objects: fields that the patch does not name are dropped (`retainKeys`).
+    pub retain_keys: bool,
+    /// Objects: replaced as a whole (`replace`), without a look at what is inside.
+    pub replace: bool,
+}
+
+/// `x-kubernetes-list-type`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListKind {
+    Atomic,
+    Set,
+    /// Items are told apart by these fields.
+    Map(Box<[Box<str>]>),
+}
+
+impl Types {
+    /// Adds a type, or the promise of one that [`Types::define`] keeps.
+    pub fn add(&mut self, shape: Type) -> TypeId {
+        let id = u32::try_from(self.all.len()).expect("an API has fewer types than that");
+        self.all.push(shape);
+        TypeId(id)
+    }
+
+    /// Replaces what `id` stands for.
+    pub fn define(&mut self, id: TypeId, shape: Type) {
+        self.all[id.0 as usize] = shape;
+    }
+
+    /// Gives `id` a name, such as `io.k8s.api.core.v1.Pod`.
+    pub fn name(&mut self, name: &str, id: TypeId) {
+        self.named.insert(name.into(), id);
+    }
+
+    pub fn get(&self, id: TypeId) -> &Type {
+        &self.all[id.0 as usize]
+    }
+
+    pub fn named(&self, name: &str) -> Option<TypeId> {
+        self.named.get(name).copied()
+    }
+
+    /// Every name with its type, in order of names.
+    pub fn names(&self) -> impl Iterator<Item = (&str, TypeId)> {
+        self.named.iter().map(|(name, id)| (&**name, *id))
+    }
+
+    pub(crate) fn describe(&mut self, id: TypeId, go: GoType) {
+        self.go.insert(id, go);
+    }
+
+    pub(crate) fn go(&self, id: TypeId) -> Option<&GoType> {
+        self.go.get(&id)
+    }
+}

@@ -1,0 +1,380 @@
+//! Reading and writing objects as the API server's Go types do.
+//!
+//! A client sees both ends: what is refused and in which words ([`decode`]), and that an object
+//! comes back in canonical form ([`encode`]): quantities and times rewritten, nulls and most
+//! empty fields gone, some empty ones there although nobody wrote them. Only types with a
+//! description in Go take part, others pass as they are.
+
+use serde_json::{Map, Number, Value};
+
+use super::go::{GoField, Omit};
+use super::{Amount, Scalar, Type, TypeId, Types, quantity};
+use crate::admission::go_text;
+use crate::status::Failure;
+
+mod time;
+
+/// Reads an object: wrong types are an error, unknown fields are dropped and their paths
+/// returned, the rest becomes canonical.
+pub fn decode(types: &Types, root: TypeId, value: &mut Value) -> Result<Vec<String>, Failure> {
+    let mut check = Check { types, unknown: Vec::new(), saved: None, fields: Vec::new() };
+    let aborted = check.value(root, value, None, "").err();
+    if let Some(problem) = aborted.or(check.saved) {
+        let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
+        let version = value.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+        let version = go_text::quote(version.rsplit('/').next().unwrap_or_default());
+        let own = types.go(root).map_or("", |go| go.name.rsplit('.').next().unwrap_or_default());
+        let message =
+            format!("{kind} in version {version} cannot be handled as a {own}: {problem}");
+        return Err(Failure::bad_request(message));
+    }
+    let unknown = check.unknown;
+    encode(types, root, value);
+    Ok(unknown)
+}
+
+/// Brings an object into the form in which the API server would write it. What does not have the
+/// right type stays as it is.
+pub fn encode(types: &Types, id: TypeId, value: &mut Value) {
+    match (types.get(id), value) {
+        (Type::Object(_), Value::Object(fields)) => encode_fields(types, id, fields),
+        (Type::List { items, .. }, Value::Array(values)) => {
+            for value in values {
+                encode_item(types, *items, value);
+            }
+        }
+        (Type::Map { values, .. }, Value::Object(entries)) => {
+            let rounds = types.go(id).is_some_and(|go| &*go.name == "v1.ResourceList");
+            for (_, value) in entries.iter_mut() {
+                encode_item(types, *values, value);
+                if rounds {
+                    round(value);
+                }
+            }
+        }
+        (Type::Scalar(scalar), value) => encode_scalar(*scalar, value),
+        _ => {}
+    }
+}
+
+/// What a field holds that nobody has set.
+pub fn zero(types: &Types, id: TypeId) -> Value {
+    match types.get(id) {
+        Type::Object(_) => {
+            let mut fields = Map::new();
+            encode_fields(types, id, &mut fields);
+            Value::Object(fields)
+        }
+        Type::Scalar(Scalar::Text) => "".into(),
+        Type::Scalar(Scalar::Boolean) => false.into(),
+        Type::Scalar(Scalar::Integer | Scalar::Number | Scalar::IntOrString) => 0.into(),
+        Type::Scalar(Scalar::Quantity) => "0".into(),
+        Type::Scalar(Scalar::Bytes | Scalar::Time | Scalar::MicroTime)
+        | Type::Map { .. }
+        | Type::List { .. }
+        | Type::Any => Value::Null,
+    }
+}
+
+/// The default of a resource list: thousandths are the smallest there is.
+fn round(value: &mut Value) {
+    if let Some(Ok(amount)) = value.as_str().map(Amount::parse) {
+        *value = amount.round_up_to_milli().to_string().into();
+    }
+}
+
+fn encode_item(types: &Types, id: TypeId, value: &mut Value) {
+    if value.is_null() {
+        *value = zero(types, id);
+    }
+    encode(types, id, value);
+}
+
+fn encode_fields(types: &Types, id: TypeId, fields: &mut Map<String, Value>) {
+    let (Type::Object(object), Some(go)) = (types.get(id), types.go(id)) else { return };
+    fields.retain(|name, value| object.fields.contains_key(name.as_str()) && !value.is_null());
+    for (name, field) in &object.fields {
+        let Some(how) = go.fields.get(name) else { continue };
+        if let Some(value) = fields.get_mut(&**name) {
+            encode(types, field.shape, value);
+            let gone = is_omitted(types, field.shape, how, value);
+            let is_list = matches!(types.get(field.shape), Type::List { .. } | Type::Map { .. });
+            if gone {
+                fields.remove(&**name);
+            } else if is_list && !how.pointer && is_empty(value) {
+                // Stored objects do not tell an empty list from none.
+                *value = Value::Null;
+            }
+        } else if let Some(value) = absent(types, field.shape, how) {
+            fields.insert(name.to_string(), value);
+        }
+    }
+}
+
+/// What is written for a field that is not there.
+fn absent(types: &Types, id: TypeId, how: &GoField) -> Option<Value> {
+    if how.pointer {
+        return (how.omit == Omit::Never).then_some(Value::Null);
+    }
+    let is_struct = match types.get(id) {
+        Type::Object(_) | Type::Any => true,
+        Type::Scalar(scalar) => matches!(
+            scalar,
+            Scalar::Time | Scalar::MicroTime | Scalar::Quantity | Scalar::IntOrString
+        ),
+        Type::Map { .. } | Type::List { .. } => false,
+    };
+    let written = match how.omit {
+        Omit::Never => true,
+        Omit::Empty => is_struct,
+        Omit::Zero => false,
+    };
+    written.then(|| zero(types, id))
+}
+
+fn is_omitted(types: &Types, id: TypeId, how: &GoField, value: &Value) -> bool {
+    if how.pointer {
+        return false;
+    }
+    match how.omit {
+        Omit::Never => false,
+        Omit::Empty => match types.get(id) {
+            Type::Object(_)
+            | Type::Any
+            | Type::Scalar(
+                Scalar::Time | Scalar::MicroTime | Scalar::Quantity | Scalar::IntOrString,
+            ) => false,
+            _ => is_empty(value),
+        },
+        Omit::Zero => is_empty(value) || *value == zero(types, id),
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+    }
+}
+
+fn encode_scalar(scalar: Scalar, value: &mut Value) {
+    let rewritten = match (scalar, &*value) {
+        (Scalar::Quantity, Value::String(text)) => quantity::written(text).ok(),
+        (Scalar::Quantity, Value::Number(number)) => quantity::written(&number.to_string()).ok(),
+        (Scalar::Time, Value::String(text)) => time::seconds(text).ok(),
+        (Scalar::MicroTime, Value::String(text)) => time::micros(text).ok(),
+        _ => None,
+    };
+    if let Some(text) = rewritten {
+        *value = text.into();
+    }
+}
+
+/// The decoder's view of a value: what it refuses, and which fields it does not know.
+struct Check<'a> {
+    types: &'a Types,
+    unknown: Vec<String>,
+    /// The first wrong type. The decoder goes on after it, and only reports it if nothing stops
+    /// it later.
+    saved: Option<String>,
+    /// The way here, as messages tell it.
+    fields: Vec<&'a str>,
+}
+
+impl<'a> Check<'a> {
+    /// `Err` is what stops the decoder: a type that reads itself and cannot.
+    fn value(
+        &mut self,
+        id: TypeId,
+        value: &Value,
+        within: Option<TypeId>,
+        path: &str,
+    ) -> Result<(), String> {
+        if value.is_null() {
+            return Ok(());
+        }
+        match (self.types.get(id), value) {
+            (Type::Any, _) => Ok(()),
+            (Type::Scalar(scalar), value) => self.scalar(*scalar, id, value, within),
+            (Type::Object(_), Value::Object(fields)) => self.object(id, fields, path),
+            (Type::Map { values, .. }, Value::Object(entries)) => {
+                for (key, value) in entries {
+                    self.value(*values, value, within, &join(path, key))?;
+                }
+                Ok(())
+            }
+            (Type::List { items, .. }, Value::Array(values)) => {
+                for (index, value) in values.iter().enumerate() {
+                    self.value(*items, value, within, &format!("{path}[{index}]"))?;
+                }
+                Ok(())
+            }
+            (_, value) => {
+                self.wrong(word(value), self.go_name(id), within);
+                Ok(())
+            }
+        }
+    }
+
+    fn object(
+        &mut self,
+        id: TypeId,
+        fields: &Map<String, Value>,
+        path: &str,
+    ) -> Result<(), String> {
+        let (Type::Object(object), Some(go)) = (self.types.get(id), self.types.go(id)) else {
+            return Ok(());
+        };
+        for (name, value) in fields {
+            let at = join(path, name);
+            let Some((known, field)) = object.fields.get_key_value(name.as_str()) else {
+                self.unknown.push(at);
+                continue;
+            };
+            let depth = self.fields.len();
+            let via = go.fields.get(name.as_str()).map_or(&[][..], |field| &field.via);
+            self.fields.extend(via.iter().map(|part| &**part));
+            self.fields.push(known);
+            self.value(field.shape, value, Some(id), &at)?;
+            self.fields.truncate(depth);
+        }
+        Ok(())
+    }
+
+    fn scalar(
+        &mut self,
+        scalar: Scalar,
+        id: TypeId,
+        value: &Value,
+        within: Option<TypeId>,
+    ) -> Result<(), String> {
+        match (scalar, value) {
+            (Scalar::Text | Scalar::IntOrString, Value::String(_))
+            | (Scalar::Boolean, Value::Bool(_))
+            | (Scalar::Number, Value::Number(_)) => {}
+            (Scalar::Integer, Value::Number(number)) => {
+                let go = self.go_name(id);
+                if !fits(number, go) {
+                    self.wrong(&literal(number), go, within);
+                }
+            }
+            (Scalar::IntOrString, Value::Number(number)) if fits(number, "int32") => {}
+            (Scalar::IntOrString, Value::Number(number)) => {
+                return Err(self.problem(&literal(number), "int32", within));
+            }
+            (Scalar::IntOrString, value) => {
+                return Err(self.problem(word(value), "int32", within));
+            }
+            (Scalar::Bytes, Value::String(text)) => {
+                if let Some(at) = base64_problem(text) {
+                    let problem = format!("illegal base64 data at input byte {at}");
+                    self.saved.get_or_insert(problem);
+                }
+            }
+            (Scalar::Quantity, value) => {
+                let text = match value {
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                };
+                Amount::parse(text.trim()).map_err(|error| error.to_string())?;
+            }
+            (Scalar::Time, Value::String(text)) => {
+                time::seconds(text)?;
+            }
+            (Scalar::MicroTime, Value::String(text)) => {
+                time::micros(text)?;
+            }
+            (Scalar::Time | Scalar::MicroTime, value) => {
+                return Err(self.problem(word(value), "string", within));
+            }
+            (_, value) => self.wrong(word(value), self.go_name(id), within),
+        }
+        Ok(())
+    }
+
+    fn go_name(&self, id: TypeId) -> &'a str {
+        self.types.go(id).map_or("interface {}", |go| &go.name)
+    }
+
+    fn wrong(&mut self, found: &str, go: &str, within: Option<TypeId>) {
+        if self.saved.is_none() {
+            self.saved = Some(self.problem(found, go, within));
+        }
+    }
+
+    fn problem(&self, found: &str, go: &str, within: Option<TypeId>) -> String {
+        match within {
+            None => format!("json: cannot unmarshal {found} into Go value of type {go}"),
+            Some(id) => {
+                let name = self.go_name(id);
+                let name = name.rsplit('.').next().unwrap_or(name);
+                let field = self.fields.join(".");
+                format!(
+                    "json: cannot unmarshal {found} into Go struct field {name}.{field} of type {go}"
+                )
+            }
+        }
+    }
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+fn word(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn literal(number: &Number) -> String {
+    format!("number {number}")
+}
+
+fn fits(number: &Number, go: &str) -> bool {
+    match number.as_i64() {
+        Some(number) if go == "int32" => i32::try_from(number).is_ok(),
+        Some(_) => true,
+        None => false,
+    }
+}
+
+/// Where padded base64 text stops being that. Line breaks do not count.
+fn base64_problem(text: &str) -> Option<usize> {
+    let bytes: Vec<(usize, u8)> =
+        text.bytes().enumerate().filter(|(_, byte)| !matches!(byte, b'\r' | b'\n')).collect();
+    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+    let digits = bytes.iter().take_while(|(_, byte)| is_digit(*byte)).count();
+    let padding = match digits % 4 {
+        0 => 0,
+        2 => 2,
+        3 => 1,
+        _ => 3,
+    };
+    let rest = &bytes[digits..];
+    if rest.is_empty() && padding > 0 {
+        // The last group ends too early, which is blamed on where it begins.
+        return Some(text.len() - digits % 4);
+    }
+    if digits % 4 == 1 {
+        return Some(rest[0].0);
+    }
+    let right = rest.iter().take_while(|(_, byte)| *byte == b'=').count();
+    match (right.min(padding), rest.len()) {
+        (found, _) if found < padding => Some(rest.get(found).map_or(text.len(), |(at, _)| *at)),
+        (found, len) if len > found => Some(rest[found].0),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

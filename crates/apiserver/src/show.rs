@@ -1,0 +1,158 @@
+//! Objects as the client wants to see them: whole, as rows of a table, or their metadata alone.
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::api::{State, strip_type_meta};
+use crate::registry::Served;
+use crate::request::Show;
+use crate::store::Stored;
+use crate::table::{self, IncludeObject};
+use crate::verbs::list::List;
+
+/// A stored object with its kind.
+pub(crate) fn whole(served: &Served, stored: &Stored) -> Bytes {
+    if served.converts() {
+        return State::value(served, stored).to_string().into();
+    }
+    let mut bytes = Vec::with_capacity(stored.bytes.len() + served.type_meta.len() + 2);
+    bytes.push(b'{');
+    bytes.extend_from_slice(served.type_meta.as_bytes());
+    if stored.bytes.len() > 2 {
+        bytes.push(b',');
+    }
+    bytes.extend_from_slice(&stored.bytes[1..]);
+    bytes.into()
+}
+
+pub(crate) fn object(served: &Served, show: Show, stored: &Stored, now: Timestamp) -> Bytes {
+    match show {
+        Show::Whole => whole(served, stored),
+        Show::Table(_) | Show::Metadata | Show::MetadataList => {
+            value(served, show, &State::value(served, stored), now).to_string().into()
+        }
+    }
+}
+
+/// As [`object`], for one that is not stored.
+pub(crate) fn value(served: &Served, show: Show, object: &Value, now: Timestamp) -> Value {
+    match show {
+        Show::Whole => object.clone(),
+        Show::Table(include) => {
+            let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
+            table::table(served, std::slice::from_ref(object), metadata, true, include, now)
+        }
+        Show::Metadata | Show::MetadataList => partial(object),
+    }
+}
+
+/// The parts of a list, each made when it is asked for: a client that reads slowly keeps what is
+/// stored, and nothing that was made of it.
+pub(crate) fn list(
+    list: List,
+    show: Show,
+    now: Timestamp,
+) -> Box<dyn Iterator<Item = Bytes> + Send> {
+    match show {
+        Show::Whole => Box::new(whole_list(list)),
+        Show::Table(include) => Box::new(table_list(list, include, now)),
+        Show::Metadata | Show::MetadataList => {
+            let head = json!({
+                "kind": "PartialObjectMetadataList",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": list.metadata,
+            });
+            let items = list.items.into_iter();
+            let items = items.map(|stored| partial(&stored.value()).to_string().into());
+            Box::new(with_items(&head, "items", items))
+        }
+    }
+}
+
+fn whole_list(list: List) -> impl Iterator<Item = Bytes> {
+    let served = list.served;
+    let mut metadata = list.metadata;
+    if served.custom().is_some() && metadata.get("continue").is_none() {
+        metadata["continue"] = "".into();
+    }
+    let head = json!({
+        "kind": &*served.resource.list_kind,
+        "apiVersion": served.api_version(),
+        "metadata": metadata,
+    });
+    // Items of built-in kinds come without their kind, those of custom ones with it.
+    let items = list.items.into_iter().map(move |stored| match served.custom() {
+        None if served.converts() => without_kind(&served, &stored),
+        None => stored.bytes.clone(),
+        Some(_) => whole(&served, &stored),
+    });
+    with_items(&head, "items", items)
+}
+
+fn table_list(list: List, include: IncludeObject, now: Timestamp) -> impl Iterator<Item = Bytes> {
+    let served = list.served;
+    let mut head = table::table(&served, &[], list.metadata, true, include, now);
+    let mut parts = Vec::new();
+    if list.items.is_empty() {
+        parts.push(Bytes::from(head.to_string()));
+    }
+    crate::registry::remove(&mut head, "rows");
+    let has_rows = !list.items.is_empty();
+    let rows = list.items.into_iter().map(move |stored| {
+        let object = State::value(&served, &stored);
+        let table = table::table(&served, &[object], Value::Null, false, include, now);
+        table["rows"][0].to_string().into()
+    });
+    let filled = has_rows.then(|| with_items(&head, "rows", rows));
+    parts.into_iter().chain(filled.into_iter().flatten())
+}
+
+/// `head` with one more field, which holds all the items.
+fn with_items<I: Iterator<Item = Bytes>>(
+    head: &Value,
+    field: &str,
+    items: I,
+) -> impl Iterator<Item = Bytes> + use<I> {
+    let head = head.to_string();
+    let start = format!("{},\"{field}\":[", head.strip_suffix('}').unwrap_or(&head));
+    let separated = items.enumerate().flat_map(|(index, item)| {
+        let comma = (index > 0).then(|| Bytes::from_static(b","));
+        comma.into_iter().chain([item])
+    });
+    std::iter::once(Bytes::from(start)).chain(separated).chain([Bytes::from_static(b"]}")])
+}
+
+fn without_kind(served: &Served, stored: &Stored) -> Bytes {
+    let mut object = State::value(served, stored);
+    strip_type_meta(&mut object);
+    object.to_string().into()
+}
+
+/// The object of a watch event.
+pub(crate) fn event_object(
+    served: &Served,
+    show: Show,
+    stored: &Stored,
+    headed: &mut bool,
+    now: Timestamp,
+) -> Bytes {
+    match show {
+        Show::Table(include) => {
+            let object = State::value(served, stored);
+            let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
+            let table = table::table(served, &[object], metadata, !*headed, include, now);
+            *headed = true;
+            table.to_string().into()
+        }
+        Show::Whole | Show::Metadata | Show::MetadataList => object(served, show, stored, now),
+    }
+}
+
+fn partial(object: &Value) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": object["metadata"],
+    })
+}

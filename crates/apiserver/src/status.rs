@@ -1,0 +1,208 @@
+//! The `Status` of a request that failed, with the reasons and words of Kubernetes.
+
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use crate::admission::{FieldError, invalid_message};
+
+/// The reason of failures that are told as plain text.
+pub(crate) const PLAIN_TEXT: &str = "PlainText";
+
+/// Why a request was refused. It becomes an object of kind `Status`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failure {
+    pub code: StatusCode,
+    /// `NotFound`, `AlreadyExists`, …; empty for none.
+    pub reason: &'static str,
+    pub message: String,
+    /// `details`, if there are any.
+    pub details: Option<Box<Map<String, Value>>>,
+    /// For the header `Warning`.
+    pub warnings: Vec<String>,
+}
+
+/// What a failure is about: the `details` that most of them carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct About<'a> {
+    pub group: &'a str,
+    /// The plural, `pods`; for `Invalid` it is the kind, `Pod`.
+    pub kind: &'a str,
+    pub name: &'a str,
+}
+
+impl About<'_> {
+    fn details(self) -> Map<String, Value> {
+        let mut details = Map::new();
+        for (key, value) in [("name", self.name), ("group", self.group), ("kind", self.kind)] {
+            if !value.is_empty() {
+                details.insert(key.to_owned(), value.into());
+            }
+        }
+        details
+    }
+
+    /// `pods`, `nodepools.karpenter.sh`.
+    fn qualified(self) -> String {
+        match self.group {
+            "" => self.kind.to_owned(),
+            group => format!("{}.{group}", self.kind),
+        }
+    }
+}
+
+impl Failure {
+    pub fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into(), details: None, warnings: Vec::new() }
+    }
+
+    fn about(mut self, about: About<'_>) -> Self {
+        self.details = Some(Box::new(about.details()));
+        self
+    }
+
+    /// Adds one entry to `details.causes`.
+    #[must_use]
+    pub fn cause(mut self, reason: &str, message: &str, field: &str) -> Self {
+        let details = self.details.get_or_insert_default();
+        let causes = details.entry("causes").or_insert_with(|| json!([]));
+        let mut cause = Map::new();
+        for (key, value) in [("reason", reason), ("message", message), ("field", field)] {
+            if !value.is_empty() {
+                cause.insert(key.to_owned(), value.into());
+            }
+        }
+        if let Some(causes) = causes.as_array_mut() {
+            causes.push(Value::Object(cause));
+        }
+        self
+    }
+
+    /// Sets `details.retryAfterSeconds`, which also becomes the header `Retry-After`.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u32) -> Self {
+        self.details.get_or_insert_default().insert("retryAfterSeconds".to_owned(), seconds.into());
+        self
+    }
+
+    /// As it is, with what else there was to say.
+    #[must_use]
+    pub fn warn(mut self, warnings: Vec<String>) -> Self {
+        self.warnings = warnings;
+        self
+    }
+
+    pub fn not_found(about: About<'_>) -> Self {
+        let message = format!("{} \"{}\" not found", about.qualified(), about.name);
+        Self::new(StatusCode::NOT_FOUND, "NotFound", message).about(about)
+    }
+
+    /// The answer to a path that leads nowhere.
+    pub fn no_such_path() -> Self {
+        let message = "the server could not find the requested resource";
+        let mut failure = Self::new(StatusCode::NOT_FOUND, "NotFound", message);
+        failure.details = Some(Box::default());
+        failure
+    }
+
+    /// The answer to a path of a group that nobody serves: no `Status` at all.
+    pub fn page_not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, PLAIN_TEXT, "404 page not found")
+    }
+
+    pub fn already_exists(about: About<'_>) -> Self {
+        let message = format!("{} \"{}\" already exists", about.qualified(), about.name);
+        Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(about)
+    }
+
+    pub fn conflict(about: About<'_>, why: &str) -> Self {
+        let (kind, name) = (about.qualified(), about.name);
+        let message = format!("Operation cannot be fulfilled on {kind} \"{name}\": {why}");
+        Self::new(StatusCode::CONFLICT, "Conflict", message).about(about)
+    }
+
+    /// Somebody else wrote the object since the client read it.
+    pub fn modified(about: About<'_>) -> Self {
+        let why = "the object has been modified; please apply your changes to the latest \
+                   version and try again";
+        Self::conflict(about, why)
+    }
+
+    pub fn invalid(about: About<'_>, errors: &[FieldError]) -> Self {
+        let message = invalid_message(&about.qualified(), about.name, errors);
+        let mut failure =
+            Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).about(about);
+        for error in errors {
+            failure = failure.cause(error.kind.reason(), &error.body(), &error.path);
+        }
+        failure
+    }
+
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+    }
+
+    pub fn forbidden(about: About<'_>, why: &str) -> Self {
+        let message = match about.name {
+            "" => format!("{} is forbidden: {why}", about.qualified()),
+            name => format!("{} \"{name}\" is forbidden: {why}", about.qualified()),
+        };
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(about)
+    }
+
+    pub fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        let mut failure = Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message);
+        failure.details = Some(Box::default());
+        failure
+    }
+
+    pub fn unsupported_media_type(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+    }
+
+    pub fn not_acceptable(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+    }
+
+    pub fn too_large(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
+    }
+
+    /// A list or watch from a version that nobody remembers.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GONE, "Expired", message)
+    }
+
+    pub fn too_many_requests(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message)
+    }
+
+    pub fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
+    }
+
+    /// A bug of ours.
+    pub fn panicked() -> Self {
+        let message = "This request caused apiserver to panic. Look in the logs for details.";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
+    }
+
+    /// The object that the client gets.
+    pub fn to_value(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+        });
+        if !self.reason.is_empty() {
+            status["reason"] = self.reason.into();
+        }
+        if let Some(details) = &self.details {
+            status["details"] = Value::Object((**details).clone());
+        }
+        status["code"] = self.code.as_u16().into();
+        status
+    }
+}

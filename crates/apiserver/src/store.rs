@@ -1,0 +1,332 @@
+//! What is stored: objects as the bytes that clients get, under one counter of versions, and the
+//! changes that watches read.
+//!
+//! Objects are kept as JSON text and not as values: a list or a watch event is then a copy of
+//! bytes that are there already, and 100,000 pods fit into some hundred megabytes.
+//!
+//! ```text
+//! put/remove ─▶ Table.objects  (key ─▶ Stored, newest only)
+//!          └──▶ Table.history  (old and new Stored of each change, bounded) ─▶ watches, old lists
+//! ```
+//!
+//! Invariant: every change takes a version of its own from one counter for all resources.
+//! Invariant: a watcher holds a version and nothing else, so one that stops reading costs nothing;
+//! when it comes back too late, the history no longer reaches it and it is told so.
+
+mod history;
+mod news;
+mod pairs;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter::Peekable;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use self::history::History;
+pub(crate) use self::history::{Change, Latest, TooOld};
+use self::news::News;
+pub(crate) use self::news::Reader;
+pub(crate) use self::pairs::Pairs;
+
+/// The place of an object within its resource: `namespace/name`, or `name` alone. The order is
+/// that of the texts, as it is in etcd: lists come in this order.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Key(Box<str>);
+
+impl Key {
+    pub(crate) fn new(namespace: &str, name: &str) -> Self {
+        if namespace.is_empty() {
+            Self(name.into())
+        } else {
+            Self(format!("{namespace}/{name}").into())
+        }
+    }
+
+    /// As it stands in a continue token.
+    pub(crate) fn from_text(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        self.0.split_once('/').map_or("", |(namespace, _)| namespace)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.0.split_once('/').map_or(&*self.0, |(_, name)| name)
+    }
+
+    /// Whether it lies in the namespace; the empty one holds all.
+    pub(crate) fn is_in(&self, namespace: &str) -> bool {
+        namespace.is_empty() || self.namespace() == namespace
+    }
+}
+
+/// A resource of all versions: `("apps", "deployments")`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ResourceId {
+    pub(crate) group: Box<str>,
+    pub(crate) plural: Box<str>,
+}
+
+impl ResourceId {
+    pub(crate) fn new(group: &str, plural: &str) -> Self {
+        Self { group: group.into(), plural: plural.into() }
+    }
+}
+
+/// One version of one object.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) version: u64,
+    /// The object as JSON text, with its resource version in it.
+    pub(crate) bytes: Bytes,
+    pub(crate) uid: Box<str>,
+    pub(crate) labels: Pairs,
+    /// What field selectors of the kind may ask for, beside name and namespace.
+    pub(crate) fields: Pairs,
+    /// The uids of `metadata.ownerReferences`.
+    pub(crate) owners: Box<[Box<str>]>,
+    /// Whether it has a `metadata.deletionTimestamp`.
+    pub(crate) is_ending: bool,
+}
+
+impl Stored {
+    /// `object` as it is stored under `version`.
+    pub(crate) fn new(mut object: Value, version: u64, fields: Pairs) -> Self {
+        object["metadata"]["resourceVersion"] = version.to_string().into();
+        let metadata = &object["metadata"];
+        let text = |value: &Value| Box::<str>::from(value.as_str().unwrap_or_default());
+        let labels = metadata["labels"].as_object().into_iter().flatten();
+        let labels = labels.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()));
+        let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+        Self {
+            version,
+            uid: text(&metadata["uid"]),
+            labels: labels.collect(),
+            fields,
+            owners: owners.map(|owner| text(&owner["uid"])).collect(),
+            is_ending: metadata.get("deletionTimestamp").is_some(),
+            // A copy, since a text that has grown has room for as much again. Shrunk where it is, it
+            // would leave a hole behind it that nothing of this size fits into.
+            bytes: Bytes::copy_from_slice(object.to_string().as_bytes()),
+        }
+    }
+
+    /// The same object under a later version: what a watcher sees last of it.
+    pub(crate) fn at(&self, version: u64) -> Self {
+        Self::new(self.value(), version, self.fields.clone())
+    }
+
+    /// The object, parsed.
+    pub(crate) fn value(&self) -> Value {
+        serde_json::from_slice(&self.bytes).expect("what was stored was a value before")
+    }
+}
+
+/// The objects of one resource.
+#[derive(Debug)]
+pub(crate) struct Table {
+    objects: BTreeMap<Key, Arc<Stored>>,
+    history: History,
+    /// The last change; watchers wait on it.
+    latest: News<Arc<Latest>>,
+}
+
+impl Table {
+    fn new() -> Self {
+        Self { objects: BTreeMap::new(), history: History::default(), latest: News::new() }
+    }
+
+    pub(crate) fn get(&self, key: &Key) -> Option<&Arc<Stored>> {
+        self.objects.get(key)
+    }
+
+    /// Everything in the namespace (all of them when it is empty) that comes after `after`.
+    pub(crate) fn range<'a>(
+        &'a self,
+        namespace: &'a str,
+        after: Option<&Key>,
+    ) -> impl Iterator<Item = (&'a Key, &'a Arc<Stored>)> {
+        let first = Key::from_text(&if namespace.is_empty() {
+            String::new()
+        } else {
+            format!("{namespace}/")
+        });
+        let start = match after {
+            Some(after) if *after >= first => Bound::Excluded(after.clone()),
+            _ => Bound::Included(first),
+        };
+        let range = self.objects.range((start, Bound::Unbounded));
+        range.take_while(move |(key, _)| key.is_in(namespace))
+    }
+
+    /// Up to `limit` of what [`Table::range`] would have given at `version`, as far back as the
+    /// history goes.
+    pub(crate) fn range_at(
+        &self,
+        version: u64,
+        namespace: &str,
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Vec<(Key, Arc<Stored>)>, TooOld> {
+        // What has changed since, as it was: the oldest change of an object knows.
+        let mut before = BTreeMap::new();
+        let is_in_range = |key: &Key| key.is_in(namespace) && after.is_none_or(|after| key > after);
+        for change in self.history.since(version)?.rev().filter(|change| is_in_range(&change.key)) {
+            before.insert(&change.key, change.old.as_ref());
+        }
+        let unchanged =
+            self.range(namespace, after).filter(|(key, _)| !before.contains_key(*key)).peekable();
+        let changed = before.iter().filter_map(|(key, old)| Some((*key, (*old)?))).peekable();
+        let clone = |(key, stored): (&Key, &Arc<Stored>)| (key.clone(), stored.clone());
+        Ok(merged(unchanged, changed).take(limit).map(clone).collect())
+    }
+
+    /// The changes after `version`, oldest first.
+    pub(crate) fn since(
+        &self,
+        version: u64,
+    ) -> Result<impl DoubleEndedIterator<Item = &Arc<Change>>, TooOld> {
+        self.history.since(version)
+    }
+
+    pub(crate) fn subscribe(&self) -> Reader<Arc<Latest>> {
+        self.latest.reader()
+    }
+}
+
+/// Both in one order.
+fn merged<'a, T>(
+    mut left: Peekable<impl Iterator<Item = (&'a Key, T)>>,
+    mut right: Peekable<impl Iterator<Item = (&'a Key, T)>>,
+) -> impl Iterator<Item = (&'a Key, T)> {
+    std::iter::from_fn(move || {
+        let is_left_next = match (left.peek(), right.peek()) {
+            (Some((left, _)), Some((right, _))) => left < right,
+            (left, _) => left.is_some(),
+        };
+        if is_left_next { left.next() } else { right.next() }
+    })
+}
+
+/// All objects of an API.
+#[derive(Debug)]
+pub(crate) struct Store {
+    version: u64,
+    tables: BTreeMap<ResourceId, Table>,
+    /// Who names this uid as an owner.
+    dependents: BTreeMap<Box<str>, BTreeSet<(ResourceId, Key)>>,
+}
+
+impl Store {
+    pub(crate) fn new() -> Self {
+        // Version 0 means "any" in a request, and 1 is what an empty etcd has.
+        Self { version: 1, tables: BTreeMap::new(), dependents: BTreeMap::new() }
+    }
+
+    /// The version of the last change of all.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(crate) fn table(&mut self, resource: &ResourceId) -> &mut Table {
+        if !self.tables.contains_key(resource) {
+            self.tables.insert(resource.clone(), Table::new());
+        }
+        self.tables.get_mut(resource).expect("inserted above")
+    }
+
+    /// A resource begins: nobody can be told what was before.
+    pub(crate) fn begin(&mut self, resource: &ResourceId) {
+        let version = self.version;
+        self.table(resource).history.forget(version);
+    }
+
+    pub(crate) fn get(&self, resource: &ResourceId, key: &Key) -> Option<&Arc<Stored>> {
+        self.tables.get(resource)?.get(key)
+    }
+
+    /// Every resource that has, or had, objects.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = (&ResourceId, &Table)> {
+        self.tables.iter()
+    }
+
+    /// Stores an object under a new version.
+    pub(crate) fn put(
+        &mut self,
+        resource: &ResourceId,
+        key: &Key,
+        object: Value,
+        fields: Pairs,
+    ) -> Arc<Stored> {
+        self.version += 1;
+        let new = Arc::new(Stored::new(object, self.version, fields));
+        let old = self.table(resource).objects.insert(key.clone(), new.clone());
+        self.index_owners(resource, key, old.as_deref(), Some(&new));
+        self.record(resource, Change::put(key.clone(), old, new.clone()));
+        new
+    }
+
+    /// Removes an object. Watchers see it once more as it was, under the version of the removal.
+    pub(crate) fn remove(&mut self, resource: &ResourceId, key: &Key) -> Option<Arc<Stored>> {
+        let old = self.table(resource).objects.remove(key)?;
+        self.version += 1;
+        let last = Arc::new(old.at(self.version));
+        self.index_owners(resource, key, Some(&old), None);
+        self.record(resource, Change::removal(key.clone(), old, last.clone()));
+        Some(last)
+    }
+
+    /// Those that name `uid` as an owner.
+    pub(crate) fn dependents(&self, uid: &str) -> Vec<(ResourceId, Key)> {
+        self.dependents.get(uid).into_iter().flatten().cloned().collect()
+    }
+
+    /// Lets the history of a resource begin anew, and keep only so much.
+    #[cfg(test)]
+    pub(crate) fn bound_history(&mut self, resource: &ResourceId, bytes: usize) {
+        self.table(resource).history = History::bounded(bytes);
+    }
+
+    fn record(&mut self, resource: &ResourceId, change: Change) {
+        let table = self.table(resource);
+        let latest = table.history.push(change);
+        table.latest.tell(Arc::new(latest));
+    }
+
+    fn index_owners(
+        &mut self,
+        resource: &ResourceId,
+        key: &Key,
+        old: Option<&Stored>,
+        new: Option<&Stored>,
+    ) {
+        let before = old.map_or(&[][..], |old| &old.owners);
+        let after = new.map_or(&[][..], |new| &new.owners);
+        if before == after {
+            return;
+        }
+        let dependent = (resource.clone(), key.clone());
+        for uid in before {
+            if let Some(dependents) = self.dependents.get_mut(uid) {
+                dependents.remove(&dependent);
+                if dependents.is_empty() {
+                    self.dependents.remove(uid);
+                }
+            }
+        }
+        for uid in after {
+            self.dependents.entry(uid.clone()).or_default().insert(dependent.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

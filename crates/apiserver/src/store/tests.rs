@@ -1,0 +1,81 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn put(store: &mut Store, name: &str) {
+    let object = json!({"metadata": {"name": name}});
+    store.put(&ResourceId::new("", "things"), &Key::new("n", name), object, Pairs::default());
+}
+
+fn names(store: &mut Store) -> Vec<String> {
+    let table = store.table(&ResourceId::new("", "things"));
+    table
+        .range("", None)
+        .map(|(key, stored)| format!("{}@{}", key.as_str(), stored.version))
+        .collect()
+}
+
+proptest! {
+    /// What was listed at a version is what the history gives for it later, in pages of any size.
+    #[test]
+    fn old_versions_come_back(
+        steps in prop::collection::vec((0..6_u8, any::<bool>()), 1..40),
+        size in 1..5_usize,
+    ) {
+        let id = ResourceId::new("", "things");
+        let mut store = Store::new();
+        let mut versions = Vec::new();
+        for (name, is_put) in steps {
+            let name = name.to_string();
+            if is_put {
+                put(&mut store, &name);
+            } else {
+                store.remove(&id, &Key::new("n", &name));
+            }
+            versions.push((store.version(), names(&mut store)));
+        }
+        for (version, expected) in versions {
+            let table = store.table(&id);
+            let mut found = Vec::new();
+            let mut after = None;
+            loop {
+                let page = table.range_at(version, "n", after.as_ref(), size).unwrap();
+                let is_last = page.len() < size;
+                after = page.last().map(|(key, _)| key.clone()).or(after);
+                let name = |(key, stored): &(Key, Arc<Stored>)| format!("{}@{}", key.as_str(), stored.version);
+                found.extend(page.iter().map(name));
+                if is_last {
+                    break;
+                }
+            }
+            prop_assert_eq!(found, expected);
+            prop_assert!(table.range_at(version, "other", None, 9).unwrap().is_empty());
+        }
+    }
+}
+
+#[test]
+fn the_history_is_bounded_by_what_it_holds() {
+    const MIB: usize = 1024 * 1024;
+    let stored = |version| {
+        let mut stored = Stored::new(json!({"metadata": {}}), version, Pairs::default());
+        stored.bytes = vec![b' '; MIB].into();
+        Arc::new(stored)
+    };
+    let mut history = History::default();
+    for version in 1..=100 {
+        history.push(Change::put(Key::new("", "a"), Some(stored(0)), stored(version)));
+    }
+    assert_eq!(history.since(50).map(Iterator::count), Ok(50));
+    assert_eq!(history.since(20).err(), Some(TooOld));
+    assert_eq!(history.since(100).map(Iterator::count), Ok(0));
+}
+
+#[test]
+fn stored_objects_take_no_more_room_than_they_have_bytes() {
+    let object = json!({"metadata": {"name": "a"}, "data": "x".repeat(1_000)});
+    let stored = Stored::new(object, 1, Pairs::default());
+    let bytes: Vec<u8> = Vec::from(stored.bytes);
+    assert_eq!(bytes.capacity(), bytes.len());
+}

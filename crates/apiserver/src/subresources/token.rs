@@ -1,0 +1,31 @@
+//! `serviceaccounts/token`: a token that says who its bearer is. Nothing here checks it.
+
+use http::StatusCode;
+use jiff::SignedDuration;
+
+use crate::api::{Answer, Body, Call, State};
+use crate::environment::{rfc3339, uuid};
+use crate::status::Failure;
+use crate::verbs::body::{self, Expected};
+
+const DEFAULT_SECONDS: i64 = 3600;
+
+pub(super) fn token(state: &State, call: &Call) -> Result<Answer, Failure> {
+    let mut request = body::read(
+        &call.request,
+        Expected::built_in("authentication.k8s.io", "v1", "TokenRequest"),
+    )?
+    .value;
+    let served = &call.served;
+    if state.store.get(&served.id, &call.key()).is_none() {
+        return Err(Failure::not_found(served.about(&call.target.name)));
+    }
+    let seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(DEFAULT_SECONDS);
+    let end = state.environment.now().saturating_add(SignedDuration::from_secs(seconds));
+    request["kind"] = "TokenRequest".into();
+    request["apiVersion"] = "authentication.k8s.io/v1".into();
+    request["spec"]["expirationSeconds"] = seconds.into();
+    request["status"]["token"] = uuid(state.environment.random()).into();
+    request["status"]["expirationTimestamp"] = end.map_or_else(|_| state.now(), rfc3339).into();
+    Ok(Answer::new(StatusCode::CREATED, Body::Value(request)))
+}

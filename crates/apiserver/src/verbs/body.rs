@@ -1,0 +1,343 @@
+//! From the bytes of a request to an object of the kind.
+
+mod json;
+
+use serde_json::{Map, Value};
+
+pub(crate) use self::json::Parsed;
+use crate::admission::FieldError;
+use crate::api::Call;
+use crate::kinds;
+use crate::registry::{Served, api_version};
+use crate::request::Request;
+use crate::shape;
+use crate::status::{About, Failure};
+use crate::verbs::options::FieldValidation;
+
+/// The kind that a body has to have.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Expected<'a> {
+    pub(crate) group: &'a str,
+    pub(crate) version: &'a str,
+    pub(crate) kind: &'a str,
+    /// Custom kinds have to be named in the body.
+    pub(crate) custom: bool,
+}
+
+impl<'a> Expected<'a> {
+    pub(crate) fn of(served: &'a Served) -> Self {
+        let resource = &served.resource;
+        Self {
+            group: &resource.group,
+            version: &resource.version,
+            kind: &resource.kind,
+            custom: served.custom().is_some(),
+        }
+    }
+
+    pub(crate) fn built_in(group: &'a str, version: &'a str, kind: &'a str) -> Self {
+        Self { group, version, kind, custom: false }
+    }
+
+    fn api_version(&self) -> String {
+        api_version(self.group, self.version)
+    }
+}
+
+/// The body of the request, of the kind that is expected: JSON, or YAML if the client says so.
+pub(crate) fn read(request: &Request, expected: Expected<'_>) -> Result<Parsed, Failure> {
+    let mut parsed = parse(request)?.map_err(|problem| {
+        let (kind, body) = (expected.kind, summary(&request.body));
+        Failure::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {problem} ({body})"
+        ))
+    })?;
+    check_kind(expected, &mut parsed.value, &request.body)?;
+    Ok(parsed)
+}
+
+/// The options of a delete. Those of any group's version do.
+pub(crate) fn delete_options(request: &Request) -> Result<Option<Value>, Failure> {
+    if request.body.is_empty() {
+        return Ok(None);
+    }
+    let options = parse(request)?.map_err(Failure::bad_request)?.value;
+    let kind = options["kind"].as_str().unwrap_or_default();
+    if !matches!(kind, "" | "DeleteOptions") {
+        let version = options["apiVersion"].as_str().unwrap_or_default();
+        return Err(Failure::bad_request(not_registered(version, kind)));
+    }
+    match &options["gracePeriodSeconds"] {
+        Value::Null => {}
+        seconds if seconds.is_i64() => {}
+        other => {
+            return Err(Failure::bad_request(format!(
+                "json: cannot unmarshal {} into Go struct field DeleteOptions.gracePeriodSeconds \
+                 of type int64",
+                json_kind(other)
+            )));
+        }
+    }
+    Ok(Some(options))
+}
+
+/// The outer error is for media types, the inner one is what the decoder says.
+fn parse(request: &Request) -> Result<Result<Parsed, String>, Failure> {
+    let parsed = match request.content_type() {
+        "" | "application/json" | "application/*" | "*/*" => json::parse(&request.body)
+            .and_then(object)
+            .map_err(|problem| format!("couldn't get version/kind; json parse error: {problem}")),
+        "application/yaml" => yaml(&request.body)
+            .map(|value| Parsed { value, duplicates: Vec::new() })
+            .and_then(object),
+        _ => return Err(unsupported()),
+    };
+    Ok(parsed)
+}
+
+fn object(parsed: Parsed) -> Result<Parsed, String> {
+    match parsed.value {
+        Value::Object(_) => Ok(parsed),
+        Value::Null => Ok(Parsed { value: Value::Object(Map::new()), ..parsed }),
+        other => Err(format!(
+            "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
+             \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            json_kind(&other)
+        )),
+    }
+}
+
+/// JSON of a patch. The error is what the decoder says.
+pub(crate) fn json(bytes: &[u8]) -> Result<Value, String> {
+    json::parse(bytes).map(|parsed| parsed.value)
+}
+
+/// The configuration of an apply.
+pub(crate) fn config(bytes: &[u8]) -> Result<Value, Failure> {
+    yaml(bytes).map_err(|problem| {
+        Failure::bad_request(format!(
+            "error decoding YAML: error converting YAML to JSON: {problem}"
+        ))
+    })
+}
+
+/// The error is what Go's package says, where it is known.
+fn yaml(bytes: &[u8]) -> Result<Value, String> {
+    let text = std::str::from_utf8(bytes).map_err(|error| format!("yaml: {error}"))?;
+    serde_saphyr::from_str(text).map_err(|error| {
+        // `error: line 1 column 5: mapping values …`, and then an excerpt.
+        let text = error.to_string();
+        let first = text.lines().next().unwrap_or_default();
+        let place = first.strip_prefix("error: line ").and_then(|rest| rest.split_once(": "));
+        match place {
+            Some((line, problem)) if problem.starts_with("unclosed bracket") => {
+                let line = line.split(' ').next().unwrap_or_default();
+                format!("yaml: line {line}: did not find expected node content")
+            }
+            Some((line, problem)) => match line.split(' ').next() {
+                // Errors of the first line come without its number.
+                Some("1") | None => format!("yaml: {problem}"),
+                Some(line) => format!("yaml: line {line}: {problem}"),
+            },
+            None => format!("yaml: {first}"),
+        }
+    })
+}
+
+/// The start of a body, for messages.
+fn summary(body: &[u8]) -> String {
+    const MOST: usize = 30;
+    let start = &body[..body.len().min(MOST)];
+    let text = match body.first() {
+        None => return "<empty>".to_owned(),
+        Some(b'{') => String::from_utf8_lossy(start).into_owned(),
+        Some(_) => start.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}")),
+    };
+    if body.len() > MOST { text + " ..." } else { text }
+}
+
+fn unsupported() -> Failure {
+    Failure::unsupported_media_type(
+        "the body of the request was in an unknown format - accepted media types include: \
+         application/json, application/yaml, application/vnd.kubernetes.protobuf",
+    )
+}
+
+/// An object of the kind, with defaults, and warnings about fields that nobody knows.
+pub(crate) fn decode(
+    served: &Served,
+    parsed: Parsed,
+    validation: FieldValidation,
+) -> Result<(Value, Vec<String>), Failure> {
+    let mut object = parsed.value;
+    let unknown = served.decode(&mut object)?;
+    let duplicates = parsed.duplicates.iter().map(|path| format!("duplicate field {path:?}"));
+    let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
+    let problems: Vec<String> = duplicates.chain(unknown).collect();
+    match validation {
+        FieldValidation::Ignore => Ok((object, Vec::new())),
+        FieldValidation::Warn => Ok((object, problems)),
+        FieldValidation::Strict if problems.is_empty() => Ok((object, problems)),
+        FieldValidation::Strict => {
+            let (kind, version) = (&served.resource.kind, &served.resource.version);
+            Err(Failure::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {kind}: strict decoding \
+                 error: {}",
+                problems.join(", ")
+            )))
+        }
+    }
+}
+
+/// What was wrong with an object that [`decode`] refused, without what it was taken for.
+pub(crate) fn problem_of(failure: &Failure) -> &str {
+    let message = failure.message.as_str();
+    let problem = message.split_once(" cannot be handled as a ").map_or(message, |(_, rest)| rest);
+    problem.split_once(": ").map_or(problem, |(_, problem)| problem)
+}
+
+/// Checks the kind of an object, and completes what a body may leave out.
+pub(crate) fn check_kind(
+    expected: Expected<'_>,
+    object: &mut Value,
+    body: &[u8],
+) -> Result<(), Failure> {
+    let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
+    let (found_version, found_kind) = (text("apiVersion"), text("kind"));
+    if found_version.matches('/').count() > 1 {
+        let (kind, start) = (expected.kind, summary(body));
+        return Err(Failure::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): unexpected \
+             GroupVersion string: {found_version} ({start})"
+        )));
+    }
+    if expected.custom {
+        check_custom_kind(expected, object, &found_version, &found_kind, body)?;
+    } else {
+        let or = |found: &str, expected: &str| {
+            if found.is_empty() { expected.to_owned() } else { found.to_owned() }
+        };
+        let version = or(&found_version, &expected.api_version());
+        let kind = or(&found_kind, expected.kind);
+        if version != expected.api_version() || kind != expected.kind {
+            return Err(wrong_kind(expected, object, &version, &kind));
+        }
+    }
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert("apiVersion".to_owned(), expected.api_version().into());
+        fields.insert("kind".to_owned(), expected.kind.into());
+        // A metadata of another type is found by the decoder.
+        if fields.get("metadata").is_none_or(Value::is_null) {
+            fields.insert("metadata".to_owned(), Value::Object(Map::new()));
+        }
+    }
+    Ok(())
+}
+
+fn check_custom_kind(
+    expected: Expected<'_>,
+    object: &Value,
+    version: &str,
+    kind: &str,
+    body: &[u8],
+) -> Result<(), Failure> {
+    if kind.is_empty() {
+        let (text, start) = (String::from_utf8_lossy(body), summary(body));
+        return Err(Failure::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing \
+             in '{text}' ({start})",
+            expected.kind
+        )));
+    }
+    if version != expected.api_version() {
+        let message = format!(
+            "the API version in the data ({version}) does not match the expected API version ({})",
+            expected.api_version()
+        );
+        let mut failure = Failure::bad_request(message);
+        if !version.is_empty() {
+            // Nobody knows the fields of a version that is not served.
+            let fields = object.as_object().into_iter().flatten().map(|(field, _)| field);
+            failure.warnings = fields
+                .filter(|field| !matches!(field.as_str(), "apiVersion" | "kind" | "metadata"))
+                .map(|field| format!("unknown field {field:?}"))
+                .collect();
+        }
+        return Err(failure);
+    }
+    if kind != expected.kind {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let error = FieldError::invalid("kind", kind, format!("must be {}", expected.kind));
+        return Err(Failure::invalid(About { group: expected.group, kind, name }, &[error]));
+    }
+    Ok(())
+}
+
+fn wrong_kind(expected: Expected<'_>, object: &Value, api_version: &str, kind: &str) -> Failure {
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    let (types, resources) = kinds::built_in();
+    let known = resources.iter().find(|resource| {
+        (&*resource.group, &*resource.version, &*resource.kind) == (group, version, kind)
+    });
+    let problem = if let Some(known) = known {
+        // It is read as what it says first.
+        if let Err(failure) = shape::decode(&types, known.shape, &mut object.clone()) {
+            return failure;
+        }
+        let package = package(expected.group);
+        format!(
+            "converting ({version}.{kind}) to ({package}.{}): unknown conversion",
+            expected.kind
+        )
+    } else {
+        not_registered(api_version, kind)
+    };
+    Failure::bad_request(format!(
+        "{kind} in version {version:?} cannot be handled as a {}: {problem}",
+        expected.kind
+    ))
+}
+
+/// The name of the group's internal types.
+pub(crate) fn package(group: &str) -> &str {
+    match group {
+        "" => "core",
+        group => group.split('.').next().unwrap_or_default(),
+    }
+}
+
+fn not_registered(api_version: &str, kind: &str) -> String {
+    format!(
+        "no kind {kind:?} is registered for version {api_version:?} in scheme \
+         \"pkg/runtime/scheme.go:111\""
+    )
+}
+
+fn json_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// The namespace and name of a body against those of the path.
+pub(crate) fn check_place(call: &Call, object: &mut Value) -> Result<(), Failure> {
+    let metadata = &mut object["metadata"];
+    let namespace = metadata["namespace"].as_str().unwrap_or_default().to_owned();
+    if !call.served.resource.namespaced {
+        crate::registry::remove(metadata, "namespace");
+        return Ok(());
+    }
+    if namespace.is_empty() {
+        metadata["namespace"] = call.target.namespace.as_str().into();
+    } else if namespace != call.target.namespace {
+        return Err(Failure::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    Ok(())
+}

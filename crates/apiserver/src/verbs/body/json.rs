@@ -1,0 +1,370 @@
+//! JSON as the API server reads it: fields that come twice are told, and errors have Go's words.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// A value, and the paths of fields that it had twice.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Parsed {
+    pub(crate) value: Value,
+    pub(crate) duplicates: Vec<String>,
+}
+
+/// The error is what Go's decoder says.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed, String> {
+    let mut duplicates = Vec::new();
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let seed = Reader { path: String::new(), duplicates: &mut duplicates };
+    let read = seed.deserialize(&mut deserializer);
+    match read.and_then(|value| deserializer.end().map(|()| value)) {
+        Ok(value) => Ok(Parsed { value, duplicates }),
+        Err(_) => Err(syntax_error(bytes).unwrap_or_else(|| "exceeded max depth".to_owned())),
+    }
+}
+
+struct Reader<'a> {
+    path: String,
+    duplicates: &'a mut Vec<String>,
+}
+
+impl<'de> DeserializeSeed<'de> for Reader<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Reader<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        loop {
+            let path = format!("{}[{}]", self.path, list.len());
+            match items.next_element_seed(Reader { path, duplicates: self.duplicates })? {
+                Some(item) => list.push(item),
+                None => return Ok(list.into()),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            let dot = if self.path.is_empty() { "" } else { "." };
+            let path = format!("{}{dot}{key}", self.path);
+            let seed = Reader { path: path.clone(), duplicates: self.duplicates };
+            let value = entries.next_value_seed(seed)?;
+            if map.contains_key(&key) {
+                self.duplicates.push(path);
+            }
+            // What comes second is read into what is there.
+            match (map.get_mut(&key), value) {
+                (Some(Value::Object(old)), Value::Object(new)) => old.extend(new),
+                (_, value) => {
+                    map.insert(key, value);
+                }
+            }
+        }
+        Ok(map.into())
+    }
+}
+
+/// What the scanner of Go's JSON package says of the first wrong byte; `None` for none.
+fn syntax_error(bytes: &[u8]) -> Option<String> {
+    let mut scanner = Scanner { bytes, at: 0, open: Vec::new() };
+    scanner.document().err().map(|wrong| match wrong {
+        Wrong::End => "unexpected end of JSON input".to_owned(),
+        Wrong::At(place) => {
+            let byte = bytes.get(scanner.at).copied().unwrap_or_default();
+            format!("invalid character {} {place}", quoted(byte))
+        }
+    })
+}
+
+fn quoted(byte: u8) -> String {
+    match byte {
+        b'\'' => r"'\''".to_owned(),
+        b'"' => "'\"'".to_owned(),
+        b'\\' => r"'\\'".to_owned(),
+        b'\n' => r"'\n'".to_owned(),
+        b'\r' => r"'\r'".to_owned(),
+        b'\t' => r"'\t'".to_owned(),
+        0x20..=0x7e | 0xa0.. => format!("'{}'", char::from(byte)),
+        0x80..=0x9f => format!("'\\u{byte:04x}'"),
+        _ => format!("'\\x{byte:02x}'"),
+    }
+}
+
+enum Wrong {
+    /// The text ends too early.
+    End,
+    /// The byte at the scanner's place is wrong there.
+    At(&'static str),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Open {
+    List,
+    Object,
+}
+
+struct Scanner<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    open: Vec<Open>,
+}
+
+impl Scanner<'_> {
+    /// One value with what is in it; lists and objects are on a stack, so depth costs little.
+    fn document(&mut self) -> Result<(), Wrong> {
+        self.value()?;
+        while let Some(open) = self.open.last().copied() {
+            self.space();
+            match (open, self.peek()?) {
+                (Open::List, b']') | (Open::Object, b'}') => {
+                    self.at += 1;
+                    self.open.pop();
+                }
+                (Open::List, b',') => {
+                    self.at += 1;
+                    self.value()?;
+                }
+                (Open::Object, b',') => {
+                    self.at += 1;
+                    self.entry()?;
+                }
+                (Open::List, _) => return Err(Wrong::At("after array element")),
+                (Open::Object, _) => return Err(Wrong::At("after object key:value pair")),
+            }
+        }
+        self.space();
+        if self.at < self.bytes.len() {
+            return Err(Wrong::At("after top-level value"));
+        }
+        Ok(())
+    }
+
+    /// A whole simple value, or the start of a list or object up to its first value.
+    fn value(&mut self) -> Result<(), Wrong> {
+        loop {
+            self.space();
+            match self.peek()? {
+                b'[' => {
+                    self.at += 1;
+                    self.open.push(Open::List);
+                    self.space();
+                    if self.peek()? == b']' {
+                        return Ok(());
+                    }
+                }
+                b'{' => {
+                    self.at += 1;
+                    self.open.push(Open::Object);
+                    self.space();
+                    if self.peek()? == b'}' {
+                        return Ok(());
+                    }
+                    self.key()?;
+                }
+                b'"' => return self.string(),
+                b'-' | b'0'..=b'9' => return self.number(),
+                b't' => return self.word(b"true"),
+                b'f' => return self.word(b"false"),
+                b'n' => return self.word(b"null"),
+                _ => return Err(Wrong::At("looking for beginning of value")),
+            }
+        }
+    }
+
+    fn entry(&mut self) -> Result<(), Wrong> {
+        self.key()?;
+        self.value()
+    }
+
+    fn key(&mut self) -> Result<(), Wrong> {
+        self.space();
+        if self.peek()? != b'"' {
+            return Err(Wrong::At("looking for beginning of object key string"));
+        }
+        self.string()?;
+        self.space();
+        if self.peek()? != b':' {
+            return Err(Wrong::At("after object key"));
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn string(&mut self) -> Result<(), Wrong> {
+        self.at += 1;
+        loop {
+            match self.peek()? {
+                b'"' => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                b'\\' => {
+                    self.at += 1;
+                    self.escape()?;
+                }
+                0..0x20 => return Err(Wrong::At("in string literal")),
+                _ => self.at += 1,
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<(), Wrong> {
+        match self.peek()? {
+            b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"' => self.at += 1,
+            b'u' => {
+                self.at += 1;
+                for _ in 0..4 {
+                    if !self.peek()?.is_ascii_hexdigit() {
+                        return Err(Wrong::At("in \\u hexadecimal character escape"));
+                    }
+                    self.at += 1;
+                }
+            }
+            _ => return Err(Wrong::At("in string escape code")),
+        }
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), Wrong> {
+        if self.peek()? == b'-' {
+            self.at += 1;
+        }
+        if self.peek()? == b'0' {
+            self.at += 1;
+        } else {
+            self.digits("in numeric literal")?;
+        }
+        if self.next_is(b".") {
+            self.digits("after decimal point in numeric literal")?;
+        }
+        if self.next_is(b"eE") {
+            self.next_is(b"+-");
+            self.digits("in exponent of numeric literal")?;
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self, place: &'static str) -> Result<(), Wrong> {
+        if !self.peek()?.is_ascii_digit() {
+            return Err(Wrong::At(place));
+        }
+        while self.bytes.get(self.at).is_some_and(u8::is_ascii_digit) {
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    fn next_is(&mut self, any: &[u8]) -> bool {
+        let is = self.bytes.get(self.at).is_some_and(|byte| any.contains(byte));
+        self.at += usize::from(is);
+        is
+    }
+
+    fn word(&mut self, word: &'static [u8]) -> Result<(), Wrong> {
+        for (index, expected) in word.iter().enumerate() {
+            if self.peek()? != *expected {
+                return Err(Wrong::At(match (word, index) {
+                    (b"true", 1) => "in literal true (expecting 'r')",
+                    (b"true", 2) => "in literal true (expecting 'u')",
+                    (b"true", _) => "in literal true (expecting 'e')",
+                    (b"false", 1) => "in literal false (expecting 'a')",
+                    (b"false", 2) => "in literal false (expecting 'l')",
+                    (b"false", 3) => "in literal false (expecting 's')",
+                    (b"false", _) => "in literal false (expecting 'e')",
+                    (_, 1) => "in literal null (expecting 'u')",
+                    (_, _) => "in literal null (expecting 'l')",
+                }));
+            }
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    fn space(&mut self) {
+        while self.next_is(b" \t\r\n") {}
+    }
+
+    fn peek(&self) -> Result<u8, Wrong> {
+        self.bytes.get(self.at).copied().ok_or(Wrong::End)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn errors_have_the_words_of_go() {
+        for (text, expected) in [
+            ("", "unexpected end of JSON input"),
+            ("{", "unexpected end of JSON input"),
+            ("{a: b}", "invalid character 'a' looking for beginning of object key string"),
+            ("{} x", "invalid character 'x' after top-level value"),
+            ("[1 2]", "invalid character '2' after array element"),
+            ("[1,]", "invalid character ']' looking for beginning of value"),
+            (r#"{"a" 1}"#, "invalid character '1' after object key"),
+            (r#"{"a":1 2}"#, "invalid character '2' after object key:value pair"),
+            ("tru?", "invalid character '?' in literal true (expecting 'e')"),
+            ("-x", "invalid character 'x' in numeric literal"),
+            ("1.x", "invalid character 'x' after decimal point in numeric literal"),
+            (r#""\q""#, "invalid character 'q' in string escape code"),
+            ("\"\n\"", r"invalid character '\n' in string literal"),
+            ("'", r"invalid character '\'' looking for beginning of value"),
+        ] {
+            assert_eq!(parse(text.as_bytes()).unwrap_err(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_too_deep_is_refused() {
+        let deep = "[".repeat(300) + &"]".repeat(300);
+        assert_eq!(parse(deep.as_bytes()).unwrap_err(), "exceeded max depth");
+    }
+
+    #[test]
+    fn a_field_that_comes_twice_is_told_and_read_into_the_first() {
+        let text = r#"{"data": {"k": "v"}, "l": [{"a": 1, "a": 2}], "data": {"l": "w"}}"#;
+        let parsed = parse(text.as_bytes()).unwrap();
+        assert_eq!(parsed.value, json!({"data": {"k": "v", "l": "w"}, "l": [{"a": 2}]}));
+        assert_eq!(parsed.duplicates, ["l[0].a", "data"]);
+    }
+}

@@ -1,0 +1,184 @@
+//! Many objects, in pages if the client wants them.
+
+use std::sync::Arc;
+
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::{DecodeError, Engine as _};
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::api::{Answer, Body, Call, State};
+use crate::registry::Served;
+use crate::request::Show;
+use crate::selectors::Selection;
+use crate::status::Failure;
+use crate::store::{Key, Stored};
+use crate::verbs::body;
+use crate::verbs::options::{self, Match};
+
+/// Objects of one resource at one version.
+#[derive(Debug)]
+pub(crate) struct List {
+    pub(crate) served: Arc<Served>,
+    pub(crate) items: Vec<Arc<Stored>>,
+    /// `metadata` of the list.
+    pub(crate) metadata: Value,
+}
+
+pub(crate) fn list(state: &mut State, call: &Call) -> Result<Answer, Failure> {
+    if call.show == Show::Metadata {
+        let kind = &call.served.resource.list_kind;
+        return Err(Failure::not_acceptable(format!(
+            "you requested PartialObjectMetadata, but the requested object is a list (*{}.{kind})",
+            body::package(&call.served.resource.group)
+        )));
+    }
+    let selection = selection(call)?;
+    let page = Page::parse(call, state.store.version())?;
+    let newest = state.store.version();
+    let namespace = call.target.namespace.as_str();
+    let table = state.store.table(&call.served.id);
+
+    // An old version is put together from the newest and the history.
+    let old;
+    let objects: Box<dyn Iterator<Item = (&Key, &Arc<Stored>)>> = match page.version {
+        Some(version) if version < newest => {
+            let (after, all) = (page.after.as_ref(), usize::MAX);
+            old = table.range_at(version, namespace, after, all).map_err(|_| page.expired())?;
+            Box::new(old.iter().map(|(key, stored)| (key, stored)))
+        }
+        _ => Box::new(table.range(namespace, page.after.as_ref())),
+    };
+    let selects =
+        |key: &Key, stored: &Stored| selection.is_empty() || selection.selects(key, stored);
+    let version = page.version.unwrap_or(newest);
+    let mut metadata = json!({"resourceVersion": version.to_string()});
+    let Some(limit) = page.limit else {
+        let items = objects.filter(|(key, stored)| selects(key, stored));
+        let items = items.map(|(_, stored)| stored.clone()).collect();
+        return Ok(answer(call, items, metadata));
+    };
+
+    let mut items = Vec::new();
+    let mut last = None;
+    // As the real one, this does not look whether any of those that are left is selected.
+    let mut left = 0;
+    for (key, stored) in objects {
+        if items.len() == limit {
+            left += 1;
+        } else if selects(key, stored) {
+            items.push(stored.clone());
+            last = Some(key.clone());
+        }
+    }
+    if let Some(last) = last
+        && left > 0
+    {
+        metadata["continue"] = Page::token(version, &last).into();
+        // With a selector nobody knows how many are left without looking at all of them.
+        if selection.is_empty() {
+            metadata["remainingItemCount"] = left.into();
+        }
+    }
+    Ok(answer(call, items, metadata))
+}
+
+/// The selectors of the query.
+pub(crate) fn selection(call: &Call) -> Result<Selection, Failure> {
+    let query = &call.request.query;
+    let check = |field: &str| call.served.check_field(field);
+    let selection =
+        Selection::parse(query.get("labelSelector"), query.get("fieldSelector"), check)?;
+    Ok(if call.target.watch { selection.named(&call.target.name) } else { selection })
+}
+
+fn answer(call: &Call, items: Vec<Arc<Stored>>, metadata: Value) -> Answer {
+    let list = List { served: call.served.clone(), items, metadata };
+    Answer::new(StatusCode::OK, Body::List(list))
+}
+
+/// Where a list starts and ends, and at which version.
+struct Page {
+    limit: Option<usize>,
+    after: Option<Key>,
+    /// `None`: the newest.
+    version: Option<u64>,
+    continued: bool,
+}
+
+impl Page {
+    fn parse(call: &Call, newest: u64) -> Result<Self, Failure> {
+        let query = &call.request.query;
+        options::check_list(query)?;
+        query.number("timeoutSeconds")?;
+        let limit = query.number("limit")?.filter(|limit| *limit > 0);
+        let limit = limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        let token = query.get("continue");
+        if !token.is_empty() {
+            if !matches!(query.get("resourceVersion"), "" | "0") {
+                return Err(Failure::bad_request(
+                    "specifying resource version is not allowed when using continue",
+                ));
+            }
+            let (version, after) = parse_token(token)?;
+            return Ok(Self { limit, after: Some(after), version, continued: true });
+        }
+        options::check_reached(options::list_version(query)?, newest)?;
+        let exact = match options::version_match(query) {
+            Some(Match::Exact) => true,
+            Some(Match::NotOlderThan) => false,
+            // Asked for one page of a version, a client gets that version.
+            None => limit.is_some() && !matches!(query.get("resourceVersion"), "" | "0"),
+        };
+        let version = if exact { query.get("resourceVersion").parse().ok() } else { None };
+        Ok(Self { limit, after: None, version, continued: false })
+    }
+
+    fn token(version: u64, last: &Key) -> String {
+        let token = json!({"v": "meta.k8s.io/v1", "rv": version, "start": last.as_str()});
+        URL_SAFE_NO_PAD.encode(token.to_string())
+    }
+
+    /// The version is no longer there. A page that was to follow another may go on with the
+    /// newest objects, if the client wants that.
+    fn expired(&self) -> Failure {
+        if !self.continued {
+            let version = self.version.unwrap_or_default();
+            return Failure::expired(format!(
+                "The resourceVersion for the provided list is too old: {version}"
+            ));
+        }
+        Failure::expired(
+            "The provided continue parameter is too old to display a consistent list result. You \
+             can start a new list without the continue parameter, or use the continue token in \
+             this response to retrieve the remainder of the results. Continuing with the provided \
+             token results in an inconsistent list - objects that were created, modified, or \
+             deleted between the time the first chunk was returned and now may show up in the list.",
+        )
+    }
+}
+
+fn parse_token(token: &str) -> Result<(Option<u64>, Key), Failure> {
+    let invalid = || {
+        Failure::bad_request("invalid continue token: continue key is not valid: unexpected token")
+    };
+    let bytes = URL_SAFE_NO_PAD.decode(token.trim_end_matches('=')).map_err(|error| {
+        let at = match error {
+            DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at,
+            DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => 0,
+        };
+        Failure::bad_request(format!(
+            "invalid continue token: continue key is not valid: illegal base64 data at input byte {at}"
+        ))
+    })?;
+    let value: Value = serde_json::from_slice(&bytes).map_err(|_| invalid())?;
+    if value["v"] != "meta.k8s.io/v1" {
+        return Err(Failure::bad_request(
+            "invalid continue token: continue key is not valid: server does not recognize this \
+             encoded version ",
+        ));
+    }
+    let start = value["start"].as_str().ok_or_else(invalid)?;
+    let version = value["rv"].as_i64().and_then(|version| u64::try_from(version).ok());
+    Ok((version.filter(|version| *version > 0), Key::from_text(start)))
+}

@@ -1,0 +1,96 @@
+use http::Request;
+use http_body_util::{BodyExt as _, Full};
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+use super::*;
+use crate::store::ResourceId;
+use crate::testing::environment::TestEnvironment;
+use crate::{Api, ResponseBody};
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+async fn ask(api: &Api, method: &str, path: &str, body: &Value) -> ResponseBody {
+    let media = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(http::header::CONTENT_TYPE, media)
+        .body(Full::new(Bytes::from(body.to_string())))
+        .unwrap();
+    let answer = api.service().oneshot(request).await.unwrap();
+    assert!(answer.status().is_success(), "{method} {path}: {}", answer.status());
+    answer.into_body()
+}
+
+async fn event(events: &mut ResponseBody) -> Option<Value> {
+    let line = events.frame().await?.unwrap().into_data().unwrap();
+    Some(serde_json::from_slice(&line).unwrap())
+}
+
+/// An API that forgets soon, with one ConfigMap.
+async fn forgetful() -> Api {
+    let api = Api::new(Arc::new(TestEnvironment::new()));
+    api.lock().store.bound_history(&ResourceId::new("", "configmaps"), 20_000);
+    ask(&api, "POST", CONFIG_MAPS, &json!({"metadata": {"name": "one"}})).await;
+    api
+}
+
+async fn change(api: &Api, value: usize) {
+    let patch = json!({"data": {"value": value.to_string()}});
+    ask(api, "PATCH", &format!("{CONFIG_MAPS}/one"), &patch).await;
+}
+
+#[tokio::test]
+async fn who_stops_reading_holds_nothing_and_is_told_to_list_anew() {
+    let api = forgetful().await;
+    let watch = format!("{CONFIG_MAPS}?watch=true");
+    let mut begun = ask(&api, "GET", &watch, &Value::Null).await;
+    assert_eq!(event(&mut begun).await.unwrap()["type"], "ADDED");
+    let mut unread = ask(&api, "GET", &watch, &Value::Null).await;
+    let mut reading = ask(&api, "GET", &format!("{watch}&resourceVersion=1"), &Value::Null).await;
+    for value in 0..100 {
+        change(&api, value).await;
+        let written = json!(value.to_string());
+        while event(&mut reading).await.unwrap()["object"]["data"]["value"] != written {}
+    }
+    for events in [&mut begun, &mut unread] {
+        let mut last = Value::Null;
+        let mut count = 0;
+        while let Some(event) = event(events).await {
+            last = event;
+            count += 1;
+        }
+        assert_eq!((&last["type"], &last["object"]["code"]), (&json!("ERROR"), &json!(410)));
+        assert!(count <= BATCH, "{count} events were held for a client that did not read");
+    }
+}
+
+#[tokio::test]
+async fn changes_that_nobody_selects_do_not_hide_those_behind_them() {
+    let api = Api::new(Arc::new(TestEnvironment::new()));
+    ask(&api, "POST", CONFIG_MAPS, &json!({"metadata": {"name": "one"}})).await;
+    let path =
+        format!("{CONFIG_MAPS}?watch=true&resourceVersion=1&fieldSelector=metadata.name%3Dtwo");
+    let mut events = ask(&api, "GET", &path, &Value::Null).await;
+    for value in 0..3 * BATCH {
+        change(&api, value).await;
+    }
+    ask(&api, "POST", CONFIG_MAPS, &json!({"metadata": {"name": "two"}})).await;
+    assert_eq!(event(&mut events).await.unwrap()["object"]["metadata"]["name"], "two");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_in_time_even_if_there_is_always_more() {
+    let api = Api::new(Arc::new(TestEnvironment::new()));
+    ask(&api, "POST", CONFIG_MAPS, &json!({"metadata": {"name": "one"}})).await;
+    let path = format!("{CONFIG_MAPS}?watch=true&timeoutSeconds=5");
+    let mut events = ask(&api, "GET", &path, &Value::Null).await;
+    let mut seen = 0;
+    while event(&mut events).await.is_some() {
+        seen += 1;
+        change(&api, seen).await;
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+    assert!((4..=8).contains(&seen), "{seen}");
+}

@@ -1,0 +1,8 @@
+//! Clients that err, lie, flood and fall silent: each gets a `Status`, and nobody else notices.
+
+mod robust {
+    mod bad_input;
+    mod client;
+    mod fuzz;
+    mod watchers;
+}
