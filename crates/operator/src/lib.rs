@@ -4,4 +4,10 @@
 //! `CloudProvider` port and its decorators, client, watches, leader election, events, metrics,
 //! conditions, health. The harness knows nothing of nodes or pods.
 
+pub mod chance;
+pub mod clock;
+pub mod cloud;
+pub mod harness;
 pub mod kwok;
+#[cfg(feature = "testing")]
+pub mod testing;

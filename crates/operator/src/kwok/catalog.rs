@@ -12,10 +12,12 @@ use karpenter_core::resources::{Notation, Quantity, Resources};
 use karpenter_core::scheduling::dra::DynamicResources;
 
 mod file;
+mod flaw;
 #[cfg(test)]
 mod tests;
 
 pub use file::{CatalogError, from_file};
+pub use flaw::{Flaw, flaw};
 
 /// Vcpus of the built-in types.
 const SIZES: [u32; 12] = [1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256];

@@ -1,0 +1,132 @@
+//! The cloud as controllers see it (spec 40 §9, spec 45 §3).
+//!
+//! A provider launches, finds and ends instances, and says what it could launch. It decides nothing
+//! about pods: what a NodeClaim may be is in its requirements, and the provider takes one of that.
+//! It is used as `Arc<dyn CloudProvider>`. Decorators wrap one such in another.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_api::nodepool::NodePool;
+use karpenter_core::catalog::InstanceTypes;
+use karpenter_core::requirement::Aliases;
+use kube::core::ApiResource;
+
+pub mod claim;
+mod error;
+mod repair;
+
+pub use error::{BoxError, CloudError, CloudErrorClass, causes};
+pub use repair::{RepairAction, RepairPolicy};
+
+/// What a call to the cloud comes to.
+pub type CloudResult<T> = Result<T, CloudError>;
+
+/// A future that borrows what it was called with.
+pub type CloudFuture<'a, T> = BoxFuture<'a, CloudResult<T>>;
+
+/// A cloud that runs nodes.
+pub trait CloudProvider: Debug + Send + Sync {
+    /// Launches one instance that satisfies the claim's requirements, requests and node class.
+    ///
+    /// The answer holds every label that is resolved now (instance type, zone, capacity type and so
+    /// on), annotations such as the hash of the node class, and in its status the provider id,
+    /// image, capacity and allocatable; never success without a provider id. Callers repeat it after
+    /// an error, so it launches at most one instance for a claim, or leaves the rest to a garbage
+    /// collection of its own.
+    fn create<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, NodeClaim>;
+
+    /// Starts or continues the end of the claim's instance. Success says that it is still ending;
+    /// [`CloudError::NodeClaimNotFound`] that it is gone. It is called at once by many and often,
+    /// and is cheap after the first time.
+    fn delete<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, ()>;
+
+    /// The instance of this provider id; [`CloudError::NodeClaimNotFound`] if there is none, or if
+    /// it is ending.
+    fn get<'a>(&'a self, provider_id: &'a str) -> CloudFuture<'a, NodeClaim>;
+
+    /// All instances that this cluster's Karpenter owns. Those that are ending are left out or have
+    /// a deletion time. The creation time is that of the launch.
+    fn list(&self) -> CloudFuture<'_, Vec<NodeClaim>>;
+
+    /// All that the pool's node class can launch, with what is not available now, which is marked.
+    /// It is asked often: answers are shared and made once.
+    fn instance_types<'a>(&'a self, node_pool: &'a NodePool) -> CloudFuture<'a, InstanceTypes>;
+
+    /// Why the instance is no longer what the node class asks for, if so.
+    fn is_drifted<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, Option<DriftReason>>;
+
+    /// Restarts the instance in place, and returns when the cloud has taken the order. The id names
+    /// one restart, also when it is asked for again.
+    fn reboot<'a>(
+        &'a self,
+        node_claim: &'a NodeClaim,
+        operation_id: &'a str,
+    ) -> CloudFuture<'a, ()>;
+
+    /// What to do about unhealthy nodes; the same list always.
+    fn repair_policies(&self) -> Vec<RepairPolicy>;
+
+    /// The provider's name in metrics.
+    fn name(&self) -> &'static str;
+
+    /// The kinds of node classes that it serves, the default one first.
+    fn supported_node_classes(&self) -> Vec<ApiResource>;
+
+    /// The words that it adds to requirements.
+    fn vocabulary(&self) -> Vocabulary;
+
+    /// What else has to happen before a node counts as registered.
+    fn registration_hooks(&self) -> Vec<Arc<dyn RegistrationHook>> {
+        Vec::new()
+    }
+}
+
+/// Why an instance is not what it should be, as the condition `Drifted` shows it.
+pub type DriftReason = String;
+
+/// Labels that the provider knows; the rest of a [`karpenter_core::catalog::Catalog`].
+#[derive(Clone, Debug, Default)]
+pub struct Vocabulary {
+    /// Labels that may be asked for although nobody defined them, core's own included.
+    pub well_known: Arc<BTreeSet<String>>,
+    /// The label that names the reservation of a reserved offering.
+    pub reservation_id_label: Option<String>,
+    /// Other spellings of labels.
+    pub aliases: Arc<Aliases>,
+}
+
+/// Something that the provider does between the arrival of a node and its registration (spec 40
+/// §9.4). It is asked on every reconcile until then, at the same time as others.
+pub trait RegistrationHook: Debug + Send + Sync {
+    /// The hook's name in logs.
+    fn name(&self) -> &'static str;
+
+    /// What the claim still needs. Hooks do not write: the caller puts their answers together, so
+    /// they cannot come into each other's way.
+    fn registered<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, HookAnswer>;
+}
+
+/// What a hook wants for a claim. The default says that all is done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HookAnswer {
+    /// Labels to set on the claim.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations to set on the claim.
+    pub annotations: BTreeMap<String, String>,
+    /// Whether registration has to wait, and how.
+    pub wait: Option<HookWait>,
+}
+
+/// When a hook wants to be asked again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookWait {
+    /// With the usual backoff.
+    Backoff,
+    /// After this time.
+    After(Duration),
+}

@@ -1,0 +1,99 @@
+use CloudErrorClass as Class;
+
+use super::*;
+
+/// An error of somebody else that wraps one of ours.
+#[derive(Debug, thiserror::Error)]
+#[error("calling the cloud: {0}")]
+struct Foreign(#[source] CloudError);
+
+type Make = fn() -> CloudError;
+
+fn create() -> CloudError {
+    CloudError::Create {
+        reason: "LaunchTemplateNotFound".into(),
+        message: "the template is gone".into(),
+        source: "inner".into(),
+    }
+}
+
+fn unevaluated() -> CloudError {
+    CloudError::UnevaluatedNodePool("web".into())
+}
+
+fn reboot_failed() -> CloudError {
+    CloudError::NodeRebootFailed("inner".into())
+}
+
+#[test]
+fn every_kind_has_its_text_and_its_label() {
+    let not_implemented = || CloudError::NodeRebootNotImplemented;
+    let plain: Make = || CloudError::other("inner");
+    let not_found: Make = || CloudError::not_found("inner");
+    let capacity: Make = || CloudError::insufficient_capacity("inner");
+    let not_ready: Make = || CloudError::node_class_not_ready("inner");
+    #[rustfmt::skip]
+    let cases: [(&str, Make, Option<Class>, &str, &str); 8] = [
+        ("40/CP-01", not_found,       Some(Class::NodeClaimNotFound),        "nodeclaim not found, inner",                       "NodeClaimNotFoundError"),
+        ("40/CP-01", capacity,        Some(Class::InsufficientCapacity),     "insufficient capacity, inner",                     "InsufficientCapacityError"),
+        ("40/CP-01", not_ready,       Some(Class::NodeClassNotReady),        "NodeClassRef not ready, inner",                    "NodeClassNotReadyError"),
+        ("40/CP-01", create,          Some(Class::Create),                   "creating nodeclaim, inner",                        "unknown"),
+        ("40/CP-01", unevaluated,     Some(Class::UnevaluatedNodePool),      "nodepool \"web\" is awaiting evaluation",          "unknown"),
+        ("40/CP-01", not_implemented, Some(Class::NodeRebootNotImplemented), "reboot is not implemented by this cloud provider", "unknown"),
+        ("40/CP-01", reboot_failed,   Some(Class::NodeRebootFailed),         "inner",                                            "unknown"),
+        ("40/CP-09", plain,           None,                                  "inner",                                            "unknown"),
+    ];
+    for (case, make, class, text, label) in cases {
+        assert_eq!(make().to_string(), text, "{case}");
+        let wrapped = CloudError::other(Foreign(make().context("deleting node")));
+        assert_eq!(
+            wrapped.to_string(),
+            format!("calling the cloud: deleting node, {text}"),
+            "{case}"
+        );
+        for error in [make(), wrapped] {
+            assert_eq!(error.metric_label(), label, "{case}: {error}");
+            for other in ALL {
+                assert_eq!(error.is(other), Some(other) == class, "{case}: {error} is {other:?}");
+            }
+        }
+    }
+}
+
+const ALL: [Class; 7] = [
+    Class::NodeClaimNotFound,
+    Class::InsufficientCapacity,
+    Class::NodeClassNotReady,
+    Class::Create,
+    Class::UnevaluatedNodePool,
+    Class::NodeRebootNotImplemented,
+    Class::NodeRebootFailed,
+];
+
+#[test]
+fn the_innermost_error_can_be_reached() {
+    let io = std::io::Error::other("the line is cut");
+    let error = CloudError::not_found(io).context("finding node").context("once more");
+    let chain = std::iter::successors(Some(&error as &dyn Error), |&error| error.source());
+    let innermost = chain.last().unwrap();
+    assert!(innermost.downcast_ref::<std::io::Error>().is_some(), "40/CP-01: {innermost:?}");
+}
+
+#[test]
+fn an_error_is_of_every_kind_that_it_wraps() {
+    let error = CloudError::Create {
+        reason: "Outer".into(),
+        message: String::new(),
+        source: CloudError::insufficient_capacity("no spot").into(),
+    };
+    assert!(error.is(Class::Create) && error.is(Class::InsufficientCapacity));
+    assert_eq!(error.metric_label(), "InsufficientCapacityError");
+    assert_eq!(error.to_string(), "creating nodeclaim, insufficient capacity, no spot");
+}
+
+#[test]
+fn a_failed_launch_tells_the_condition_why() {
+    let error = create().context("launching");
+    assert_eq!(error.launch_failure(), Some(("LaunchTemplateNotFound", "the template is gone")));
+    assert_eq!(CloudError::other("inner").launch_failure(), None);
+}

@@ -1,0 +1,3 @@
+//! What runs controllers: so far, the tasks of a process.
+
+pub mod spawn;

@@ -1,0 +1,173 @@
+//! The decision part of the KWOK provider: which offering a NodeClaim gets, and the Node that
+//! follows from it (spec 40 §10.4). Nothing here calls anybody.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeStatus};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use karpenter_api::grammar::Quantity;
+use karpenter_api::labels::{self, kwok};
+use karpenter_api::nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};
+use karpenter_api::taints;
+use karpenter_core::catalog::{InstanceType, Offering};
+
+use crate::chance::Chance;
+use crate::cloud::{CloudError, CloudResult, Vocabulary, claim};
+
+#[cfg(test)]
+mod tests;
+
+/// What the provider ids of KWOK's instances start with.
+pub const PROVIDER_ID_PREFIX: &str = "kwok://";
+
+/// The phase of a node that no kubelet has reported yet.
+const PENDING: &str = "Pending";
+const IN: &str = "In";
+const WORD: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+const WORD_LENGTH: usize = 10;
+
+/// What a NodeClaim gets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Choice<'a> {
+    pub(super) instance_type: &'a InstanceType,
+    pub(super) offering: &'a Offering,
+}
+
+/// Chooses the cheapest available offering that suits the claim, of the types that it names. Among
+/// types of one price the first one named is taken, among offerings of one type a random one.
+pub(super) fn choose<'a>(
+    node_claim: &NodeClaim,
+    types: &'a [Arc<InstanceType>],
+    vocabulary: &Vocabulary,
+    chance: &mut Chance,
+) -> CloudResult<Choice<'a>> {
+    let requirements = claim::requirements(node_claim, &vocabulary.aliases)?;
+    let named = node_claim.spec.requirements.iter().find(|item| item.key == labels::INSTANCE_TYPE);
+    let named = named.ok_or_else(|| CloudError::other("instance type requirement not found"))?;
+    let mut cheapest: Option<(f64, &InstanceType, Vec<&Offering>)> = None;
+    for name in named.values.iter().flatten() {
+        let instance_type = types.iter().find(|known| known.name == *name).ok_or_else(|| {
+            CloudError::other(format!("instance type not found (instance-type={name})"))
+        })?;
+        let mut offerings: Vec<_> = instance_type
+            .offerings
+            .iter()
+            .filter(|offering| offering.available)
+            .filter(|o| requirements.compatible(&o.requirements, &vocabulary.well_known).is_ok())
+            .collect();
+        // A type without any is passed over; upstream takes its price for zero (spec 40 §11 Q16).
+        let prices = offerings.iter().map(|offering| offering.price);
+        let Some(price) = prices.min_by(f64::total_cmp) else { continue };
+        if cheapest.as_ref().is_none_or(|(so_far, ..)| price < *so_far) {
+            offerings.retain(|offering| offering.price.total_cmp(&price).is_eq());
+            cheapest = Some((price, instance_type, offerings));
+        }
+    }
+    let chosen = cheapest.and_then(|(_, instance_type, offerings)| {
+        Some(Choice { instance_type, offering: chance.pick(&offerings)? })
+    });
+    chosen.ok_or_else(|| {
+        CloudError::insufficient_capacity("no available offering satisfies the requirements")
+    })
+}
+
+/// The name of the claim's node.
+pub(super) fn node_name(node_claim: &NodeClaim, chance: &mut Chance) -> String {
+    let claim = node_claim.metadata.name.as_deref().unwrap_or_default();
+    let letter = |_| char::from(*chance.pick(WORD).expect("there are letters"));
+    let word: String = (0..WORD_LENGTH).map(letter).collect();
+    format!("kwok-{claim}-{word}-{}", chance.range(0..1 << 32))
+}
+
+/// The Node that plays the claim's instance.
+pub(super) fn node(node_claim: &NodeClaim, choice: Choice<'_>, name: &str) -> Node {
+    let requests = node_claim.spec.resources.as_ref().and_then(|r| r.requests.as_ref());
+    // As upstream has it: the capacity is what was asked for, not what the type has.
+    let capacity: BTreeMap<_, _> = requests.into_iter().flatten().map(wire).collect();
+    let mut allocatable = capacity.clone();
+    let of_type = claim::quantities(&choice.instance_type.allocatable());
+    allocatable.extend(of_type.iter().map(wire));
+    Node {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            labels: Some(node_labels(node_claim, choice)),
+            annotations: Some(marked(node_claim.metadata.annotations.clone())),
+            ..ObjectMeta::default()
+        },
+        spec: Some(NodeSpec {
+            provider_id: Some(format!("{PROVIDER_ID_PREFIX}{name}")),
+            taints: Some(vec![taints::unregistered()]),
+            ..NodeSpec::default()
+        }),
+        status: Some(NodeStatus {
+            capacity: (!capacity.is_empty()).then_some(capacity),
+            allocatable: Some(allocatable),
+            phase: Some(PENDING.to_owned()),
+            ..NodeStatus::default()
+        }),
+    }
+}
+
+/// Later ones win: the claim's labels, what its requirements, the type and the offering leave no
+/// choice about, and what belongs to every node of KWOK.
+fn node_labels(node_claim: &NodeClaim, choice: Choice<'_>) -> BTreeMap<String, String> {
+    let Choice { instance_type, offering } = choice;
+    let mut labels = node_claim.metadata.labels.clone().unwrap_or_default();
+    let mut set = |key: &str, value: &str| labels.insert(key.to_owned(), value.to_owned());
+    for item in node_claim.spec.requirements.iter().filter(|item| item.operator == IN) {
+        // Under the key as it is written, which may be an old spelling.
+        if let Some([value]) = item.values.as_deref() {
+            set(&item.key, value);
+        }
+    }
+    set(labels::INSTANCE_TYPE, &instance_type.name);
+    for requirements in [&instance_type.requirements, &offering.requirements] {
+        for (key, value) in claim::resolved_labels(requirements) {
+            set(key, value);
+        }
+    }
+    set(kwok::INSTANCE_PRICE, &format!("{:.6}", offering.price));
+    set(kwok::PARTITION, kwok::PARTITION_A);
+    set(labels::HOSTNAME, node_claim.metadata.name.as_deref().unwrap_or_default());
+    set(kwok::NODE, kwok::NODE_FAKE);
+    labels
+}
+
+/// What a Node says about its instance.
+pub(super) fn node_claim(node: &Node) -> NodeClaim {
+    let status = node.status.clone().unwrap_or_default();
+    let field = |list: BTreeMap<String, WireQuantity>| {
+        list.into_iter().map(|(name, quantity)| (name, Quantity::parse(quantity.0))).collect()
+    };
+    NodeClaim {
+        metadata: ObjectMeta {
+            name: node.metadata.name.clone(),
+            labels: node.metadata.labels.clone(),
+            annotations: Some(marked(node.metadata.annotations.clone())),
+            creation_timestamp: node.metadata.creation_timestamp.clone(),
+            deletion_timestamp: node.metadata.deletion_timestamp.clone(),
+            ..ObjectMeta::default()
+        },
+        spec: NodeClaimSpec::default(),
+        status: Some(NodeClaimStatus {
+            node_name: node.metadata.name.clone(),
+            provider_id: node.spec.as_ref().and_then(|spec| spec.provider_id.clone()),
+            capacity: status.capacity.map(field),
+            allocatable: status.allocatable.map(field),
+            ..NodeClaimStatus::default()
+        }),
+    }
+}
+
+/// The annotations, with the one that leaves the node to the KWOK controller.
+fn marked(annotations: Option<BTreeMap<String, String>>) -> BTreeMap<String, String> {
+    let mut annotations = annotations.unwrap_or_default();
+    annotations.insert(kwok::NODE.to_owned(), kwok::NODE_FAKE.to_owned());
+    annotations
+}
+
+fn wire((name, quantity): (&String, &Quantity)) -> (String, WireQuantity) {
+    (name.clone(), WireQuantity(quantity.canonical().into_owned()))
+}

@@ -1,0 +1,354 @@
+//! The provider itself: launches by creating Nodes, and finds them again (spec 40 §10.4, spec 45
+//! §16). What it launches is decided in `kwok::node`.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use karpenter_api::condition_set;
+use karpenter_api::conditions::READY;
+use karpenter_api::kwok_nodeclass::KwokNodeClass;
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_api::nodepool::NodePool;
+use karpenter_core::catalog::{InstanceType, InstanceTypes};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::ApiResource;
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::json;
+
+use super::catalog;
+use super::node::{self, PROVIDER_ID_PREFIX};
+use crate::chance::Chance;
+use crate::clock::Clock;
+use crate::cloud::{
+    BoxError, CloudError, CloudFuture, CloudProvider, CloudResult, DriftReason, RepairAction,
+    RepairPolicy, Vocabulary,
+};
+use crate::harness::spawn::Tasks;
+
+#[cfg(test)]
+mod tests;
+
+/// Simulated fault that is repaired by a replacement.
+pub const UNHEALTHY: &str = "KWOKUnhealthy";
+/// Simulated fault that is repaired by a reboot.
+pub const REBOOT_REQUIRED: &str = "KWOKRebootRequired";
+
+/// How often the creation of a Node is tried, as client-go's default backoff has it.
+const TRIES: u32 = 4;
+const FIRST_BACKOFF: Duration = Duration::from_millis(10);
+const BACKOFF_FACTOR: u32 = 5;
+const BACKOFF_JITTER: f64 = 0.1;
+
+/// A cloud whose instances are Node objects.
+pub struct KwokProvider {
+    client: Client,
+    clock: Arc<dyn Clock>,
+    chance: Chance,
+    tasks: Tasks,
+    types: InstanceTypes,
+    vocabulary: Vocabulary,
+    starting: Starting,
+}
+
+/// The names of Nodes that are still to be created. One that is ended before is not created any
+/// more.
+#[derive(Clone, Debug, Default)]
+struct Starting(Arc<Mutex<BTreeSet<String>>>);
+
+impl KwokProvider {
+    /// A provider of these types. It creates Nodes with the client, in tasks of their own.
+    pub fn new(
+        client: Client,
+        clock: Arc<dyn Clock>,
+        chance: &Chance,
+        tasks: Tasks,
+        types: impl IntoIterator<Item = Arc<InstanceType>>,
+    ) -> Self {
+        let types: InstanceTypes = types.into_iter().collect();
+        let known = catalog::catalog(types.iter().cloned(), std::iter::empty::<String>());
+        Self {
+            client,
+            clock,
+            chance: chance.fork("kwok"),
+            tasks,
+            types,
+            vocabulary: Vocabulary {
+                well_known: known.well_known,
+                reservation_id_label: known.reservation_id_label,
+                aliases: known.aliases,
+            },
+            starting: Starting::default(),
+        }
+    }
+
+    async fn launch(&self, node_claim: &NodeClaim) -> CloudResult<NodeClaim> {
+        // One source per claim: a launch that is repeated gives the same Node, which then exists.
+        let uid = node_claim.metadata.uid.as_deref().unwrap_or_default();
+        let mut chance = self.chance.fork(&format!("{}/{uid}", node_claim.name_any()));
+        let choice = node::choose(node_claim, &self.types, &self.vocabulary, &mut chance)
+            .map_err(|error| error.context("translating nodeclaim to node"))?;
+        let name = node::node_name(node_claim, &mut chance);
+        let node = node::node(node_claim, choice, &name);
+        let delay = self.registration_delay(node_claim).await?;
+        let launched = node::node_claim(&node);
+        self.starting.state().insert(name);
+        self.tasks.spawn(
+            "kwok.registration",
+            Registration {
+                nodes: Api::all(self.client.clone()),
+                clock: Arc::clone(&self.clock),
+                chance,
+                starting: self.starting.clone(),
+            }
+            .run(node, delay),
+        );
+        Ok(launched)
+    }
+
+    /// How long the node of a ready node class takes to appear.
+    async fn registration_delay(&self, node_claim: &NodeClaim) -> CloudResult<Duration> {
+        let doing = "resolving node class from nodeclaim";
+        let name = &node_claim.spec.node_class_ref.name;
+        if !is_name(name) {
+            let error = CloudError::other(format!("no node class can have the name {name:?}"));
+            return Err(CloudError::insufficient_capacity(error.context(doing)));
+        }
+        let class = Api::<KwokNodeClass>::all(self.client.clone()).get(name).await;
+        let class = class.map_err(|error| {
+            let is_not_found = is_not_found(&error);
+            let error = api_error(error).context(doing);
+            if is_not_found { CloudError::insufficient_capacity(error) } else { error }
+        })?;
+        let conditions = class.status.and_then(|status| status.conditions).unwrap_or_default();
+        if let Some(ready) = condition_set::find(&conditions, READY)
+            && ready.status == "False"
+        {
+            return Err(CloudError::node_class_not_ready(ready.message.clone()));
+        }
+        let delay = class.spec.node_registration_delay.map(|delay| delay.value()).transpose();
+        let delay = delay.map_err(|error| CloudError::other(error).context(doing))?;
+        Ok(delay.and_then(|delay| Duration::try_from(delay).ok()).unwrap_or_default())
+    }
+
+    async fn end(&self, node_claim: &NodeClaim) -> CloudResult<()> {
+        let provider_id = node_claim.status.as_ref().and_then(|s| s.provider_id.as_deref());
+        if let Some(name) = provider_id.and_then(|id| id.strip_prefix(PROVIDER_ID_PREFIX)) {
+            self.starting.state().remove(name);
+        }
+        // The end of the claim is the end of the instance: its finalizer removes the Node.
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: node_claim.metadata.uid.clone(),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        let claims = Api::<NodeClaim>::all(self.client.clone());
+        match claims.delete(&node_claim.name_any(), &params).await {
+            Ok(_) => Err(CloudError::not_found("instance terminated")),
+            // A conflict says that the claim is gone, and another one has its name.
+            Err(error) if is_not_found(&error) || is_conflict(&error) => {
+                Err(CloudError::not_found(api_error(error)).context("deleting node"))
+            }
+            Err(error) => Err(api_error(error).context("deleting node")),
+        }
+    }
+
+    async fn find(&self, provider_id: &str) -> CloudResult<NodeClaim> {
+        let Some(name) = provider_id.strip_prefix(PROVIDER_ID_PREFIX).filter(|n| is_name(n)) else {
+            return Err(CloudError::not_found(format!("no instance of KWOK (id={provider_id})")));
+        };
+        let doing = "finding node";
+        match Api::<Node>::all(self.client.clone()).get(name).await {
+            Ok(node) if node.metadata.deletion_timestamp.is_some() => {
+                Err(CloudError::not_found("nodeclaim not found"))
+            }
+            Ok(node) => Ok(node::node_claim(&node)),
+            Err(error) if is_not_found(&error) => {
+                Err(CloudError::not_found(api_error(error)).context(doing))
+            }
+            Err(error) => Err(api_error(error).context(doing)),
+        }
+    }
+
+    async fn find_all(&self) -> CloudResult<Vec<NodeClaim>> {
+        let nodes = Api::<Node>::all(self.client.clone()).list(&ListParams::default()).await;
+        let nodes = nodes.map_err(|error| api_error(error).context("listing nodes"))?;
+        let is_ours = |node: &&Node| {
+            let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref());
+            id.is_some_and(|id| id.starts_with(PROVIDER_ID_PREFIX))
+        };
+        Ok(nodes.items.iter().filter(is_ours).map(node::node_claim).collect())
+    }
+
+    /// There is no machine to restart: the Node gets the boot id of this restart, which is what
+    /// proves that it happened.
+    async fn restart(&self, node_claim: &NodeClaim, operation_id: &str) -> CloudResult<()> {
+        let node_name = node_claim.status.as_ref().and_then(|status| status.node_name.as_deref());
+        let Some(node_name) = node_name.filter(|name| !name.is_empty()) else {
+            return Err(CloudError::other(format!(
+                "rebooting nodeclaim, node is not registered (NodeClaim={})",
+                node_claim.name_any()
+            )));
+        };
+        let boot_id = format!("kwok-{operation_id}");
+        let patch = Patch::Merge(json!({"status": {"nodeInfo": {"bootID": boot_id}}}));
+        let nodes = Api::<Node>::all(self.client.clone());
+        match nodes.patch_status(node_name, &PatchParams::default(), &patch).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(api_error(error).context("rebooting node")),
+        }
+    }
+}
+
+impl CloudProvider for KwokProvider {
+    fn create<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, NodeClaim> {
+        Box::pin(self.launch(node_claim))
+    }
+
+    /// Answers that the instance is gone the first time already.
+    fn delete<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, ()> {
+        Box::pin(self.end(node_claim))
+    }
+
+    fn get<'a>(&'a self, provider_id: &'a str) -> CloudFuture<'a, NodeClaim> {
+        Box::pin(self.find(provider_id))
+    }
+
+    fn list(&self) -> CloudFuture<'_, Vec<NodeClaim>> {
+        Box::pin(self.find_all())
+    }
+
+    fn instance_types<'a>(&'a self, _: &'a NodePool) -> CloudFuture<'a, InstanceTypes> {
+        Box::pin(async { Ok(Arc::clone(&self.types)) })
+    }
+
+    /// Nothing about these instances can drift.
+    fn is_drifted<'a>(&'a self, _: &'a NodeClaim) -> CloudFuture<'a, Option<DriftReason>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn reboot<'a>(
+        &'a self,
+        node_claim: &'a NodeClaim,
+        operation_id: &'a str,
+    ) -> CloudFuture<'a, ()> {
+        Box::pin(self.restart(node_claim, operation_id))
+    }
+
+    fn repair_policies(&self) -> Vec<RepairPolicy> {
+        let (replace, reboot) = (RepairAction::ReplaceNode, RepairAction::RebootNode);
+        #[rustfmt::skip]
+        let policies = [
+            // condition      status     reason  tolerated  drain  action
+            (READY,           "False",   "",     600,       0,     replace),
+            (READY,           "Unknown", ".*",   600,       0,     replace),
+            (UNHEALTHY,       "True",    ".*",   30,        45,    replace),
+            (REBOOT_REQUIRED, "True",    ".*",   30,        60,    reboot),
+        ];
+        let policy = |(condition, status, reason, tolerated, drain, action)| RepairPolicy {
+            condition_type: str::to_owned(condition),
+            condition_status: str::to_owned(status),
+            reason_regex: str::to_owned(reason),
+            toleration_duration: Duration::from_secs(tolerated),
+            termination_grace_period: Some(Duration::from_secs(drain)),
+            priority: 0,
+            action,
+        };
+        policies.into_iter().map(policy).collect()
+    }
+
+    fn name(&self) -> &'static str {
+        "kwok"
+    }
+
+    fn supported_node_classes(&self) -> Vec<ApiResource> {
+        vec![ApiResource::erase::<KwokNodeClass>(&())]
+    }
+
+    fn vocabulary(&self) -> Vocabulary {
+        self.vocabulary.clone()
+    }
+}
+
+impl fmt::Debug for KwokProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let starting = self.starting.state().clone();
+        f.debug_struct("KwokProvider")
+            .field("types", &self.types.len())
+            .field("starting", &starting)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The task that lets a Node appear.
+struct Registration {
+    nodes: Api<Node>,
+    clock: Arc<dyn Clock>,
+    chance: Chance,
+    starting: Starting,
+}
+
+impl Registration {
+    /// Creates the Node after the delay. That it does not come up is what happens in real clouds,
+    /// too: whoever waits for it gives up in the end.
+    async fn run(mut self, node: Node, delay: Duration) {
+        let name = node.name_any();
+        self.clock.sleep(delay).await;
+        let mut backoff = FIRST_BACKOFF;
+        for attempt in 1..=TRIES {
+            if !self.starting.state().contains(&name) {
+                return;
+            }
+            match self.nodes.create(&PostParams::default(), &node).await {
+                Ok(_) => break,
+                Err(error) if is_already_there(&error) => break,
+                Err(error) if attempt == TRIES => {
+                    tracing::error!(node = name, %error, "failed creating node from nodeclaim");
+                }
+                Err(_) => {
+                    self.clock.sleep(self.chance.jitter(backoff, BACKOFF_JITTER)).await;
+                    backoff *= BACKOFF_FACTOR;
+                }
+            }
+        }
+        self.starting.state().remove(&name);
+    }
+}
+
+impl Starting {
+    fn state(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether an object can have this name, as far as a path is concerned.
+fn is_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.';
+    name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
+        && name.bytes().all(is_allowed)
+}
+
+/// What the API server said, without the wrapping of the client.
+fn api_error(error: kube::Error) -> CloudError {
+    let error: BoxError = match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.into(),
+        error => error.into(),
+    };
+    CloudError::other(error)
+}
+
+fn is_not_found(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.is_not_found())
+}
+
+fn is_conflict(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.is_conflict())
+}
+
+fn is_already_there(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.is_already_exists())
+}

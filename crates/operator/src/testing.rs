@@ -1,0 +1,5 @@
+//! Helpers for tests of what stands on this crate.
+
+mod fake_cloud;
+
+pub use fake_cloud::{Calls, FakeCloud};
