@@ -30,6 +30,7 @@ mod intern;
 mod node;
 mod objects;
 mod overlay;
+pub mod parts;
 mod pod;
 mod pod_spec;
 mod pool;
@@ -127,6 +128,8 @@ pub struct Marked {
     pub name: String,
     /// Whether it is left out of the snapshot.
     pub is_left_out: bool,
+    /// Whether somebody has to mend it. What is not ours, or not ready yet, is as it should be.
+    pub is_broken: bool,
     /// What is the matter with it.
     pub reason: String,
 }
@@ -177,24 +180,36 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Notes that an object is not in the snapshot.
+    /// Notes that an object is not in the snapshot, though nothing is wrong with it.
     fn leave_out(&mut self, kind: &'static str, meta: &ObjectMeta, reason: impl Into<String>) {
-        self.mark(kind, meta, true, reason.into());
+        self.mark(kind, meta, (true, false), reason.into());
+    }
+
+    /// Notes that an object is not in the snapshot because it is broken.
+    fn refuse(&mut self, kind: &'static str, meta: &ObjectMeta, reason: impl Into<String>) {
+        self.mark(kind, meta, (true, true), reason.into());
     }
 
     /// Notes what could not be read of an object that is in the snapshot.
     fn remark(&mut self, kind: &'static str, meta: &ObjectMeta, problems: &[String]) {
         if !problems.is_empty() {
-            self.mark(kind, meta, false, problems.join("; "));
+            self.mark(kind, meta, (false, true), problems.join("; "));
         }
     }
 
-    fn mark(&mut self, kind: &'static str, meta: &ObjectMeta, is_left_out: bool, reason: String) {
+    fn mark(
+        &mut self,
+        kind: &'static str,
+        meta: &ObjectMeta,
+        (is_left_out, is_broken): (bool, bool),
+        reason: String,
+    ) {
         self.marked.push(Marked {
             kind,
             namespace: meta.namespace.clone().unwrap_or_default(),
             name: meta.name.clone().unwrap_or_default(),
             is_left_out,
+            is_broken,
             reason,
         });
     }

@@ -35,7 +35,7 @@ pub(crate) struct DecisionArgs {
     #[arg(long, value_name = "GATES")]
     feature_gates: Option<String>,
 
-    /// Default spread constraints of kube-scheduler, as YAML or JSON [env: SCHEDULER_CONFIG]
+    /// Default spread constraints of kube-scheduler, as YAML or JSON text, not a path [env: SCHEDULER_CONFIG]
     #[arg(long, value_name = "YAML")]
     scheduler_config: Option<String>,
 
@@ -59,6 +59,8 @@ pub(crate) struct Decision {
     /// Default spread constraints of `--scheduler-config`.
     pub(crate) default_spread: Vec<SpreadConstraint>,
     pub(crate) ignore_dynamic_resources: bool,
+    /// A warning about gates that do not exist.
+    pub(crate) unknown_gates: Option<String>,
 }
 
 impl DecisionArgs {
@@ -67,42 +69,41 @@ impl DecisionArgs {
         &self,
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Decision, Box<Diagnostic>> {
-        let text = |flag: &Option<String>, name: &str, default: &str| {
-            flag.clone().or_else(|| environment(name)).unwrap_or_else(|| default.to_owned())
+        let given = |flag: &Option<String>, name: &'static str, variable: &'static str| {
+            let of_flag = flag.clone().map(|text| Given { text, from: name });
+            of_flag.or_else(|| Some(Given { text: environment(variable)?, from: variable }))
         };
-        let preferences = text(&self.preference_policy, "PREFERENCE_POLICY", "Respect");
-        let min_values = text(&self.min_values_policy, "MIN_VALUES_POLICY", "Strict");
-        let gates = text(&self.feature_gates, "FEATURE_GATES", "");
-        let config = text(&self.scheduler_config, "SCHEDULER_CONFIG", "");
+        let preferences =
+            given(&self.preference_policy, "--preference-policy", "PREFERENCE_POLICY");
+        let min_values = given(&self.min_values_policy, "--min-values-policy", "MIN_VALUES_POLICY");
+        let gates = given(&self.feature_gates, "--feature-gates", "FEATURE_GATES");
+        let config = given(&self.scheduler_config, "--scheduler-config", "SCHEDULER_CONFIG");
         Ok(Decision {
-            preferences: match preferences.as_str() {
-                "Respect" => PreferencePolicy::Respect,
-                "Ignore" => PreferencePolicy::Ignore,
-                other => return Err(unknown("--preference-policy", other, "Respect or Ignore")),
+            preferences: match preferences {
+                None => PreferencePolicy::Respect,
+                Some(given) => match given.text.as_str() {
+                    "Respect" => PreferencePolicy::Respect,
+                    "Ignore" => PreferencePolicy::Ignore,
+                    _ => return Err(given.unknown("Respect or Ignore")),
+                },
             },
-            min_values: match min_values.as_str() {
-                "Strict" => MinValuesPolicy::Strict,
-                "BestEffort" => MinValuesPolicy::BestEffort,
-                other => {
-                    return Err(unknown("--min-values-policy", other, "Strict or BestEffort"));
-                }
+            min_values: match min_values {
+                None => MinValuesPolicy::Strict,
+                Some(given) => match given.text.as_str() {
+                    "Strict" => MinValuesPolicy::Strict,
+                    "BestEffort" => MinValuesPolicy::BestEffort,
+                    _ => return Err(given.unknown("Strict or BestEffort")),
+                },
             },
-            gates: FeatureGates::parse(&gates).map_err(|error| {
-                Diagnostic::new(format!("--feature-gates: {error}"))
-                    .found(format!("{gates:?}"))
-                    .fix("write pairs such as NodeOverlay=true,CapacityBuffer=true")
-            })?,
-            default_spread: scheduler_config::parse(&config).map_err(|error| {
-                Diagnostic::new(format!("--scheduler-config: {error}")).fix(
-                    "write it as kube-scheduler has it: \
-                     {podTopologySpread: {defaultConstraints: [...]}}",
-                )
-            })?,
+            unknown_gates: gates.as_ref().and_then(unknown_gates),
+            gates: gates.map_or_else(|| Ok(FeatureGates::default()), feature_gates)?,
+            default_spread: config.map_or_else(|| Ok(Vec::new()), default_spread)?,
             ignore_dynamic_resources: match self.ignore_dra_requests.as_deref() {
                 Some("true") => true,
                 Some("false") => false,
                 Some(other) => {
-                    return Err(unknown("--ignore-dra-requests", other, "true or false"));
+                    let given = Given { text: other.to_owned(), from: "--ignore-dra-requests" };
+                    return Err(given.unknown("true or false"));
                 }
                 None => {
                     environment("IGNORE_DRA_REQUESTS").and_then(|v| go_bool(&v)).unwrap_or(true)
@@ -127,8 +128,58 @@ impl Decision {
     }
 }
 
-fn unknown(flag: &str, found: &str, known: &str) -> Box<Diagnostic> {
-    Diagnostic::new(format!("{flag} must be {known}")).found(format!("{found:?}")).into()
+/// A text, and the flag or variable that it came from.
+#[derive(Clone, Debug)]
+struct Given {
+    text: String,
+    from: &'static str,
+}
+
+impl Given {
+    fn unknown(&self, known: &str) -> Box<Diagnostic> {
+        Diagnostic::new(format!("{} must be {known}", self.from))
+            .found(format!("{:?}", self.text))
+            .fix(format!("write {known}"))
+            .into()
+    }
+}
+
+fn feature_gates(given: Given) -> Result<FeatureGates, Box<Diagnostic>> {
+    let Given { text, from } = given;
+    FeatureGates::parse(&text).map_err(|error| {
+        Diagnostic::new(format!("{from}: {error}"))
+            .found(format!("{text:?}"))
+            .fix("write pairs such as NodeOverlay=true,CapacityBuffer=true")
+            .into()
+    })
+}
+
+/// A warning about gates that nobody knows. They are no error, as upstream has it.
+fn unknown_gates(given: &Given) -> Option<String> {
+    let unknown = FeatureGates::unknown(&given.text);
+    (!unknown.is_empty()).then(|| {
+        let (from, unknown, known) = (given.from, unknown.join(", "), FeatureGates::names());
+        format!("{from}: no such gate: {unknown}; there are {}", known.join(", "))
+    })
+}
+
+fn default_spread(given: Given) -> Result<Vec<SpreadConstraint>, Box<Diagnostic>> {
+    let Given { text, from } = given;
+    scheduler_config::parse(&text).map_err(|error| {
+        let wrong = Diagnostic::new(format!("{from}: {error}"));
+        let fixed = if scheduler_config::looks_like_a_path(&text) {
+            let path = text.trim();
+            wrong
+                .found(format!("{path:?}, which looks like a path"))
+                .fix(format!("it takes the text itself: --scheduler-config \"$(cat {path})\""))
+        } else {
+            wrong.fix(
+                "write it as kube-scheduler has it: \
+                 {podTopologySpread: {defaultConstraints: [...]}}",
+            )
+        };
+        fixed.into()
+    })
 }
 
 /// The texts that Go's `strconv.ParseBool` takes.

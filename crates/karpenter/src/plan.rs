@@ -4,12 +4,15 @@
 
 pub(crate) mod decide;
 mod decode;
+mod devices;
 pub(crate) mod expand;
 pub(crate) mod gather;
 mod grid;
+mod hints;
 pub(crate) mod live;
 pub(crate) mod progress;
 pub(crate) mod provider;
 pub(crate) mod report;
 pub(crate) mod table;
+mod unusable;
 mod words;

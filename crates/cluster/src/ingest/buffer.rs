@@ -14,6 +14,9 @@ use karpenter_core::resources::{PODS, Resources};
 use super::{Objects, Reader, dynamic_resources, pod_spec, quantity, requests, text};
 
 const KIND: &str = "CapacityBuffer";
+/// Virtual pods of one buffer and of all of them: more than any cluster has room for.
+const PODS_PER_BUFFER_MAX: u32 = 50_000;
+const PODS_MAX: usize = 200_000;
 
 /// The virtual pods of all buffers. One that cannot be resolved has none and is marked.
 pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<Pod> {
@@ -24,8 +27,18 @@ pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<Pod> {
     let templates = Templates::new(objects);
     for buffer in &objects.capacity_buffers {
         match resolve(buffer, &templates, reader) {
-            Ok(buffer) => pods.extend(virtual_pods(&buffer)),
-            Err(reason) => reader.leave_out(KIND, &buffer.metadata, reason),
+            Ok(mut resolved) => {
+                let room = u32::try_from(PODS_MAX - pods.len()).unwrap_or(0);
+                let room = room.min(PODS_PER_BUFFER_MAX);
+                if resolved.replicas > room {
+                    let asked = resolved.replicas;
+                    let problem = format!("asks for {asked} pods; room is kept for {room}");
+                    reader.remark(KIND, &buffer.metadata, &[problem]);
+                    resolved.replicas = room;
+                }
+                pods.extend(virtual_pods(&resolved));
+            }
+            Err(reason) => reader.refuse(KIND, &buffer.metadata, reason),
         }
     }
     pods

@@ -43,7 +43,7 @@ pub(super) fn read<'a>(objects: &'a Objects, reader: &mut Reader<'_>) -> Nodes<'
         }
         let machine = machine(node);
         if by_name.contains_key(name) || !machines.insert(machine) {
-            reader.leave_out(NODE, &node.metadata, "another node has the same name or machine");
+            reader.refuse(NODE, &node.metadata, "another node has the same name or machine");
             continue;
         }
         let joined = Joined { node: Some(node), claim: claims.remove(machine) };
@@ -71,7 +71,7 @@ fn claims<'a>(objects: &'a Objects, reader: &mut Reader<'_>) -> HashMap<&'a str,
         } else if machine.is_empty() {
             reader.leave_out(NODE_CLAIM, &claim.metadata, "not launched yet");
         } else if claims.contains_key(machine) {
-            reader.leave_out(NODE_CLAIM, &claim.metadata, "another claim has the same machine");
+            reader.refuse(NODE_CLAIM, &claim.metadata, "another claim has the same machine");
         } else {
             claims.insert(machine, claim);
         }

@@ -30,7 +30,7 @@ pub(super) fn read(
     for wire in &objects.pods {
         let meta = &wire.metadata;
         if !names.insert((text(meta.namespace.as_ref()), text(meta.name.as_ref()))) {
-            reader.leave_out(KIND, meta, "another pod has the same name");
+            reader.refuse(KIND, meta, "another pod has the same name");
             continue;
         }
         let node_name = wire.spec.as_ref().map_or("", |spec| text(spec.node_name.as_ref()));

@@ -38,9 +38,9 @@ pub(super) fn read(
         preferred_pod_affinity,
         pod_anti_affinity,
         preferred_pod_anti_affinity,
-        spread: wire.topology_spread_constraints.iter().flatten().map(spread).collect(),
-        tolerations: taint::tolerations(wire.tolerations.as_ref()),
-        host_ports: wire.containers.iter().flat_map(host_ports).collect(),
+        spread: spreads(wire, problems),
+        tolerations: taint::tolerations(wire.tolerations.as_ref(), problems),
+        host_ports: wire.containers.iter().flat_map(|c| host_ports(c, problems)).collect(),
         asks_dynamic_resources: dynamic_resources::is_asked(wire),
         resource_claims,
     }
@@ -66,7 +66,7 @@ fn preferred_node_affinity(
     let terms =
         wire.and_then(|node| node.preferred_during_scheduling_ignored_during_execution.as_ref());
     let read = |wire: &k8s_openapi::api::core::v1::PreferredSchedulingTerm| Weighted {
-        weight: wire.weight,
+        weight: weight(wire.weight, problems),
         term: requirement::term(&wire.preference, aliases, problems),
     };
     terms.into_iter().flatten().map(read).collect()
@@ -99,10 +99,18 @@ fn terms(
 ) -> Terms {
     let required = required.into_iter().flatten().map(|wire| term(wire, problems)).collect();
     let weighted = |wire: &WeightedPodAffinityTerm| Weighted {
-        weight: wire.weight,
+        weight: weight(wire.weight, problems),
         term: term(&wire.pod_affinity_term, problems),
     };
     (required, preferred.into_iter().flatten().map(weighted).collect())
+}
+
+/// The weight of a preference.
+fn weight(weight: i32, problems: &mut Vec<String>) -> i32 {
+    if !(1..=100).contains(&weight) {
+        problems.push(format!("affinity: weight must be 1 to 100, is {weight}"));
+    }
+    weight
 }
 
 fn term(wire: &PodAffinityTerm, problems: &mut Vec<String>) -> AffinityTerm {
@@ -112,6 +120,9 @@ fn term(wire: &PodAffinityTerm, problems: &mut Vec<String>) -> AffinityTerm {
             nothing()
         })
     });
+    if wire.topology_key.is_empty() {
+        problems.push("affinity: topologyKey must not be empty".to_owned());
+    }
     AffinityTerm {
         topology_key: wire.topology_key.clone(),
         selector: selector::selector(wire.label_selector.as_ref()),
@@ -127,7 +138,36 @@ fn nothing() -> LabelSelector {
     LabelSelector { expressions, ..LabelSelector::default() }
 }
 
-fn spread(wire: &TopologySpreadConstraint) -> SpreadConstraint {
+fn spreads(wire: &WireSpec, problems: &mut Vec<String>) -> Vec<SpreadConstraint> {
+    let constraints = wire.topology_spread_constraints.iter().flatten().enumerate();
+    constraints.map(|(index, wire)| spread(index, wire, problems)).collect()
+}
+
+fn spread(
+    index: usize,
+    wire: &TopologySpreadConstraint,
+    problems: &mut Vec<String>,
+) -> SpreadConstraint {
+    // What no API server takes, and no scheduler could keep.
+    let mut refuse = |field: &str, what: &str| {
+        problems.push(format!("topologySpreadConstraints[{index}].{field} {what}"));
+    };
+    if wire.topology_key.is_empty() {
+        refuse("topologyKey", "must not be empty");
+    }
+    if wire.max_skew <= 0 {
+        refuse("maxSkew", &format!("must be 1 or more, is {}", wire.max_skew));
+    }
+    if let Some(domains) = wire.min_domains.filter(|domains| *domains < 1) {
+        refuse("minDomains", &format!("must be 1 or more, is {domains}"));
+    }
+    if !["DoNotSchedule", "ScheduleAnyway"].contains(&wire.when_unsatisfiable.as_str()) {
+        let found = &wire.when_unsatisfiable;
+        refuse(
+            "whenUnsatisfiable",
+            &format!("must be DoNotSchedule or ScheduleAnyway, is {found:?}"),
+        );
+    }
     SpreadConstraint {
         topology_key: wire.topology_key.clone(),
         max_skew: wire.max_skew,
@@ -140,8 +180,14 @@ fn spread(wire: &TopologySpreadConstraint) -> SpreadConstraint {
     }
 }
 
-fn host_ports(container: &Container) -> Vec<HostPort> {
+/// The ports of the node that a container takes.
+pub(super) fn host_ports(container: &Container, problems: &mut Vec<String>) -> Vec<HostPort> {
     let ports = container.ports.iter().flatten().filter_map(|port| {
+        if let Some(number) = port.host_port.filter(|number| !(0..=65535).contains(number)) {
+            let name = &container.name;
+            problems.push(format!("container {name}: hostPort must be 1 to 65535, is {number}"));
+            return None;
+        }
         let or = |text: &Option<String>, default: &str| match text.as_deref() {
             None | Some("") => default.to_owned(),
             Some(text) => text.to_owned(),

@@ -1,7 +1,7 @@
 //! NodePools that can launch nodes for pods (spec 20 §2.5).
 
 use jiff::SignedDuration;
-use karpenter_api::grammar::NillableDuration;
+use karpenter_api::grammar::{NillableDuration, Quantity as FieldQuantity};
 use karpenter_api::nodepool::NodePool;
 use karpenter_api::{conditions, validation};
 use karpenter_core::snapshot::{NodeClassRef, Pool};
@@ -18,11 +18,13 @@ pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<Pool> {
         let pool = pool(wire, reader, &mut problems);
         if let Some(reason) = unusable(wire, reader) {
             reader.leave_out(KIND, &wire.metadata, reason);
+        } else if let Some(reason) = invalid(wire, reader) {
+            reader.refuse(KIND, &wire.metadata, reason);
         } else if !problems.is_empty() {
             // Half a pool could launch what its owner forbade.
-            reader.leave_out(KIND, &wire.metadata, problems.join("; "));
+            reader.refuse(KIND, &wire.metadata, problems.join("; "));
         } else if pools.iter().any(|known| known.name == pool.name) {
-            reader.leave_out(KIND, &wire.metadata, "another pool has the same name");
+            reader.refuse(KIND, &wire.metadata, "another pool has the same name");
         } else {
             pools.push(pool);
         }
@@ -36,20 +38,41 @@ fn unusable(wire: &NodePool, reader: &Reader<'_>) -> Option<String> {
     if !reader.settings.serves(class) {
         return Some(format!("{}.{} is not ours", class.kind, class.group));
     }
-    if wire.spec.replicas.is_some() {
+    let is_file = reader.settings.assume_pools_ready;
+    if wire.spec.replicas.is_some_and(|replicas| replicas >= 0 || !is_file) {
         return Some("static: its replicas are kept whatever pods ask for".to_owned());
     }
     if wire.metadata.deletion_timestamp.is_some() {
         return Some("is being deleted".to_owned());
     }
-    if reader.settings.assume_pools_ready {
-        return validation::nodepool(&wire.spec, &reader.settings.provider).message();
+    if is_file {
+        return None;
     }
     let conditions = wire.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let is_ready = conditions
         .into_iter()
         .any(|condition| condition.type_ == conditions::READY && condition.status == "True");
     (!is_ready).then(|| "is not ready".to_owned())
+}
+
+/// Why the pool would never become ready, where nobody else validates it.
+fn invalid(wire: &NodePool, reader: &Reader<'_>) -> Option<String> {
+    let settings = reader.settings;
+    if !settings.assume_pools_ready {
+        return None;
+    }
+    if let Some(weight) = wire.spec.weight.filter(|weight| !(1..=100).contains(weight)) {
+        return Some(format!("spec.weight must be 1 to 100, is {weight}"));
+    }
+    if let Some(replicas) = wire.spec.replicas {
+        return Some(format!("spec.replicas must not be negative, is {replicas}"));
+    }
+    let mut limits = wire.spec.limits.iter().flatten();
+    let is_negative = |q: &FieldQuantity| q.value().is_ok_and(|amount| amount.as_nanos() < 0);
+    if let Some((name, _)) = limits.find(|(_, limit)| is_negative(limit)) {
+        return Some(format!("spec.limits[{name}] must not be negative"));
+    }
+    validation::nodepool(&wire.spec, &settings.provider).message()
 }
 
 fn pool(wire: &NodePool, reader: &Reader<'_>, problems: &mut Vec<String>) -> Pool {

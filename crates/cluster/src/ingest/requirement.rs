@@ -16,7 +16,8 @@ pub(super) fn term(
     expressions.filter_map(|wire| expression(wire, aliases, problems)).collect()
 }
 
-fn expression(
+/// One expression; none if it means nothing, with a problem.
+pub(super) fn expression(
     wire: &NodeSelectorRequirement,
     aliases: &Aliases,
     problems: &mut Vec<String>,

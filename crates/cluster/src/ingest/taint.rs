@@ -20,15 +20,34 @@ pub(super) fn taints(wire: Option<&Vec<WireTaint>>, problems: &mut Vec<String>) 
     wire.into_iter().flatten().map(read).collect()
 }
 
-/// The tolerations of a pod. One for an effect that does not exist covers no taint and is left out.
-pub(super) fn tolerations(wire: Option<&Vec<WireToleration>>) -> Vec<Toleration> {
-    wire.into_iter().flatten().filter_map(toleration).collect()
+/// The tolerations of a pod. One for an effect or with an operator that does not exist covers no
+/// taint, is left out, and is a problem.
+pub(super) fn tolerations(
+    wire: Option<&Vec<WireToleration>>,
+    problems: &mut Vec<String>,
+) -> Vec<Toleration> {
+    wire.into_iter().flatten().filter_map(|wire| toleration(wire, problems)).collect()
 }
 
-fn toleration(wire: &WireToleration) -> Option<Toleration> {
+fn toleration(wire: &WireToleration, problems: &mut Vec<String>) -> Option<Toleration> {
+    let mut refuse = |what: &str, found: &str, known: &str| {
+        let key = text(wire.key.as_ref());
+        problems.push(format!("toleration of {key:?}: {what} must be {known}, is {found:?}"));
+    };
+    let operator = text(wire.operator.as_ref());
+    if !["", "Equal", "Exists", "Lt", "Gt"].contains(&operator) {
+        refuse("operator", operator, "Exists or Equal");
+        return None;
+    }
     let effect = match text(wire.effect.as_ref()) {
         "" => None,
-        name => Some(effect(name)?),
+        name => {
+            let known = effect(name);
+            if known.is_none() {
+                refuse("effect", name, "NoSchedule, PreferNoSchedule or NoExecute");
+            }
+            Some(known?)
+        }
     };
     Some(Toleration {
         key: wire.key.clone().unwrap_or_default(),

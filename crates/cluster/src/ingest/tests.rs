@@ -40,11 +40,18 @@ fn read_spec(mut spec: Value) -> Pod {
     read_pod(json!({"name": "p", "namespace": "n"}), spec, json!({}))
 }
 
-/// Marks as `kind namespace/name: reason`, with a dash before what is left out.
+/// Marks as `kind namespace/name: reason`, with a dash before what is left out, and an exclamation
+/// mark where somebody has to mend it.
 fn marks(ingested: &Ingested) -> Vec<String> {
     let marked = ingested.marked.iter().map(|marked| {
-        let Marked { kind, namespace, name, is_left_out, reason } = marked;
-        format!("{}{kind} {namespace}/{name}: {reason}", if *is_left_out { "-" } else { "" })
+        let Marked { kind, namespace, name, is_left_out, is_broken, reason } = marked;
+        let sign = match (is_left_out, is_broken) {
+            (true, true) => "-!",
+            (true, false) => "-",
+            (false, true) => "!",
+            (false, false) => "",
+        };
+        format!("{sign}{kind} {namespace}/{name}: {reason}")
     });
     marked.collect()
 }

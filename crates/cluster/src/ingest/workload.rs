@@ -38,7 +38,7 @@ pub(super) fn selectors(
         Some(Ok(parts)) => {
             selectors.insert(key("apps", kind, meta), parts);
         }
-        Some(Err(error)) => reader.leave_out(kind, meta, error),
+        Some(Err(error)) => reader.refuse(kind, meta, error),
     };
     for wire in &objects.replica_sets {
         insert("ReplicaSet", &wire.metadata, wire.spec.as_ref().map(|spec| &spec.selector));

@@ -6,13 +6,13 @@ use clap::ValueEnum;
 use jiff::Timestamp;
 
 use super::{Failure, Outcome, print, report};
-use crate::diagnostic::{Diagnostic, printable};
+use crate::diagnostic::{Diagnostic, Place, printable};
 use crate::manifest::{self, Bounds, Input, write};
 use crate::options::{Decision, DecisionArgs};
 use crate::plan::gather::Gathered;
 use crate::plan::progress::Progress;
 use crate::plan::provider::{self, Provider};
-use crate::plan::report::Report;
+use crate::plan::report::{Remark, Report};
 use crate::plan::{decide, expand, live, table};
 use crate::{clock, environment};
 
@@ -22,7 +22,7 @@ use crate::{clock, environment};
 /// without -f, the live cluster of the kubeconfig. Decides as the controller would and prints the
 /// decision. Nothing is created or changed.
 ///
-/// A folder of manifests can be planned as well: a Deployment, StatefulSet, ReplicaSet or Job whose
+/// A folder of manifests can be planned as well: a workload (Deployment, StatefulSet, Job, ...) whose
 /// pods are not in the input counts with the pods that it would make.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -30,6 +30,10 @@ pub(crate) struct Args {
     /// File or directory to read, or - for stdin; may be repeated. Default: the live cluster
     #[arg(short = 'f', long = "filename", value_name = "PATH", num_args = 1..)]
     paths: Vec<PathBuf>,
+
+    /// Files without -f, for a better message
+    #[arg(hide = true, value_name = "PATH")]
+    stray: Vec<PathBuf>,
 
     /// Kubeconfig of the live cluster
     #[arg(long, value_name = "FILE", conflicts_with = "paths")]
@@ -66,7 +70,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   karpenter plan -f nodepools.yaml -f apps/
-  kubectl get nodepools,nodeclaims,nodes,pods,daemonsets -A -o json | karpenter plan -f -
+  kubectl get nodepools,nodeclaims,nodes,pods,daemonsets,pvc,pv,storageclasses -A -o json | karpenter plan -f -
   karpenter plan --context production -o json
   karpenter plan -f . --provider kwok --feature-gates NodeOverlay=true
 
@@ -81,14 +85,27 @@ enum Format {
 }
 
 pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
+    if let Some(path) = args.stray.first() {
+        let path = path.display();
+        return Err(Failure::Usage(
+            Diagnostic::new("manifests are named with -f")
+                .found(path.to_string())
+                .fix(format!("karpenter plan -f {path}"))
+                .more("karpenter plan --help")
+                .into(),
+        ));
+    }
     let options = args
         .decision
         .resolve(environment::variable)
         .map_err(|diagnostic| Failure::Usage(diagnostic.more("karpenter plan --help").into()))?;
+    if let Some(warning) = &options.unknown_gates {
+        report(&format!("warning: {}", printable(warning)));
+    }
     let now = args.now.unwrap_or_else(clock::now);
     let progress = Progress::start();
     let is_live = args.paths.is_empty();
-    let Read { mut gathered, is_broken } =
+    let Read { mut gathered, unread } =
         if is_live { read_live(args, &options, &progress)? } else { read_files(args, &progress)? };
     let expanded =
         if is_live || args.no_expand { Vec::new() } else { expand::expand(&mut gathered) };
@@ -96,27 +113,38 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
         gathered.objects.as_snapshot_file();
     }
 
-    let pools = &gathered.objects.node_pools;
-    let mut chosen = provider::choose(args.provider, args.instance_types.as_deref(), pools, now)?;
+    let hints = gathered.hints.notes(&expanded);
+    let missing = if is_live { Vec::new() } else { gathered.missing_node_classes() };
+    gathered.remarks.extend(missing);
+    let instance_types = args.instance_types.as_deref();
+    let mut chosen = provider::choose(args.provider, instance_types, &mut gathered, now)?;
     chosen.settings.assume_pools_ready = !is_live;
     let remarks = std::mem::take(&mut gathered.remarks);
-    let has_mistakes = gathered.has_mistakes;
+    let notes = std::mem::take(&mut chosen.notes);
     let question = decide::question(gathered, chosen, &options);
     progress.say(format!("deciding about {} pods", question.pods()));
     let mut told = question.answer(&options);
     told.expanded = expanded;
     told.marked.splice(0..0, remarks);
+    told.notes = notes;
+    told.notes.extend(hints);
     drop(progress);
 
+    let is_broken = !unread.is_empty();
+    if args.output != Format::Table {
+        // People have read it on stderr.
+        told.marked.splice(0..0, unread);
+    }
     print(&text(&told, args.output))?;
     let is_fine = told.errors.is_empty() && told.ignored.iter().all(|ignored| ignored.opted_out);
-    Ok(if is_fine && !is_broken && !has_mistakes { Outcome::Fine } else { Outcome::Finding })
+    let is_whole = !is_broken && !told.marked.iter().any(|remark| remark.broken);
+    Ok(if is_fine && is_whole { Outcome::Fine } else { Outcome::Finding })
 }
 
-/// What was read, and whether files were in the way.
+/// What was read, and what could not be.
 struct Read {
     gathered: Gathered,
-    is_broken: bool,
+    unread: Vec<Remark>,
 }
 
 fn read_files(args: &Args, progress: &Progress) -> Result<Read, Failure> {
@@ -142,14 +170,32 @@ fn read_files(args: &Args, progress: &Progress) -> Result<Read, Failure> {
             .into());
     }
     warn(&gathered);
-    Ok(Read { gathered, is_broken: !problems.is_empty() })
+    Ok(Read {
+        gathered,
+        unread: problems.iter().map(|problem| unread(&problem.diagnostic)).collect(),
+    })
+}
+
+/// A file or document that could not be read.
+fn unread(diagnostic: &Diagnostic) -> Remark {
+    let Place { file, line, column, .. } = diagnostic.place().clone();
+    let place = Place { file: file.clone(), line, column, field: None };
+    Remark {
+        object: file.unwrap_or_default(),
+        place: line.map(|_| place.to_string()),
+        field: None,
+        problem: diagnostic.problem(),
+        fix: diagnostic.remedy().map(str::to_owned),
+        left_out: true,
+        broken: true,
+    }
 }
 
 fn read_live(args: &Args, options: &Decision, progress: &Progress) -> Result<Read, Failure> {
     let say = |what: &str| progress.say(format!("reading {what}"));
     let gathered = live::gather(args.kubeconfig.as_deref(), args.context.as_deref(), options, say)?;
     warn(&gathered);
-    Ok(Read { gathered, is_broken: false })
+    Ok(Read { gathered, unread: Vec::new() })
 }
 
 /// Once for each kind that nobody knows.

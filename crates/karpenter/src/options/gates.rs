@@ -66,6 +66,17 @@ impl FeatureGates {
         Ok(gates)
     }
 
+    /// The names in a text that are no gates.
+    pub(crate) fn unknown(text: &str) -> Vec<&str> {
+        let names = text.split(',').filter_map(|pair| Some(pair.split_once('=')?.0.trim()));
+        names.filter(|name| !GATES.iter().any(|(_, known, _)| known == name)).collect()
+    }
+
+    /// All names.
+    pub(crate) fn names() -> Vec<&'static str> {
+        GATES.iter().map(|(_, name, _)| *name).collect()
+    }
+
     pub(crate) fn is_on(&self, gate: Gate) -> bool {
         self.on.contains(&gate)
     }

@@ -63,6 +63,14 @@ pub(super) fn parse(text: &str) -> Result<Vec<SpreadConstraint>, String> {
     Ok(constraints.into_iter().map(DefaultConstraint::into_spread).collect())
 }
 
+/// Whether somebody named a file instead of writing what is in it.
+pub(super) fn looks_like_a_path(text: &str) -> bool {
+    let text = text.trim();
+    let is_word = !text.is_empty() && !text.contains(['\n', ':', '{', '[', '"']);
+    let extension = std::path::Path::new(text).extension().and_then(|extension| extension.to_str());
+    is_word && (text.contains('/') || matches!(extension, Some("yaml" | "yml" | "json" | "conf")))
+}
+
 fn first_line(error: &serde_saphyr::Error) -> String {
     error.without_snippet().to_string().lines().next().unwrap_or_default().to_owned()
 }

@@ -152,3 +152,48 @@ fn scheduler_configs_are_read_strictly() {
         assert!(error.contains(said), "{text}: {error}");
     }
 }
+
+#[test]
+fn errors_name_the_flag_or_the_variable_that_they_are_about() {
+    for (flags, environment, said) in [
+        (
+            &["--preference-policy", "x"][..],
+            &[][..],
+            "--preference-policy must be Respect or Ignore",
+        ),
+        (&[][..], &[("PREFERENCE_POLICY", "x")][..], "PREFERENCE_POLICY must be Respect or Ignore"),
+        (
+            &[][..],
+            &[("MIN_VALUES_POLICY", "x")][..],
+            "MIN_VALUES_POLICY must be Strict or BestEffort",
+        ),
+        (&[][..], &[("FEATURE_GATES", "x")][..], "FEATURE_GATES: malformed pair"),
+        (&[][..], &[("SCHEDULER_CONFIG", "{")][..], "SCHEDULER_CONFIG: decoding scheduler config"),
+    ] {
+        let error = resolve(flags, environment).unwrap_err();
+        assert!(error.starts_with(&format!("error: {said}")), "{error}");
+    }
+}
+
+#[test]
+fn a_path_of_a_scheduler_config_is_told_from_its_text() {
+    for path in ["scheduler.yaml", "/etc/kubernetes/scheduler.conf", "./config", "a.json"] {
+        let error = resolve(&["--scheduler-config", path], &[]).unwrap_err();
+        let fix = format!("fix: it takes the text itself: --scheduler-config \"$(cat {path})\"");
+        assert!(error.contains(&fix), "{error}");
+    }
+    let error = resolve(&["--scheduler-config", "podTopologySpread: [a/b.yaml]"], &[]).unwrap_err();
+    assert!(error.contains("fix: write it as kube-scheduler has it"), "{error}");
+}
+
+#[test]
+fn unknown_gates_are_warned_about() {
+    let decision =
+        resolve(&["--feature-gates", "NodeOverlayy=true,NodeOverlay=true"], &[]).unwrap();
+    let warning = decision.unknown_gates.unwrap();
+    assert!(
+        warning.starts_with("--feature-gates: no such gate: NodeOverlayy; there are NodeRepair, "),
+        "{warning}"
+    );
+    assert_eq!(resolve(&["--feature-gates", "NodeOverlay=true"], &[]).unwrap().unknown_gates, None);
+}

@@ -6,16 +6,17 @@ use karpenter_cluster::ingest::{self, Ingested, Marked};
 use karpenter_core::catalog::Catalog;
 use karpenter_core::id::PodId;
 use karpenter_core::overlay::{self, Evaluation, Verdict};
-use karpenter_core::plan::Plan;
+use karpenter_core::plan::{Plan, UnusablePool};
 use karpenter_core::pod::Problem;
 use karpenter_core::scheduling::demand::{Demand, demand};
 use karpenter_core::scheduling::{Fuel, Request, solve};
-use karpenter_core::snapshot::Snapshot;
+use karpenter_core::snapshot::{Pool, Snapshot};
 use karpenter_operator::kwok::catalog;
 
 use super::gather::Gathered;
 use super::provider::Chosen;
 use super::report::{self, Ignored, Remark, Report};
+use super::{devices, unusable, words};
 use crate::clock::Stopwatch;
 use crate::options::{Decision, Gate};
 
@@ -29,23 +30,33 @@ pub(crate) struct Question {
     catalog: Catalog,
     demand: Demand,
     remarks: Vec<Remark>,
+    /// Where NodePools were written, by name.
+    pool_places: BTreeMap<String, String>,
     setup_seconds: f64,
 }
 
 /// Reads the objects into what decisions work on.
 pub(crate) fn question(gathered: Gathered, chosen: Chosen, options: &Decision) -> Question {
     let stopwatch = Stopwatch::start();
-    let Chosen { mut settings, types } = chosen;
+    let Chosen { mut settings, types, .. } = chosen;
     settings.gates.node_overlay = options.gates.is_on(Gate::NodeOverlay);
     settings.gates.capacity_buffer = options.gates.is_on(Gate::CapacityBuffer);
-    let Ingested { snapshot, marked, overlays } = ingest::snapshot(&gathered.objects, &settings);
+    let Ingested { mut snapshot, marked, overlays } =
+        ingest::snapshot(&gathered.objects, &settings);
+    let mut remarks: Vec<_> = marked.iter().map(|marked| remark(marked, &gathered)).collect();
+    let place =
+        |pool: &Pool| Some((pool.name.clone(), gathered.place("NodePool", "", &pool.name)?));
+    let pool_places = snapshot.pools.iter().filter_map(place).collect();
     drop(gathered);
     let catalog = catalog::catalog(types, snapshot.pools.iter().map(|pool| pool.name.clone()));
     let Evaluation { catalog, verdicts } = overlay::evaluate(&snapshot.pools, &catalog, &overlays);
-    let mut remarks: Vec<_> = marked.iter().map(remark).collect();
+    if !options.ignore_dynamic_resources {
+        remarks.extend(devices::evaluate_selectors(&mut snapshot.dynamic, &catalog));
+    }
     remarks.extend(verdicts.iter().filter_map(overlay_remark));
     let demand = demand(&snapshot);
-    Question { demand, catalog, snapshot, remarks, setup_seconds: stopwatch.seconds() }
+    let setup_seconds = stopwatch.seconds();
+    Question { snapshot, catalog, demand, remarks, pool_places, setup_seconds }
 }
 
 impl Question {
@@ -64,11 +75,13 @@ impl Question {
             // Decided once more with the trees kept, so that they cost nothing where all is well.
             plan.explanations = self.plan(options, explain).explanations;
         }
+        let unusable = plan.unusable_pools.iter().map(|unusable| self.unusable(unusable));
+        let marked = self.remarks.iter().cloned().chain(unusable).collect();
         Report {
             seconds,
             setup_seconds: self.setup_seconds,
             ignored: self.ignored(),
-            marked: self.remarks.clone(),
+            marked,
             ..report::report(&self.snapshot, &self.catalog, &plan)
         }
     }
@@ -84,6 +97,20 @@ impl Question {
         solve(&request, &mut Fuel::unlimited())
     }
 
+    fn unusable(&self, unusable: &UnusablePool) -> Remark {
+        let pool = self.snapshot.pool(unusable.pool);
+        let (problem, fix) = unusable::why(pool, &self.catalog, unusable.min_values);
+        Remark {
+            object: format!("NodePool {}", pool.name),
+            place: self.pool_places.get(&pool.name).cloned(),
+            field: None,
+            problem,
+            fix: Some(fix),
+            left_out: true,
+            broken: true,
+        }
+    }
+
     fn ignored(&self) -> Vec<Ignored> {
         let mut by_reason: BTreeMap<&str, (bool, Vec<String>)> = BTreeMap::new();
         for (pod, Problem { text, is_opt_out }) in &self.demand.ignored {
@@ -92,7 +119,8 @@ impl Question {
         }
         let told = by_reason.into_iter().map(|(reason, (opted_out, mut pods))| {
             pods.sort();
-            Ignored { reason: reason.to_owned(), opted_out, pods }
+            let fix = words::missing_object(reason).map(str::to_owned);
+            Ignored { reason: reason.to_owned(), opted_out, fix, pods }
         });
         told.collect()
     }
@@ -108,11 +136,11 @@ fn overlay_remark((name, verdict): &(String, Verdict)) -> Option<Remark> {
         ),
     };
     let object = format!("NodeOverlay {name}");
-    Some(Remark { object, place: None, field: None, problem, fix, left_out: true })
+    Some(Remark { object, place: None, field: None, problem, fix, left_out: true, broken: true })
 }
 
-fn remark(marked: &Marked) -> Remark {
-    let Marked { kind, namespace, name, is_left_out, reason } = marked;
+fn remark(marked: &Marked, gathered: &Gathered) -> Remark {
+    let Marked { kind, namespace, name, is_left_out, is_broken, reason } = marked;
     let object = if namespace.is_empty() {
         format!("{kind} {name}")
     } else {
@@ -120,10 +148,12 @@ fn remark(marked: &Marked) -> Remark {
     };
     Remark {
         object,
-        place: None,
+        // A live state has nothing to open and mend.
+        place: if *is_broken { gathered.place(kind, namespace, name) } else { None },
         field: None,
         problem: reason.clone(),
         fix: None,
         left_out: *is_left_out,
+        broken: *is_broken,
     }
 }

@@ -1,6 +1,8 @@
 //! Manifests to typed objects: each kind that a decision looks at, with the place of the mistake
 //! where an object does not have the shape of its own API.
 
+use std::borrow::Cow;
+
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
@@ -24,7 +26,7 @@ pub(super) struct Mistake {
     /// The field, as a path; empty for the whole object.
     pub(super) field: String,
     pub(super) what: String,
-    pub(super) fix: &'static str,
+    pub(super) fix: Cow<'static, str>,
 }
 
 /// Decodes an object and keeps it.
@@ -131,13 +133,14 @@ pub(super) fn add(
     };
     let is_known = |known: &&Kind| known.name == kind && known.api_version == api_version;
     let Some(known) = KINDS.iter().find(is_known) else {
+        gathered.hints.see(&object);
         return other_kind(&api_version, &kind);
     };
     settle_metadata(&mut object, known, number)?;
     let text = |pointer| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let key =
         (known.name, text("/metadata/namespace").to_owned(), text("/metadata/name").to_owned());
-    if gathered.seen.contains(&key) {
+    if gathered.seen.contains_key(&key) {
         return Ok(Decoded::Twice);
     }
     if kind == "NodePool" {
@@ -149,7 +152,7 @@ pub(super) fn add(
         quote_quantities(&mut object);
         (known.take)(&object, gathered)?;
     }
-    gathered.seen.insert(key);
+    gathered.seen.insert(key, number);
     Ok(Decoded::Taken)
 }
 
@@ -167,10 +170,23 @@ fn other_kind(api_version: &str, kind: &str) -> Result<Decoded, Mistake> {
         return Err(Mistake {
             field: "apiVersion".to_owned(),
             what: format!("{api_version} is a former version of {kind}"),
-            fix: "bring it to v1 first: karpenter convert",
+            fix: "bring it to v1 first: karpenter convert".into(),
         });
     }
-    Ok(Decoded::Unknown)
+    // `extensions` is where Deployments and their like came from.
+    let group_of =
+        |version: &str| version.split_once('/').map_or("", |(group, _)| group).to_owned();
+    let is_meant = |known: &&Kind| {
+        known.name == kind && (group_of(known.api_version) == group || group == "extensions")
+    };
+    match KINDS.iter().find(is_meant) {
+        None => Ok(Decoded::Unknown),
+        Some(known) => Err(Mistake {
+            field: "apiVersion".to_owned(),
+            what: format!("unknown version {api_version:?} of {kind}"),
+            fix: format!("use {}", known.api_version).into(),
+        }),
+    }
 }
 
 /// Gives an object the name and namespace that it would have in a cluster.
@@ -179,7 +195,7 @@ fn settle_metadata(object: &mut Value, kind: &Kind, number: usize) -> Result<(),
     let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
     let Value::Object(metadata) = metadata else {
         let what = "expected a mapping".to_owned();
-        let fix = "name the object: metadata: {name: ...}";
+        let fix = "name the object: metadata: {name: ...}".into();
         return Err(Mistake { field: "metadata".to_owned(), what, fix });
     };
     if is_empty(metadata, "name") {
@@ -187,7 +203,7 @@ fn settle_metadata(object: &mut Value, kind: &Kind, number: usize) -> Result<(),
             return Err(Mistake {
                 field: "metadata.name".to_owned(),
                 what: "an object needs a name".to_owned(),
-                fix: "give it one",
+                fix: "give it one".into(),
             });
         };
         let name = format!("{prefix}{number}");
@@ -251,13 +267,26 @@ fn typed<K: DeserializeOwned>(value: &Value) -> Result<K, Mistake> {
     K::deserialize(value).or_else(|_| {
         serde_path_to_error::deserialize(value).map_err(|error| {
             let path = error.path().to_string();
+            let what = error.inner().to_string();
             Mistake {
                 field: if path == "." { String::new() } else { path },
-                what: error.inner().to_string(),
-                fix: "write it as its API has it: kubectl explain",
+                fix: fix(&what).into(),
+                what,
             }
         })
     })
+}
+
+/// What to do about a value of a wrong type.
+fn fix(what: &str) -> &'static str {
+    let is_text = what.contains("expected a string");
+    if is_text && what.contains("invalid type: boolean") {
+        "quote it: YAML takes y, n, yes, no, on, off, true and false for booleans"
+    } else if is_text && (what.contains("type: integer") || what.contains("type: floating point")) {
+        "quote it: YAML takes it for a number"
+    } else {
+        "write it as its API has it: kubectl explain"
+    }
 }
 
 #[cfg(test)]
@@ -293,7 +322,6 @@ mod tests {
             ("v1", "ConfigMap", Decoded::Irrelevant),
             ("rbac.authorization.k8s.io/v1", "Role", Decoded::Irrelevant),
             ("karpenter.kwok.sh/v1alpha1", "KWOKNodeClass", Decoded::Irrelevant),
-            ("apps/v1beta1", "Deployment", Decoded::Unknown),
             ("example.com/v1", "Rocket", Decoded::Unknown),
         ] {
             let object = json!({"apiVersion": api_version, "kind": kind});
@@ -301,6 +329,36 @@ mod tests {
         }
         let old = json!({"apiVersion": "karpenter.sh/v1beta1", "kind": "NodePool"});
         assert_eq!(added(old).0.unwrap_err().fix, "bring it to v1 first: karpenter convert");
+    }
+
+    #[test]
+    fn other_versions_are_sent_to_the_one_that_is_read() {
+        for (api_version, kind, fix) in [
+            ("apps/v1beta1", "Deployment", "use apps/v1"),
+            ("extensions/v1beta1", "DaemonSet", "use apps/v1"),
+            ("batch/v1beta1", "Job", "use batch/v1"),
+            ("v2", "Pod", "use v1"),
+            ("karpenter.sh/v1", "NodeOverlay", "use karpenter.sh/v1alpha1"),
+        ] {
+            let mistake = added(json!({"apiVersion": api_version, "kind": kind})).0.unwrap_err();
+            assert_eq!((mistake.field.as_str(), &*mistake.fix), ("apiVersion", fix));
+        }
+    }
+
+    #[test]
+    fn texts_that_yaml_reads_otherwise_are_to_be_quoted() {
+        for (value, fix) in [
+            (
+                json!(true),
+                "quote it: YAML takes y, n, yes, no, on, off, true and false for booleans",
+            ),
+            (json!(8080), "quote it: YAML takes it for a number"),
+            (json!(1.5), "quote it: YAML takes it for a number"),
+            (json!([]), "write it as its API has it: kubectl explain"),
+        ] {
+            let mistake = added(pod(&json!({"nodeSelector": {"a": value}}))).0.unwrap_err();
+            assert_eq!((mistake.field.as_str(), &*mistake.fix), ("spec.nodeSelector.a", fix));
+        }
     }
 
     #[test]

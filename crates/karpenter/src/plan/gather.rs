@@ -1,27 +1,31 @@
 //! The objects of a cluster, from manifests or from the cluster itself, with what could not be read
 //! of them.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use k8s_openapi::api::batch::v1::Job;
 use karpenter_cluster::ingest::Objects;
 use serde_json::Value;
 
 use super::decode::{self, Decoded, Mistake};
+use super::hints::Hints;
 use super::report::Remark;
-use crate::manifest::{FieldPath, Manifests};
+use crate::manifest::{FieldPath, Manifests, Origin};
 
 /// Typed objects. Jobs only matter to expansion.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     pub(crate) objects: Objects,
     pub(crate) jobs: Vec<Job>,
-    /// Kinds, namespaces and names that there are.
-    pub(super) seen: HashSet<(&'static str, String, String)>,
+    /// Kinds, namespaces and names that there are, with the number of the object.
+    pub(super) seen: HashMap<(&'static str, String, String), usize>,
+    /// Where objects were written, by their number; empty for a live cluster.
+    origins: Vec<Origin>,
+    manifests: Manifests,
     /// Objects that were left out.
     pub(crate) remarks: Vec<Remark>,
-    /// Whether one of them cannot be read at all, and not only stands there twice.
-    pub(crate) has_mistakes: bool,
+    /// What was seen of kinds that do not count.
+    pub(crate) hints: Hints,
     /// How many objects there are of kinds that nobody knows.
     pub(crate) unknown: BTreeMap<String, usize>,
     /// How many objects were looked at.
@@ -36,12 +40,32 @@ impl Gathered {
             let name = name(&object.value);
             if let Some(remark) = gathered.add(object.value) {
                 let field = remark.field.as_deref().unwrap_or_default();
-                let place = manifests.place(&object.origin, &FieldPath::of(field));
+                let place = manifests.quick_place(&object.origin, &FieldPath::of(field));
                 let place = Some(place.to_string());
                 gathered.remarks.push(Remark { object: name, place, ..remark });
             }
+            gathered.origins.push(object.origin);
         }
+        gathered.manifests = manifests;
         gathered
+    }
+
+    /// File and line of an object.
+    pub(crate) fn place(&self, kind: &'static str, namespace: &str, name: &str) -> Option<String> {
+        self.place_of(kind, namespace, name, "")
+    }
+
+    /// File and line of a field.
+    pub(super) fn place_of(
+        &self,
+        kind: &'static str,
+        namespace: &str,
+        name: &str,
+        field: &str,
+    ) -> Option<String> {
+        let number = self.seen.get(&(kind, namespace.to_owned(), name.to_owned()))?;
+        let origin = self.origins.get(number.checked_sub(1)?)?;
+        Some(self.manifests.quick_place(origin, &FieldPath::of(field)).to_string())
     }
 
     /// Adds an object. What is wrong with it comes back, still without a name and a place.
@@ -55,6 +79,7 @@ impl Gathered {
             problem,
             fix: Some(fix.to_owned()),
             left_out: true,
+            broken: true,
         };
         match decode::add(object, self.count, self) {
             Ok(Decoded::Taken | Decoded::Irrelevant) => None,
@@ -64,13 +89,31 @@ impl Gathered {
             }
             Ok(Decoded::Twice) => {
                 let problem = "is given twice; the first one counts".to_owned();
-                Some(remark(String::new(), problem, "remove one of the two"))
+                let twice = remark(String::new(), problem, "remove one of the two");
+                Some(Remark { broken: false, ..twice })
             }
-            Err(Mistake { field, what, fix }) => {
-                self.has_mistakes = true;
-                Some(remark(field, what, fix))
-            }
+            Err(Mistake { field, what, fix }) => Some(remark(field, what, &fix)),
         }
+    }
+
+    /// Pools that name a NodeClass that is not among those of its kind.
+    pub(crate) fn missing_node_classes(&self) -> Vec<Remark> {
+        let pools = self.objects.node_pools.iter();
+        let remarks = pools.filter_map(|pool| {
+            let class = &pool.spec.template.spec.node_class_ref;
+            let fix = self.hints.missing_class(&class.group, &class.kind, &class.name)?;
+            let name = pool.metadata.name.as_deref().unwrap_or_default();
+            Some(Remark {
+                object: format!("NodePool {name}"),
+                place: self.place("NodePool", "", name),
+                field: Some("spec.template.spec.nodeClassRef".to_owned()),
+                problem: format!("{} {} is not in the input", class.kind, class.name),
+                fix: Some(fix),
+                left_out: false,
+                broken: false,
+            })
+        });
+        remarks.collect()
     }
 
     /// Whether there was nothing at all.

@@ -7,11 +7,15 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use jiff::Timestamp;
 use karpenter_api::labels;
+use karpenter_api::node_class_ref::NodeClassRef;
 use karpenter_api::nodepool::NodePool;
 use karpenter_cluster::ingest::Settings;
 use karpenter_core::catalog::InstanceType;
-use karpenter_operator::kwok::catalog;
+use karpenter_operator::kwok::catalog::{self, CatalogError, Flaw};
 
+use super::gather::Gathered;
+use super::report::Remark;
+use super::words;
 use crate::diagnostic::{Diagnostic, Place};
 
 /// The providers.
@@ -26,78 +30,130 @@ pub(crate) enum Provider {
 pub(crate) struct Chosen {
     pub(crate) settings: Settings,
     pub(crate) types: Vec<Arc<InstanceType>>,
+    /// What to know before believing the numbers.
+    pub(crate) notes: Vec<String>,
 }
 
 /// Largest file of instance types: a thousand times the built-in ones.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
-/// The provider that was asked for, else the one that the pools name.
+/// The provider that was asked for, else the one that the pools name. Pools whose types nobody
+/// knows are left out, with a remark, as long as others are left.
 pub(crate) fn choose(
     asked: Option<Provider>,
     instance_types: Option<&Path>,
-    pools: &[NodePool],
+    gathered: &mut Gathered,
     now: Timestamp,
 ) -> Result<Chosen, Box<Diagnostic>> {
     let mut settings = Settings::kwok(now);
-    if asked.is_some() || instance_types.is_some() {
-        // Whoever names types or a provider wants all pools planned with them.
-        let classes = pools.iter().map(|pool| &pool.spec.template.spec.node_class_ref);
-        settings.node_classes.extend(classes.map(|c| (c.group.clone(), c.kind.clone())));
-    }
-    let types = match instance_types {
-        Some(path) => read(path)?,
-        None if asked == Some(Provider::Aws) => return Err(not_yet("--provider aws").into()),
-        None if asked.is_none() => {
-            named_by(pools)?;
+    let mut notes = Vec::new();
+    let types = match (instance_types, asked) {
+        (Some(path), _) => read(path)?,
+        (None, Some(Provider::Aws)) => return Err(no_types("--provider aws", labels::aws::GROUP)),
+        (None, Some(Provider::Kwok)) => {
+            notes.extend(invented(&gathered.objects.node_pools));
             catalog::built_in()
         }
-        None => catalog::built_in(),
+        (None, None) => {
+            leave_out_foreign(gathered)?;
+            catalog::built_in()
+        }
     };
-    Ok(Chosen { settings, types })
+    if asked.is_some() || instance_types.is_some() {
+        // Whoever names types or a provider wants all pools planned with them.
+        let classes = gathered.objects.node_pools.iter().map(class);
+        settings.node_classes.extend(classes.map(|c| (c.group.clone(), c.kind.clone())));
+    }
+    Ok(Chosen { settings, types, notes })
 }
 
-/// Makes sure that the pools name the provider whose types are built in.
-fn named_by(pools: &[NodePool]) -> Result<(), Box<Diagnostic>> {
-    let classes: BTreeSet<_> = pools
-        .iter()
-        .map(|pool| &pool.spec.template.spec.node_class_ref)
-        .map(|class| (class.group.as_str(), class.kind.as_str()))
-        .collect();
-    let foreign = classes.iter().find(|(group, _)| *group != labels::kwok::GROUP);
-    match foreign {
-        None => Ok(()),
-        Some((labels::aws::GROUP, kind)) => Err(not_yet(&format!("NodePools with {kind}")).into()),
-        Some((group, kind)) => {
-            Err(Diagnostic::new(format!("nobody here knows the instance types of {kind}.{group}"))
-                .fix(OTHER_TYPES)
-                .into())
-        }
+/// Takes out the pools of other providers than the one whose types are built in.
+fn leave_out_foreign(gathered: &mut Gathered) -> Result<(), Box<Diagnostic>> {
+    let pools = std::mem::take(&mut gathered.objects.node_pools);
+    let is_own = |pool: &NodePool| class(pool).group == labels::kwok::GROUP;
+    let (own, foreign): (Vec<_>, Vec<_>) = pools.into_iter().partition(is_own);
+    gathered.objects.node_pools = own;
+    if let (Some(pool), []) = (foreign.first(), gathered.objects.node_pools.as_slice()) {
+        let class = class(pool);
+        return Err(no_types(&format!("NodePools with {}", class.kind), &class.group));
     }
+    for pool in foreign {
+        let class = class(&pool);
+        let name = pool.metadata.name.clone().unwrap_or_default();
+        gathered.remarks.push(Remark {
+            place: gathered.place("NodePool", "", &name),
+            object: format!("NodePool {name}"),
+            field: None,
+            problem: unknown_types(&class.kind, &class.group),
+            fix: Some(OTHER_TYPES.to_owned()),
+            left_out: true,
+            broken: true,
+        });
+    }
+    Ok(())
+}
+
+fn class(pool: &NodePool) -> &NodeClassRef {
+    &pool.spec.template.spec.node_class_ref
+}
+
+/// What there is to say about the prices of pools that are planned with types of another provider.
+fn invented(pools: &[NodePool]) -> Option<String> {
+    let foreign = pools.iter().filter(|pool| class(pool).group != labels::kwok::GROUP);
+    let kinds: BTreeSet<_> = foreign.map(|pool| class(pool).kind.as_str()).collect();
+    (!kinds.is_empty()).then(|| {
+        let kinds = words::list(kinds.iter().copied(), kinds.len());
+        format!(
+            "types and prices are KWOK's, which are invented; NodePools with {kinds} will launch \
+             other types at other prices (yours: --instance-types FILE)"
+        )
+    })
 }
 
 const OTHER_TYPES: &str = "plan with the built-in types of KWOK (--provider kwok), or with your own \
                            (--instance-types FILE)";
 
-fn not_yet(what: &str) -> Diagnostic {
-    Diagnostic::new(format!("{what}: EC2 instance types come with the AWS provider, not yet"))
-        .fix(OTHER_TYPES)
+fn no_types(what: &str, group: &str) -> Box<Diagnostic> {
+    Diagnostic::new(unknown_types(what, group)).fix(OTHER_TYPES).into()
+}
+
+fn unknown_types(what: &str, group: &str) -> String {
+    if group == labels::aws::GROUP {
+        format!("{what}: EC2 instance types come with the AWS provider, not yet")
+    } else {
+        format!("{what}: nobody here knows the instance types of {group}")
+    }
 }
 
 fn read(path: &Path) -> Result<Vec<Arc<InstanceType>>, Box<Diagnostic>> {
+    const FORMAT: &str =
+        "write a JSON list of types in KWOK's format: name, offerings, architecture, ...";
     let place = || Place::file(path.display().to_string());
     let cannot_read = |error: std::io::Error| {
-        Diagnostic::new("cannot read instance types").at(place()).found(error.to_string())
+        let fix = "name a file that can be read";
+        Diagnostic::new("cannot read instance types").at(place()).found(error.to_string()).fix(fix)
     };
-    let size = std::fs::metadata(path).map_err(cannot_read)?.len();
-    if size > FILE_BYTES_MAX {
+    let metadata = std::fs::metadata(path).map_err(cannot_read)?;
+    if metadata.len() > FILE_BYTES_MAX {
         let what = format!("instance types are larger than {} MiB", FILE_BYTES_MAX >> 20);
         return Err(Diagnostic::new(what).at(place()).into());
     }
     let bytes = std::fs::read(path).map_err(cannot_read)?;
-    catalog::from_file(&bytes).map_err(|error| {
-        Diagnostic::new(error.to_string())
-            .at(place())
-            .fix("write a JSON list of types in KWOK's format: name, offerings, architecture, ...")
-            .into()
-    })
+    let types = catalog::from_file(&bytes).map_err(|error| match error {
+        CatalogError::Content { place: field, problem } => {
+            Diagnostic::new(format!("instance types: {problem}"))
+                .at(place().field(field))
+                .fix(FORMAT)
+        }
+        error @ CatalogError::Syntax(_) => {
+            Diagnostic::new(error.to_string()).at(place()).fix(FORMAT)
+        }
+    })?;
+    match catalog::flaw(&types) {
+        None => Ok(types),
+        Some(Flaw { place: field, problem, fix }) => {
+            let place = if field.is_empty() { place() } else { place().field(field) };
+            Err(Diagnostic::new(format!("instance types: {problem}")).at(place).fix(fix).into())
+        }
+    }
 }

@@ -52,6 +52,8 @@ pub(crate) struct Report {
     pub(crate) expanded: Vec<Expanded>,
     /// Objects that were left out or could not be read whole.
     pub(crate) marked: Vec<Remark>,
+    /// What to know before believing the numbers.
+    pub(crate) notes: Vec<String>,
 }
 
 /// A NodeClaim to create.
@@ -103,7 +105,8 @@ pub(crate) struct Placement {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Pending {
-    /// `namespace/name` of the owner, or of the pod that has none.
+    /// `namespace/name` of the owner, or of the pod that has none; the namespace of several pods
+    /// without owners.
     pub(crate) owner: String,
     pub(crate) pods: Vec<String>,
     /// Upstream's text.
@@ -118,6 +121,8 @@ pub(crate) struct Ignored {
     pub(crate) reason: String,
     /// Whether they asked for it, by staying away from the nodes of every pool.
     pub(crate) opted_out: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fix: Option<String>,
     pub(crate) pods: Vec<String>,
 }
 
@@ -136,6 +141,8 @@ pub(crate) struct Remark {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fix: Option<String>,
     pub(crate) left_out: bool,
+    /// Whether somebody has to mend it before the plan is whole.
+    pub(crate) broken: bool,
 }
 
 /// Puts a plan into words. Times and remarks are added by the caller.
@@ -314,8 +321,10 @@ fn groups<'a>(snapshot: &Snapshot, plan: &'a Plan) -> Vec<Group<'a>> {
     let mut groups: BTreeMap<(String, String), Group<'a>> = BTreeMap::new();
     for (id, refusal) in &plan.refused {
         let pod = snapshot.pod(*id);
-        let owner = pod.controller.as_ref().map_or(&pod.name, |controller| &controller.name);
-        let owner = format!("{}/{owner}", pod.namespace);
+        let owner = match &pod.controller {
+            Some(controller) => format!("{}/{}", pod.namespace, controller.name),
+            None => pod.namespace.clone(),
+        };
         let error = refusal.to_string();
         groups
             .entry((owner.clone(), error.clone()))
@@ -323,5 +332,14 @@ fn groups<'a>(snapshot: &Snapshot, plan: &'a Plan) -> Vec<Group<'a>> {
             .pods
             .push(*id);
     }
-    groups.into_values().collect()
+    let named = groups.into_values().map(|group| match group.pods.as_slice() {
+        // What is alone goes by its own name.
+        [pod] if snapshot.pod(*pod).controller.is_none() => {
+            Group { owner: name(snapshot, *pod), ..group }
+        }
+        _ => group,
+    });
+    let mut groups: Vec<_> = named.collect();
+    groups.sort_by(|a, b| a.owner.cmp(&b.owner));
+    groups
 }

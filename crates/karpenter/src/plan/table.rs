@@ -1,16 +1,22 @@
 //! A report for people.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use karpenter_core::resources::{CPU, MEMORY, Quantity, Resources};
 
-use super::grid::{Column, Grid, wrap};
+use super::grid::{Column, Grid, cut, wrap};
 use super::report::{Claim, HOURS_PER_MONTH, Remark, Report};
 use super::words::{self, PoolVerdict};
 use crate::diagnostic::printable;
 
 /// Names of pods that are told of one group; the others are counted.
 const NAMES: usize = 3;
+/// Groups that are told of one section; the others are counted.
+const LINES: usize = 50;
+/// The longest text and the longest word in it. Names and labels that Kubernetes takes are shorter.
+const TEXT_WIDTH: usize = 2000;
+const WORD_WIDTH: usize = 320;
 
 /// The report as text, at most `width` characters wide where that can be had.
 pub(crate) fn table(report: &Report, width: Option<usize>) -> String {
@@ -21,6 +27,7 @@ pub(crate) fn table(report: &Report, width: Option<usize>) -> String {
         ignored(report, width),
         remarks(report, width),
         made_up(report, width),
+        notes(report, width),
         summary(report, width),
     ];
     let told: Vec<_> = sections.into_iter().filter(|section| !section.is_empty()).collect();
@@ -73,7 +80,10 @@ fn share(part: Quantity, whole: Quantity) -> String {
     if whole <= Quantity::ZERO {
         return String::new();
     }
-    format!(" ({}%)", part.nanos().saturating_mul(100) / whole.nanos())
+    match part.nanos().saturating_mul(100) / whole.nanos() {
+        percent if percent > 9999 => " (>9999%)".to_owned(),
+        percent => format!(" ({percent}%)"),
+    }
 }
 
 fn launches(report: &Report, width: Option<usize>) -> String {
@@ -108,16 +118,16 @@ fn launches(report: &Report, width: Option<usize>) -> String {
         let claim = launch.first();
         let price = launch.price();
         grid.row(vec![
-            printable(&claim.node_pool),
+            shown(&claim.node_pool),
             launch.claims.len().to_string(),
-            printable(&claim.cheapest_type),
+            shown(&claim.cheapest_type),
             launch.alternatives(),
             match claim.zones.as_slice() {
                 [] => "-".to_owned(),
-                [zone] => printable(zone),
+                [zone] => shown(zone),
                 zones => format!("any of {}", zones.len()),
             },
-            printable(&claim.capacity_type),
+            shown(&claim.capacity_type),
             launch.pods().to_string(),
             launch.usage(CPU),
             launch.usage(MEMORY),
@@ -137,7 +147,7 @@ fn placements(report: &Report, width: Option<usize>) -> String {
         Grid::new(&[("NODE", Column::Text), ("PODS", Column::Number), ("NAMES", Column::Text)]);
     for placement in &report.existing {
         grid.row(vec![
-            printable(&placement.node),
+            shown(&placement.node),
             placement.pods.len().to_string(),
             some(&placement.pods),
         ]);
@@ -151,36 +161,40 @@ fn pending(report: &Report, width: Option<usize>) -> String {
         return String::new();
     }
     let mut text = format!("PENDING {}\n", count(report.errors.len(), "pod"));
-    for group in &report.explanations {
+    for group in report.explanations.iter().take(LINES) {
         // They are all in the namespace of their owner.
         let base = |pod: &String| pod.split_once('/').map_or(pod.as_str(), |(_, n)| n).to_owned();
         let short: Vec<_> = group.pods.iter().map(base).collect();
         let pods = match group.pods.as_slice() {
-            [pod] if *pod == group.owner => printable(pod),
+            [pod] if *pod == group.owner => shown(pod),
             pods => {
-                format!(
-                    "{} {} ({})",
-                    printable(&group.owner),
-                    count(pods.len(), "pod"),
-                    some(&short)
-                )
+                format!("{} {} ({})", shown(&group.owner), count(pods.len(), "pod"), some(&short))
             }
         };
         text.push_str(&wrap("  ", &pods, width));
         for (pools, verdict) in alike(&group.node_pools) {
-            let what = printable(&verdict.what);
+            let what = shown(&verdict.what);
             let what = match pools.as_slice() {
                 [] => what,
-                [pool] => format!("NodePool {pool}: {what}"),
-                pools => format!("NodePools {}: {what}", pools.join(", ")),
+                [pool] => format!("NodePool {}: {what}", shown(pool)),
+                pools => format!("NodePools {}: {what}", some(pools)),
             };
             text.push_str(&wrap("    ", &what, width));
             if let Some(fix) = &verdict.fix {
-                text.push_str(&wrap("      -> ", &printable(fix), width));
+                text.push_str(&wrap("      -> ", &shown(fix), width));
             }
         }
     }
+    text.push_str(&rest(report.explanations.len(), "groups of pods"));
     text
+}
+
+/// What is said of lines that are left away.
+fn rest(lines: usize, what: &str) -> String {
+    match lines.saturating_sub(LINES) {
+        0 => String::new(),
+        left => format!("  {left} more {what}, all of them with -o json\n"),
+    }
 }
 
 /// Verdicts that say the same, with the pools that they are from.
@@ -190,7 +204,7 @@ fn alike(verdicts: &[PoolVerdict]) -> Vec<(Vec<String>, &PoolVerdict)> {
         let same = |(_, known): &&mut (_, &PoolVerdict)| {
             (&known.what, &known.fix) == (&verdict.what, &verdict.fix)
         };
-        let pool = verdict.node_pool.iter().map(|pool| printable(pool));
+        let pool = verdict.node_pool.iter().cloned();
         match groups.iter_mut().find(same) {
             Some((pools, _)) => pools.extend(pool),
             None => groups.push((pool.collect(), verdict)),
@@ -204,47 +218,65 @@ fn ignored(report: &Report, width: Option<usize>) -> String {
     if !report.ignored.is_empty() {
         let pods = report.ignored.iter().map(|ignored| ignored.pods.len()).sum();
         let _ = writeln!(text, "NOT CONSIDERED {}", count(pods, "pod"));
-        for ignored in &report.ignored {
-            let told = format!("{}: {}", some(&ignored.pods), printable(&ignored.reason));
+        for ignored in report.ignored.iter().take(LINES) {
+            let told = format!("{}: {}", some(&ignored.pods), shown(&ignored.reason));
             text.push_str(&wrap("  ", &told, width));
+            if let Some(fix) = &ignored.fix {
+                text.push_str(&wrap("    -> ", fix, width));
+            }
         }
+        text.push_str(&rest(report.ignored.len(), "reasons"));
     }
     text
 }
 
 fn remarks(report: &Report, width: Option<usize>) -> String {
-    let mut text = String::new();
-    let unusable = report.unusable_node_pools.iter().map(|pool| {
-        let problem = "its requirements leave no instance type".to_owned();
-        (format!("NodePool {pool}"), problem, None)
-    });
-    let marked = report.marked.iter().map(|remark| {
-        let Remark { object, place, field, problem, fix, left_out } = remark;
-        let mut what = String::new();
-        if let Some(field) = field {
-            let _ = write!(what, "{field}: ");
-        }
-        what.push_str(problem);
-        if *left_out {
-            what.push_str("; left out");
-        }
-        if let Some(place) = place {
-            let _ = write!(what, " ({place})");
-        }
-        (object.clone(), what, fix.clone())
-    });
-    let all: Vec<_> = unusable.chain(marked).collect();
-    if all.is_empty() {
-        return text;
+    // What is said of several objects of a kind is said once.
+    let mut groups: Vec<(Vec<String>, &Remark)> = Vec::new();
+    let mut known: BTreeMap<(&str, &str, &str, bool), usize> = BTreeMap::new();
+    for remark in &report.marked {
+        let (kind, name) = remark.object.split_once(' ').unwrap_or((&remark.object, ""));
+        let field = remark.field.as_deref().unwrap_or_default();
+        let position =
+            *known.entry((kind, field, &remark.problem, remark.left_out)).or_insert_with(|| {
+                groups.push((Vec::new(), remark));
+                groups.len() - 1
+            });
+        groups[position].0.push(name.to_owned());
     }
-    let _ = writeln!(text, "TO LOOK AT {}", count(all.len(), "object"));
-    for (object, what, fix) in all {
-        text.push_str(&wrap("  ", &printable(&format!("{object}: {what}")), width));
-        if let Some(fix) = fix {
-            text.push_str(&wrap("    -> ", &printable(&fix), width));
+    if groups.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("TO LOOK AT {}\n", count(report.marked.len(), "object"));
+    for (names, remark) in groups.iter().take(LINES) {
+        text.push_str(&wrap("  ", &remark_text(names, remark), width));
+        if let Some(fix) = &remark.fix {
+            text.push_str(&wrap("    -> ", &shown(fix), width));
         }
     }
+    text.push_str(&rest(groups.len(), "remarks"));
     text
+}
+
+fn remark_text(names: &[String], remark: &Remark) -> String {
+    let Remark { object, place, field, problem, left_out, .. } = remark;
+    let kind = object.split_once(' ').map_or("", |(kind, _)| kind);
+    let mut what = match names {
+        [_] => shown(object),
+        names => format!("{} {}s: {}", names.len(), shown(kind), some(names)),
+    };
+    if let Some(field) = field {
+        let _ = write!(what, ": {}", shown(field));
+    }
+    let _ = write!(what, ": {}", shown(problem));
+    if *left_out {
+        what.push_str("; left out");
+    }
+    if let Some(place) = place {
+        let first = if names.len() > 1 { "first in " } else { "" };
+        let _ = write!(what, " ({first}{})", shown(place));
+    }
+    what
 }
 
 fn made_up(report: &Report, width: Option<usize>) -> String {
@@ -264,6 +296,10 @@ fn made_up(report: &Report, width: Option<usize>) -> String {
     let told =
         format!("Planned for {} that workloads would make: {}", count(pods, "pod"), some(&names));
     wrap("", &told, width)
+}
+
+fn notes(report: &Report, width: Option<usize>) -> String {
+    report.notes.iter().map(|note| wrap("note: ", &shown(note), width)).collect()
 }
 
 fn summary(report: &Report, width: Option<usize>) -> String {
@@ -293,9 +329,19 @@ fn count(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
+/// Text of a user for one line of a terminal, cut where nobody would read on.
+fn shown(text: &str) -> String {
+    let text = printable(&cut(text, TEXT_WIDTH));
+    if text.len() <= WORD_WIDTH {
+        return text;
+    }
+    let words: Vec<_> = text.split(' ').map(|word| cut(word, WORD_WIDTH)).collect();
+    words.join(" ")
+}
+
 /// The first few of a list.
 fn some(names: &[String]) -> String {
-    let mut told: Vec<_> = names.iter().take(NAMES).map(|name| printable(name)).collect();
+    let mut told: Vec<_> = names.iter().take(NAMES).map(|name| shown(name)).collect();
     let others = names.len().saturating_sub(NAMES);
     if others > 0 {
         told.push(format!("{others} more"));

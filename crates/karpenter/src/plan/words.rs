@@ -8,9 +8,13 @@ use karpenter_core::reason::{
     TypesRefusal, Why,
 };
 use karpenter_core::requirement::{Incompatible, Operator, Requirement};
-use karpenter_core::resources::{CPU, MEMORY, Quantity};
+use karpenter_core::resources::{CPU, MEMORY, Quantity, Resources};
 use karpenter_core::scheduling::limits::LimitRefusal;
 use serde::Serialize;
+
+mod short;
+
+pub(super) use short::{amount, bare_amount, list, short};
 
 /// What one NodePool has against a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -75,6 +79,7 @@ fn verdict(pool: &str, why: &Why, types: &[TypeMiss]) -> PoolVerdict {
         Why::InstanceTypes(refusal) => {
             let types = nearest_first(types);
             let (what, fix) = types_refusal(refusal, &types);
+            let near_miss = |found| near_miss(found, &refusal.requests);
             (what, fix, types.into_iter().take(NEAREST).map(near_miss).collect())
         }
         other => {
@@ -110,10 +115,10 @@ fn shortage(misses: &[Miss]) -> f64 {
     misses.iter().map(ratio).sum()
 }
 
-fn near_miss(found: &TypeMiss) -> NearMiss {
+fn near_miss(found: &TypeMiss, requests: &Resources) -> NearMiss {
     NearMiss {
         instance_type: found.instance_type.clone(),
-        misses: found.misses.iter().map(miss).collect(),
+        misses: found.misses.iter().map(|found| miss(found, requests)).collect(),
     }
 }
 
@@ -121,14 +126,15 @@ fn plain(why: &Why) -> (String, Option<String>) {
     let (what, fix) = match why {
         Why::Taints(taints) => {
             let all: Vec<_> = taints.iter().map(ToString::to_string).collect();
-            let what = format!("the pod does not tolerate {}", all.join(", "));
+            let all = list(all.iter().map(String::as_str), all.len());
+            let what = format!("the pod does not tolerate {all}");
             (what, "add a toleration to the pod, or take the taint off the pool")
         }
         Why::VolumeLimit(None) => {
             ("no type can attach so many volumes".to_owned(), "spread the volumes over more pods")
         }
         Why::VolumeLimit(Some(limit)) => {
-            let (driver, count, limit) = (&limit.driver, limit.count, limit.limit);
+            let (driver, count, limit) = (short(&limit.driver), limit.count, limit.limit);
             let what = format!("it would attach {count} volumes of {driver}; a node takes {limit}");
             (what, "spread the volumes over more pods")
         }
@@ -162,9 +168,19 @@ fn plain(why: &Why) -> (String, Option<String>) {
     (what, Some(fix.to_owned()).filter(|fix| !fix.is_empty()))
 }
 
+/// Conflicts between requirements that are told of one candidate.
+const CONFLICTS: usize = 3;
+
+/// How many conflicts are not told.
+fn others(conflicts: usize) -> Option<String> {
+    let left = conflicts.checked_sub(CONFLICTS).filter(|left| *left > 0)?;
+    Some(format!("{left} more"))
+}
+
 fn requirements(who: &str, why: &Incompatible) -> (String, Option<String>) {
     match why {
         Incompatible::UnknownLabel { key, typo_of } => {
+            let key = short(key);
             let what = format!("{who} asks for label {key}, which the pool does not set");
             let fix = match typo_of {
                 Some(label) => format!("is {label} meant? Else add {key} to the pool's labels"),
@@ -173,13 +189,11 @@ fn requirements(who: &str, why: &Incompatible) -> (String, Option<String>) {
             (what, Some(fix))
         }
         Incompatible::Conflicts(conflicts) => {
-            let all: Vec<_> = conflicts
-                .iter()
-                .map(|conflict| {
-                    let (asked, has) = (values(&conflict.incoming), values(&conflict.existing));
-                    format!("{} {asked}; the pool has {has}", conflict.incoming.key())
-                })
-                .collect();
+            let all = conflicts.iter().take(CONFLICTS).map(|conflict| {
+                let (asked, has) = (values(&conflict.incoming), values(&conflict.existing));
+                format!("{} {asked}; the pool has {has}", short(conflict.incoming.key()))
+            });
+            let all: Vec<_> = all.chain(others(conflicts.len())).collect();
             let what = format!("{who} asks for {}", all.join(", and for "));
             let fix = "change what it asks for, or the requirements of the pool";
             (what, Some(fix.to_owned()))
@@ -187,15 +201,20 @@ fn requirements(who: &str, why: &Incompatible) -> (String, Option<String>) {
     }
 }
 
-/// A requirement without its key: `in [a, b]`, `at least 4`, `not set`.
-fn values(requirement: &Requirement) -> String {
-    const SHOWN: usize = 5;
+/// What to add to the input where a pod is not considered because something is not there.
+pub(super) fn missing_object(reason: &str) -> Option<&'static str> {
+    let is_storage = ["PersistentVolumeClaim", "PersistentVolume", "StorageClass"]
+        .iter()
+        .any(|kind| reason.contains(kind));
+    let is_missing = reason.contains("not found") || reason.contains("must define a storage class");
+    (is_storage && is_missing)
+        .then_some("add what is missing: kubectl get pvc,pv,storageclasses -A -o yaml")
+}
+
+/// A requirement without its key: `a, b`, `at least 4`, `none`.
+pub(super) fn values(requirement: &Requirement) -> String {
     let all = requirement.values();
-    let mut list: Vec<_> = all.iter().take(SHOWN).map(String::as_str).collect();
-    if all.len() > SHOWN {
-        list.push("...");
-    }
-    let list = list.join(", ");
+    let list = list(all.iter().map(String::as_str), all.len());
     match requirement.operator() {
         Operator::In => list,
         Operator::NotIn => format!("anything but {list}"),
@@ -245,11 +264,21 @@ fn domains(why: &TopologyRefusal) -> String {
         .filter(|(_, allowed)| allowed.operator() != Operator::Exists)
         .map(|(who, allowed)| format!("{who}: {}", values(allowed)));
     let counted = why.counts.iter().take(SHOWN);
-    let mut counted: Vec<_> = counted.map(|(name, count)| format!("{count} in {name}")).collect();
+    let mut counted: Vec<_> = match why.kind {
+        // A pod whose domain is still open counts in every domain that it may end up in.
+        TopologyKind::AntiAffinity => {
+            counted.filter(|(_, count)| *count > 0).map(|(name, _)| short(name)).collect()
+        }
+        _ => counted.map(|(name, count)| format!("{count} in {}", short(name))).collect(),
+    };
     if why.counts.len() > SHOWN || why.more > 0 {
         counted.push("...".to_owned());
     }
-    let counted = (!counted.is_empty()).then(|| format!("pods: {}", counted.join(", ")));
+    let head = match why.kind {
+        TopologyKind::AntiAffinity => "taken, or may be taken",
+        _ => "pods",
+    };
+    let counted = (!counted.is_empty()).then(|| format!("{head}: {}", counted.join(", ")));
     let details: Vec<_> = limits.chain(counted).collect();
     match details.as_slice() {
         [] => format!("of {}", why.key),
@@ -282,9 +311,10 @@ fn types_refusal(refusal: &TypesRefusal, types: &[&TypeMiss]) -> (String, Option
         .misses
         .iter()
         .filter(|miss| !(hides_offering && **miss == Miss::Offering))
-        .map(miss)
+        .map(|found| miss(found, &refusal.requests))
         .collect();
-    let what = format!("nearest type {}: {}", nearest.instance_type, misses.join(" and "));
+    let name = short(&nearest.instance_type);
+    let what = format!("nearest type {name}: {}", misses.join(" and "));
     let fix = match nearest.misses.first() {
         Some(Miss::Resource { name, .. }) if name == CPU || name == MEMORY => {
             format!("request less {name}, or let the pool use larger types")
@@ -301,21 +331,29 @@ fn types_refusal(refusal: &TypesRefusal, types: &[&TypeMiss]) -> (String, Option
     (what, Some(fix))
 }
 
-fn miss(miss: &Miss) -> String {
+/// What a type lacks for a pod with these requests.
+fn miss(miss: &Miss, requests: &Resources) -> String {
     match miss {
-        Miss::Requirement(Incompatible::UnknownLabel { key, .. }) => format!("has no label {key}"),
+        Miss::Requirement(Incompatible::UnknownLabel { key, .. }) => {
+            format!("has no label {}", short(key))
+        }
         Miss::Requirement(Incompatible::Conflicts(conflicts)) => {
-            let all: Vec<_> = conflicts
-                .iter()
-                .map(|conflict| {
-                    let (asked, has) = (values(&conflict.incoming), values(&conflict.existing));
-                    format!("{} is {has}, not {asked}", conflict.incoming.key())
-                })
-                .collect();
-            all.join(", ")
+            let all = conflicts.iter().take(CONFLICTS).map(|conflict| {
+                let (asked, has) = (values(&conflict.incoming), values(&conflict.existing));
+                format!("{} is {has}, not {asked}", short(conflict.incoming.key()))
+            });
+            all.chain(others(conflicts.len())).collect::<Vec<_>>().join(", ")
         }
         Miss::Resource { name, needed, available } => {
-            format!("needs {}, has {}", amount(name, *needed), bare_amount(name, *available))
+            let daemons = needed.nanos().saturating_sub(requests.amount(name).nanos());
+            let daemons = match Quantity::from_nanos(daemons) {
+                share if share > Quantity::ZERO => {
+                    format!(" (daemons take {} of it)", bare_amount(name, share))
+                }
+                _ => String::new(),
+            };
+            let (needed, available) = (amount(name, *needed), bare_amount(name, *available));
+            format!("needs {needed}{daemons}, has {available}")
         }
         Miss::Offering => {
             "has no offering in the zones and capacity types that are left".to_owned()
@@ -323,36 +361,4 @@ fn miss(miss: &Miss) -> String {
         Miss::HostPort => "a daemon of the node takes the host port".to_owned(),
         Miss::Limits => "is larger than what spec.limits leaves".to_owned(),
     }
-}
-
-/// An amount with its resource, for people: `1.5 cpu`, `512 MiB memory`.
-pub(super) fn amount(name: &str, quantity: Quantity) -> String {
-    format!("{} {name}", bare_amount(name, quantity))
-}
-
-/// An amount for people.
-#[expect(clippy::cast_precision_loss, reason = "shown with two digits")]
-pub(super) fn bare_amount(name: &str, quantity: Quantity) -> String {
-    const UNITS: [(&str, f64); 4] = [
-        ("TiB", 1_099_511_627_776.0),
-        ("GiB", 1_073_741_824.0),
-        ("MiB", 1_048_576.0),
-        ("KiB", 1024.0),
-    ];
-    let is_bytes =
-        [MEMORY, "ephemeral-storage", "storage"].contains(&name) || name.starts_with("hugepages-");
-    if !is_bytes {
-        return number(quantity.millis() as f64 / 1000.0);
-    }
-    let bytes = quantity.units() as f64;
-    match UNITS.iter().find(|(_, size)| bytes.abs() >= *size) {
-        Some((unit, size)) => format!("{} {unit}", number(bytes / size)),
-        None => format!("{} B", number(bytes)),
-    }
-}
-
-/// A number with at most two digits after the point, without zeros at the end.
-fn number(number: f64) -> String {
-    let text = format!("{number:.2}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

@@ -4,11 +4,15 @@
 mod bad_input;
 #[path = "../binary/mod.rs"]
 mod binary;
+mod bounds;
+mod devices;
 mod documentation;
 mod live;
 mod output;
+mod pools;
 mod recorded;
 mod usage;
+mod workloads;
 
 use std::path::{Path, PathBuf};
 

@@ -56,6 +56,7 @@ fn pods_that_stay_pending_are_told_with_the_nearest_miss() {
     NOT CONSIDERED 2 pods
       default/not-ours: configured to not run on a Karpenter provisioned node (requirement=karpenter.sh/nodepool DoesNotExist)
       default/no-volume: getting persistent volume claim, PersistentVolumeClaim "nowhere" not found (PersistentVolumeClaim=nowhere)
+        -> add what is missing: kubectl get pvc,pv,storageclasses -A -o yaml
 
     1 pod placed (1 on 1 new node), 4 pending; new nodes cost from $0.0271 an hour, $19.82 a month
     "#);

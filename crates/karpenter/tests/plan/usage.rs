@@ -28,7 +28,7 @@ fn bad_options_of_the_environment_are_wrong_usage() {
     let ran = plan_with(&scenarios(), &["-f", "pending.yaml"], "", &environment);
     assert_eq!((ran.code, ran.stdout.as_str()), (2, ""));
     insta::assert_snapshot!(ran.stderr, @r"
-    error: --scheduler-config: validating scheduler config, podTopologySpread.defaultConstraints[0].maxSkew must be greater than 0
+    error: SCHEDULER_CONFIG: validating scheduler config, podTopologySpread.defaultConstraints[0].maxSkew must be greater than 0
        fix: write it as kube-scheduler has it: {podTopologySpread: {defaultConstraints: [...]}}
       more: karpenter plan --help
     ");
@@ -74,4 +74,28 @@ spec:
     assert_eq!(nodes(&[]), 1);
     assert_eq!(nodes(&["--scheduler-config", spread]), 4);
     assert_eq!(nodes(&["--no-expand"]), 0);
+}
+
+#[test]
+fn a_file_without_its_flag_is_told_how_to_be_named() {
+    for args in [&["x.yaml"][..], &["x.yaml", "y.yaml"], &["-o", "json", "x.yaml"]] {
+        let ran = plan(&scenarios(), args, "");
+        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains("fix: karpenter plan -f x.yaml"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn unknown_gates_are_warned_about_and_the_plan_is_made() {
+    let ran = plan(&scenarios(), &["-f", "shop", "--feature-gates", "Magic=true"], "");
+    assert_eq!(ran.code, 0);
+    let said = "warning: --feature-gates: no such gate: Magic; there are ";
+    assert!(ran.stderr.starts_with(said), "{}", ran.stderr);
+}
+
+#[test]
+fn the_example_for_kubectl_brings_volumes_along() {
+    let ran = plan(&scenarios(), &["--help"], "");
+    assert!(ran.stdout.contains("pods,daemonsets,pvc,pv,storageclasses -A"), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("[PATH]"), "{}", ran.stdout);
 }

@@ -308,10 +308,46 @@ fn pods_that_are_left_out_are_marked() {
     let ingested = snapshot(&objects, &settings());
     assert_eq!(
         marks(&ingested),
-        ["-Pod n/a: another pod has the same name", "-Pod n/b: its node gone is not known"]
+        ["-!Pod n/a: another pod has the same name", "-Pod n/b: its node gone is not known"]
     );
     let names: Vec<_> = ingested.snapshot.pods.iter().map(|pod| pod.name.as_str()).collect();
     assert_eq!(names, ["a", "c", "d"]);
     let demand = demand(&ingested.snapshot);
     assert_eq!((demand.place.len(), demand.ignored.len()), (1, 1));
+}
+
+#[test]
+fn what_no_api_server_takes_is_a_problem() {
+    let spread = |more: Value| {
+        let mut constraint =
+            json!({"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"});
+        constraint.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"topologySpreadConstraints": [constraint]})
+    };
+    let port = |number: i64| json!({"containers": [{"name": "c", "ports": [{"containerPort": 1, "hostPort": number}]}]});
+    let toleration = |toleration: Value| json!({"tolerations": [toleration]});
+    let affinity = json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": ""}]}});
+    #[rustfmt::skip]
+    let cases = [
+        (spread(json!({})),                             None),
+        (spread(json!({"minDomains": 1})),              None),
+        (spread(json!({"topologyKey": ""})),            Some("topologySpreadConstraints[0].topologyKey must not be empty")),
+        (spread(json!({"maxSkew": -1})),                Some("topologySpreadConstraints[0].maxSkew must be 1 or more, is -1")),
+        (spread(json!({"minDomains": 0})),              Some("topologySpreadConstraints[0].minDomains must be 1 or more, is 0")),
+        (spread(json!({"whenUnsatisfiable": ""})),      Some("topologySpreadConstraints[0].whenUnsatisfiable must be DoNotSchedule or ScheduleAnyway, is \"\"")),
+        (port(0),                                       None),
+        (port(65535),                                   None),
+        (port(65536),                                   Some("container c: hostPort must be 1 to 65535, is 65536")),
+        (port(-1),                                      Some("container c: hostPort must be 1 to 65535, is -1")),
+        (toleration(json!({"key": "a", "operator": "Gt", "value": "1"})), None),
+        (toleration(json!({"key": "a", "operator": "exists"})), Some("toleration of \"a\": operator must be Exists or Equal, is \"exists\"")),
+        (toleration(json!({"operator": "Exists", "effect": "Never"})), Some("toleration of \"\": effect must be NoSchedule, PreferNoSchedule or NoExecute, is \"Never\"")),
+        (json!({"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": -1, "preference": {}}]}}}),
+            Some("affinity: weight must be 1 to 100, is -1")),
+        (json!({"affinity": affinity}),                 Some("affinity: topologyKey must not be empty")),
+    ];
+    for (spec, expected) in cases {
+        let problem = read_spec(spec.clone()).problem.map(|problem| problem.text);
+        assert_eq!(problem.as_deref(), expected, "{spec}");
+    }
 }

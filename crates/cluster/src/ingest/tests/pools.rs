@@ -95,8 +95,8 @@ fn pools_that_launch_nothing_are_marked() {
     ];
     assert_eq!(marks[..3], expected);
     assert!(marks[3].contains("key a with operator Gt must have a single positive integer value"));
-    assert!(marks[4].starts_with("-NodePool /limits: "), "{}", marks[4]);
-    assert_eq!(marks[5], "-NodePool /fine: another pool has the same name");
+    assert!(marks[4].starts_with("-!NodePool /limits: "), "{}", marks[4]);
+    assert_eq!(marks[5], "-!NodePool /fine: another pool has the same name");
     assert_eq!(ingested.snapshot.pools.len(), 1);
 }
 
@@ -114,4 +114,24 @@ fn only_ready_pools_count_unless_all_are_taken_for_ready() {
     let ingested = read(pools.clone(), &strict);
     assert_eq!(marks(&ingested), ["-NodePool /b: is not ready", "-NodePool /c: is not ready"]);
     assert_eq!(read(pools, &settings()).snapshot.pools.len(), 3);
+}
+
+#[test]
+fn numbers_that_no_api_server_takes_break_a_pool_of_a_file() {
+    #[rustfmt::skip]
+    let cases = [
+        (json!({"weight": 100}),          None),
+        (json!({"weight": 0}),            Some("spec.weight must be 1 to 100, is 0")),
+        (json!({"weight": -3}),           Some("spec.weight must be 1 to 100, is -3")),
+        (json!({"weight": 101}),          Some("spec.weight must be 1 to 100, is 101")),
+        (json!({"limits": {"cpu": "0"}}), None),
+        (json!({"limits": {"cpu": "-1m"}}), Some("spec.limits[cpu] must not be negative")),
+        (json!({"replicas": -1}),         Some("spec.replicas must not be negative, is -1")),
+    ];
+    for (spec, expected) in cases {
+        let ingested = read(vec![pool("p", spec.clone(), json!({}))], &settings());
+        let expected: Vec<_> =
+            expected.map(|text| format!("-!NodePool /p: {text}")).into_iter().collect();
+        assert_eq!(marks(&ingested), expected, "{spec}");
+    }
 }

@@ -138,7 +138,7 @@ fn budgets_that_allow_nothing_are_told_from_others() {
     let objects = Objects { pod_disruption_budgets: vec![budget], ..Objects::default() };
     let ingested = snapshot(&objects, &settings());
     assert_eq!(ingested.snapshot.disruption_budgets[0].selector, Selector::Nothing);
-    assert_eq!(marks(&ingested), ["PodDisruptionBudget n/b: key a: \"?\" is not an operator"]);
+    assert_eq!(marks(&ingested), ["!PodDisruptionBudget n/b: key a: \"?\" is not an operator"]);
 }
 
 #[test]
@@ -228,12 +228,34 @@ fn buffers_become_pods_that_do_not_exist() {
     assert_eq!(
         marks(&ingested),
         [
-            "-CapacityBuffer n/c: PodTemplate n/gone is not there",
-            "-CapacityBuffer n/d: cannot scale Job of \"\"",
-            "-CapacityBuffer n/e: Neither podTemplateRef nor scalableRef is set",
+            "-!CapacityBuffer n/c: PodTemplate n/gone is not there",
+            "-!CapacityBuffer n/d: cannot scale Job of \"\"",
+            "-!CapacityBuffer n/e: Neither podTemplateRef nor scalableRef is set",
         ]
     );
     assert!(snapshot(&objects, &settings()).snapshot.pods.is_empty(), "without the gate");
+}
+
+#[test]
+fn buffers_keep_room_for_no_more_pods_than_memory_holds() {
+    let template = json!({"spec": {"containers": []}});
+    let buffer = |name: &str| {
+        object(json!({"metadata": {"name": name, "namespace": "n"},
+            "spec": {"podTemplateRef": {"name": "t"}, "replicas": 2_000_000_000}}))
+    };
+    let objects = Objects {
+        pod_templates: vec![object(
+            json!({"metadata": {"name": "t", "namespace": "n"}, "template": template}),
+        )],
+        capacity_buffers: ["a", "b", "c", "d", "e"].map(buffer).into(),
+        ..Objects::default()
+    };
+    let gates = Gates { capacity_buffer: true, ..Gates::default() };
+    let ingested = snapshot(&objects, &Settings { gates, ..settings() });
+    assert_eq!(ingested.snapshot.pods.len(), 200_000);
+    let marks = marks(&ingested);
+    assert_eq!(marks[0], "!CapacityBuffer n/a: asks for 2000000000 pods; room is kept for 50000");
+    assert_eq!(marks[4], "!CapacityBuffer n/e: asks for 2000000000 pods; room is kept for 0");
 }
 
 #[test]
@@ -367,7 +389,7 @@ fn devices_claims_and_classes_are_read() {
         matches!(&b.reach, Reach::Selector(terms) if terms[0].to_string() == "topology.kubernetes.io/zone In [a]")
     );
     assert_eq!((&c.reach, &d.reach), (&Reach::AllNodes, &Reach::PerDevice));
-    assert!(marks(&ingested)[0].starts_with("ResourceSlice /c: slots: "), "{:?}", ingested.marked);
+    assert!(marks(&ingested)[0].starts_with("!ResourceSlice /c: slots: "), "{:?}", ingested.marked);
     let selectors = [DeviceSelector::Cel("true".to_owned()), DeviceSelector::Unsupported];
     assert_eq!(state.classes["gpu"].selectors, selectors);
 

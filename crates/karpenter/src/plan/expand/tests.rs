@@ -10,7 +10,11 @@ fn gathered(values: &[Value]) -> Gathered {
 }
 
 fn workload(kind: &str, name: &str, spec: Value) -> Value {
-    let api_version = if kind == "Job" { "batch/v1" } else { "apps/v1" };
+    let api_version = match kind {
+        "Job" => "batch/v1",
+        "ReplicationController" => "v1",
+        _ => "apps/v1",
+    };
     let mut object = json!({
         "apiVersion": api_version, "kind": kind, "metadata": {"name": name},
         "spec": {
@@ -42,8 +46,11 @@ fn workloads_get_the_pods_that_their_controllers_would_make() {
         (workload("Deployment", "web", json!({"replicas": 2})), vec!["web-0", "web-1"]),
         (workload("Deployment", "web", json!({})), vec!["web-0"]),
         (workload("Deployment", "web", json!({"replicas": 0})), vec![]),
-        (workload("Deployment", "web", json!({"replicas": -3})), vec![]),
         (workload("ReplicaSet", "rs", json!({"replicas": 1})), vec!["rs-0"]),
+        (
+            workload("ReplicationController", "rc", json!({"replicas": 1, "selector": null})),
+            vec!["rc-0"],
+        ),
         (workload("StatefulSet", "db", json!({"replicas": 2})), vec!["db-0", "db-1"]),
         (workload("StatefulSet", "db", json!({"ordinals": {"start": 5}})), vec!["db-5"]),
         (workload("Job", "job", json!({})), vec!["job-0"]),
@@ -128,7 +135,21 @@ fn pods_of_one_name_are_told_apart() {
 #[test]
 fn nobody_gets_more_pods_than_can_be_planned() {
     let mut gathered = gathered(&[workload("Deployment", "a", json!({"replicas": 2_000_000_000}))]);
-    let expanded = expand_up_to(&mut gathered, 10);
+    let limits = Limits { pods_per_workload: 10, ..Limits::PLAN };
+    let expanded = expand_up_to(&mut gathered, limits);
     assert_eq!(gathered.objects.pods.len(), 10);
     assert_eq!((expanded[0].pods, expanded[0].left_out), (10, 1_999_999_990));
+}
+
+#[test]
+fn all_workloads_together_are_bounded_by_number_and_size() {
+    let many = |name| workload("Deployment", name, json!({"replicas": 8}));
+    let made = |limits| {
+        let expanded = expand_up_to(&mut gathered(&[many("a"), many("b")]), limits);
+        expanded.iter().map(|expanded| expanded.pods).collect::<Vec<_>>()
+    };
+    assert_eq!(made(Limits { pods: 10, ..Limits::PLAN }), [8, 2]);
+    let template = serde_json::to_vec(&many("a")["spec"]["template"]).unwrap().len();
+    let few = made(Limits { bytes: template * 13, ..Limits::PLAN });
+    assert!(few[0] == 8 && few[1] < 8, "{few:?}");
 }

@@ -1,0 +1,67 @@
+//! Parts of objects, for readers that need no snapshot: the simulated scheduler.
+//!
+//! They are read as [`super::snapshot`] reads them. What cannot be read is left out, without the
+//! reason: admission refuses it, and nobody here could do anything about it.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{
+    Container, NodeSelectorRequirement, Pod as WirePod, PodSpec as WireSpec, Taint as WireTaint,
+    Toleration as WireToleration,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector as WireSelector;
+use karpenter_core::host_port::HostPort;
+use karpenter_core::pod::PodSpec;
+use karpenter_core::requirement::{Aliases, Requirement};
+use karpenter_core::resources::{Quantity, Resources};
+use karpenter_core::selector::Selector;
+use karpenter_core::taint::{Taint, Toleration};
+
+use super::{
+    pod_spec as spec, quantity as amounts, requests, requirement, selector as labels, taint,
+};
+
+/// What a live pod asks for, dynamic resources left out.
+pub fn pod_spec(wire: &WirePod, aliases: &Aliases) -> PodSpec {
+    let none = WireSpec::default();
+    let pod = wire.spec.as_ref().unwrap_or(&none);
+    let mut problems = Vec::new();
+    let requests = requests::of_pod(pod, wire.status.as_ref(), &mut problems);
+    spec::read(pod, requests, Vec::new(), aliases, &mut problems)
+}
+
+/// The ports of the node that a container takes.
+pub fn host_ports(container: &Container) -> Vec<HostPort> {
+    spec::host_ports(container, &mut Vec::new())
+}
+
+/// One expression of a node selector; none if it means nothing.
+pub fn expression(wire: &NodeSelectorRequirement, aliases: &Aliases) -> Option<Requirement> {
+    requirement::expression(wire, aliases, &mut Vec::new())
+}
+
+/// The taints of a node.
+pub fn taints(wire: Option<&Vec<WireTaint>>) -> Vec<Taint> {
+    taint::taints(wire, &mut Vec::new())
+}
+
+/// What a pod tolerates.
+pub fn tolerations(wire: Option<&Vec<WireToleration>>) -> Vec<Toleration> {
+    taint::tolerations(wire, &mut Vec::new())
+}
+
+/// What a selector selects; nothing if it is absent or cannot be read.
+pub fn selector(wire: Option<&WireSelector>) -> Selector {
+    labels::selector(wire)
+}
+
+/// The resources of a list.
+pub fn resources(wire: Option<&BTreeMap<String, WireQuantity>>) -> Resources {
+    amounts::resources(wire, "", &mut Vec::new())
+}
+
+/// One quantity, if it is one.
+pub fn quantity(wire: &WireQuantity) -> Option<Quantity> {
+    amounts::one(wire, "", &mut Vec::new())
+}

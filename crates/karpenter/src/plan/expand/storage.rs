@@ -1,0 +1,127 @@
+//! The claims of StatefulSets, and classes for them that the input lacks.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{
+    PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, PodSpec, Volume,
+};
+use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use karpenter_cluster::ingest::Objects;
+
+use crate::plan::report::Remark;
+
+/// The class of claims that name none where the input has no default one. No object can be called so.
+const DEFAULT: &str = "(default)";
+
+/// The classes of the input, and those that are made up.
+pub(super) struct Classes {
+    known: Vec<String>,
+    default: Option<String>,
+    /// Names, with the first workload that asks.
+    assumed: BTreeMap<String, String>,
+}
+
+impl Classes {
+    pub(super) fn of(objects: &Objects) -> Self {
+        let names = objects.storage_classes.iter().filter_map(|class| class.metadata.name.clone());
+        Self {
+            known: names.collect(),
+            default: default_storage_class(objects),
+            assumed: BTreeMap::new(),
+        }
+    }
+
+    /// The class that a claim of a workload gets.
+    fn of_claim(&mut self, asked: Option<&str>, workload: &str) -> String {
+        let name = asked.or(self.default.as_deref()).unwrap_or(DEFAULT).to_owned();
+        // The empty class asks for a volume that exists, which nobody makes.
+        let is_missing = !name.is_empty() && !self.known.contains(&name);
+        if is_missing && !self.assumed.contains_key(&name) {
+            self.assumed.insert(name.clone(), workload.to_owned());
+        }
+        name
+    }
+
+    /// Adds the classes that were made up, and what there is to say about it.
+    pub(super) fn finish(self, objects: &mut Objects) -> Vec<Remark> {
+        let remark = |(name, workload): (&String, &String)| {
+            let (object, problem) = match name.as_str() {
+                DEFAULT => (
+                    workload.clone(),
+                    "claims name no StorageClass, and the input has no default one".to_owned(),
+                ),
+                name => (
+                    format!("StorageClass {name}"),
+                    format!("is not in the input, and {workload} asks for it"),
+                ),
+            };
+            Remark {
+                object,
+                place: None,
+                field: None,
+                problem: format!(
+                    "{problem}; assumed that volumes are made in the zone of the pod, any zone"
+                ),
+                fix: Some("add it to the input: kubectl get storageclasses -o yaml".to_owned()),
+                left_out: false,
+                broken: false,
+            }
+        };
+        let remarks = self.assumed.iter().map(remark).collect();
+        objects.storage_classes.extend(self.assumed.into_keys().map(|name| StorageClass {
+            metadata: ObjectMeta { name: Some(name), ..ObjectMeta::default() },
+            provisioner: "assumed".to_owned(),
+            volume_binding_mode: Some("WaitForFirstConsumer".to_owned()),
+            ..StorageClass::default()
+        }));
+        remarks
+    }
+}
+
+/// The class of claims that name none, as admission fills it in.
+fn default_storage_class(objects: &Objects) -> Option<String> {
+    const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
+    let is_default = |metadata: &ObjectMeta| {
+        let annotations = metadata.annotations.as_ref();
+        annotations.and_then(|all| all.get(IS_DEFAULT)).is_some_and(|value| value == "true")
+    };
+    let classes = objects.storage_classes.iter().map(|class| &class.metadata);
+    classes.filter(|metadata| is_default(metadata)).find_map(|metadata| metadata.name.clone())
+}
+
+/// The claim that a pod of a StatefulSet gets from a template.
+pub(super) fn claim(
+    template: &PersistentVolumeClaim,
+    (namespace, pod): (&str, &str),
+    workload: &str,
+    classes: &mut Classes,
+) -> PersistentVolumeClaim {
+    let mut claim = template.clone();
+    claim.metadata.name = Some(claim_name(template, pod));
+    claim.metadata.namespace = Some(namespace.to_owned());
+    claim.status = None;
+    let spec = claim.spec.get_or_insert_default();
+    let class = classes.of_claim(spec.storage_class_name.as_deref(), workload);
+    spec.storage_class_name = Some(class);
+    claim
+}
+
+fn claim_name(template: &PersistentVolumeClaim, pod: &str) -> String {
+    format!("{}-{pod}", template.metadata.name.as_deref().unwrap_or_default())
+}
+
+/// Puts the claim of a StatefulSet's template in the place of the volume of that name.
+pub(super) fn mount(spec: &mut PodSpec, template: &PersistentVolumeClaim, pod: &str) {
+    let name = template.metadata.name.clone().unwrap_or_default();
+    let volumes = spec.volumes.get_or_insert_default();
+    volumes.retain(|volume| volume.name != name);
+    volumes.push(Volume {
+        persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+            claim_name: claim_name(template, pod),
+            read_only: None,
+        }),
+        name,
+        ..Volume::default()
+    });
+}

@@ -1,0 +1,239 @@
+//! What makes pods: how many it asks for, from which template, and whether an API server would take it.
+
+use std::borrow::Cow;
+
+use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetSpec};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, PodTemplateSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
+use karpenter_cluster::ingest::Objects;
+
+use super::key;
+use super::present::{is_empty, selects};
+use super::storage::mount;
+
+/// Something that makes pods.
+pub(super) struct Workload<'a> {
+    pub(super) api_version: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) metadata: &'a ObjectMeta,
+    pub(super) selector: Option<Cow<'a, LabelSelector>>,
+    pub(super) template: Option<&'a PodTemplateSpec>,
+    /// How many pods it asks for, and the field that says so.
+    pub(super) asked: (&'static str, i32),
+    /// The first number of a StatefulSet's pods.
+    pub(super) first: u64,
+    pub(super) claims: &'a [PersistentVolumeClaim],
+}
+
+/// What an API server would have against a workload.
+pub(super) struct Flaw {
+    pub(super) field: &'static str,
+    pub(super) problem: String,
+    pub(super) fix: &'static str,
+}
+
+/// All workloads of which pods are asked for.
+pub(super) fn workloads<'a>(objects: &'a Objects, jobs: &'a [Job]) -> Vec<Workload<'a>> {
+    let mut workloads = Vec::new();
+    for deployment in &objects.deployments {
+        let spec = deployment.spec.as_ref();
+        workloads.push(Workload {
+            selector: spec.map(|spec| Cow::Borrowed(&spec.selector)),
+            template: spec.map(|spec| &spec.template),
+            ..Workload::new("Deployment", &deployment.metadata, spec.and_then(|s| s.replicas))
+        });
+    }
+    for set in &objects.stateful_sets {
+        let spec = set.spec.as_ref();
+        let start = spec.and_then(|spec| spec.ordinals.as_ref()?.start);
+        let claims = spec.and_then(|spec| spec.volume_claim_templates.as_deref());
+        workloads.push(Workload {
+            selector: spec.map(|spec| Cow::Borrowed(&spec.selector)),
+            template: spec.map(|spec| &spec.template),
+            first: u64::try_from(start.unwrap_or(0)).unwrap_or(0),
+            claims: claims.unwrap_or_default(),
+            ..Workload::new("StatefulSet", &set.metadata, spec.and_then(|spec| spec.replicas))
+        });
+    }
+    for set in &objects.replica_sets {
+        let spec = set.spec.as_ref();
+        workloads.push(Workload {
+            selector: spec.map(|spec| Cow::Borrowed(&spec.selector)),
+            template: spec.and_then(|spec| spec.template.as_ref()),
+            ..Workload::new("ReplicaSet", &set.metadata, spec.and_then(|spec| spec.replicas))
+        });
+    }
+    for controller in &objects.replication_controllers {
+        let spec = controller.spec.as_ref();
+        let template = spec.and_then(|spec| spec.template.as_ref());
+        // What selects nothing selects by the labels of the template.
+        let selector = spec.and_then(|spec| spec.selector.clone()).filter(|s| !s.is_empty());
+        let own = || template.and_then(|template| template.metadata.as_ref()?.labels.clone());
+        let match_labels = selector.or_else(own);
+        workloads.push(Workload {
+            api_version: "v1",
+            selector: Some(Cow::Owned(LabelSelector { match_labels, match_expressions: None })),
+            template,
+            ..Workload::new(
+                "ReplicationController",
+                &controller.metadata,
+                spec.and_then(|spec| spec.replicas),
+            )
+        });
+    }
+    workloads.extend(jobs.iter().filter_map(job));
+    workloads
+}
+
+fn job(job: &Job) -> Option<Workload<'_>> {
+    let spec = job.spec.as_ref();
+    let status = job.status.as_ref();
+    let is_over = status.is_some_and(|status| {
+        let conditions = status.conditions.as_deref().unwrap_or_default();
+        conditions.iter().any(|c| matches!(&*c.type_, "Complete" | "Failed") && c.status == "True")
+    });
+    if is_over || spec.is_some_and(|spec| spec.suspend == Some(true)) {
+        return None;
+    }
+    let parallel = spec.and_then(|spec| spec.parallelism).unwrap_or(1);
+    let done = status.and_then(|status| status.succeeded).unwrap_or(0).max(0);
+    let asked = match spec.and_then(|spec| spec.completions) {
+        Some(all) if all < 0 => ("spec.completions", all),
+        Some(all) if parallel >= 0 => {
+            ("spec.parallelism", all.saturating_sub(done).max(0).min(parallel))
+        }
+        _ => ("spec.parallelism", parallel),
+    };
+    Some(Workload {
+        api_version: "batch/v1",
+        selector: spec.and_then(|spec| spec.selector.as_ref()).map(Cow::Borrowed),
+        template: spec.map(|spec| &spec.template),
+        asked,
+        ..Workload::new("Job", &job.metadata, None)
+    })
+}
+
+impl<'a> Workload<'a> {
+    fn new(kind: &'static str, metadata: &'a ObjectMeta, replicas: Option<i32>) -> Self {
+        Self {
+            api_version: "apps/v1",
+            kind,
+            metadata,
+            selector: None,
+            template: None,
+            asked: ("spec.replicas", replicas.unwrap_or(1)),
+            first: 0,
+            claims: &[],
+        }
+    }
+
+    /// How many pods it asks for.
+    pub(super) fn replicas(&self) -> u64 {
+        u64::try_from(self.asked.1).unwrap_or(0)
+    }
+
+    /// `Kind namespace/name`.
+    pub(super) fn object(&self) -> String {
+        let (namespace, name) = key(self.metadata);
+        format!("{} {namespace}/{name}", self.kind)
+    }
+
+    /// What an API server would have against it, and no controller would ever see.
+    pub(super) fn flaw(&self) -> Option<Flaw> {
+        let (field, asked) = self.asked;
+        if asked < 0 {
+            let problem = format!("must not be negative, is {asked}");
+            return Some(Flaw { field, problem, fix: "write 0 or more" });
+        }
+        let spec = self.template.and_then(|template| template.spec.as_ref());
+        if spec.is_none_or(|spec| spec.containers.is_empty()) {
+            return Some(Flaw {
+                field: "spec.template",
+                problem: "has no containers".to_owned(),
+                fix: "write the pod that it makes: spec: {containers: [...]}",
+            });
+        }
+        if self.kind == "Job" {
+            return None; // its selector is made up by the API server
+        }
+        let Some(selector) = self.selector.as_ref().filter(|selector| !is_empty(selector)) else {
+            return Some(Flaw {
+                field: "spec.selector",
+                problem: "must not be empty".to_owned(),
+                fix: "select the labels of spec.template.metadata",
+            });
+        };
+        let none = std::collections::BTreeMap::new();
+        let labels = self.template.and_then(|template| template.metadata.as_ref()?.labels.as_ref());
+        (!selects(selector, labels.unwrap_or(&none))).then(|| Flaw {
+            field: "spec.selector",
+            problem: "does not match the labels of its own pods".to_owned(),
+            fix: "write the same labels into spec.selector and spec.template.metadata",
+        })
+    }
+}
+
+impl Workload<'_> {
+    pub(super) fn pod(&self, namespace: &str, name: &str, number: u64) -> Pod {
+        let template = self.template.and_then(|template| template.metadata.as_ref());
+        let mut labels = template.and_then(|meta| meta.labels.clone()).unwrap_or_default();
+        let spec = self.template.and_then(|template| template.spec.clone());
+        let mut spec = spec.unwrap_or_default();
+        let owner = self.metadata.name.clone().unwrap_or_default();
+        if self.kind == "StatefulSet" {
+            labels.insert("statefulset.kubernetes.io/pod-name".to_owned(), name.to_owned());
+            labels.insert("apps.kubernetes.io/pod-index".to_owned(), number.to_string());
+            for claim in self.claims {
+                mount(&mut spec, claim, &format!("{owner}-{number}"));
+            }
+        }
+        Pod {
+            metadata: ObjectMeta {
+                name: Some(name.to_owned()),
+                namespace: Some(namespace.to_owned()),
+                labels: Some(labels),
+                annotations: template.and_then(|meta| meta.annotations.clone()),
+                owner_references: Some(vec![OwnerReference {
+                    api_version: self.api_version.to_owned(),
+                    kind: self.pod_owner().to_owned(),
+                    name: owner.clone(),
+                    uid: self.uid(namespace, &owner),
+                    controller: Some(true),
+                    block_owner_deletion: None,
+                }]),
+                ..ObjectMeta::default()
+            },
+            spec: Some(spec),
+            status: None,
+        }
+    }
+
+    /// The kind that controls the pods.
+    fn pod_owner(&self) -> &'static str {
+        if self.kind == "Deployment" { "ReplicaSet" } else { self.kind }
+    }
+
+    pub(super) fn replica_set(&self) -> ReplicaSet {
+        let (namespace, name) = key(self.metadata);
+        ReplicaSet {
+            metadata: ObjectMeta {
+                uid: Some(self.uid(&namespace, &name)),
+                name: Some(name),
+                namespace: Some(namespace),
+                ..ObjectMeta::default()
+            },
+            spec: Some(ReplicaSetSpec {
+                selector: self.selector.as_deref().cloned().unwrap_or_default(),
+                ..ReplicaSetSpec::default()
+            }),
+            status: None,
+        }
+    }
+
+    /// The uid of the workload, or the one that the input's rules give it.
+    fn uid(&self, namespace: &str, name: &str) -> String {
+        let uid = self.metadata.uid.clone().filter(|uid| !uid.is_empty());
+        uid.unwrap_or_else(|| format!("{}/{namespace}/{name}", self.kind))
+    }
+}

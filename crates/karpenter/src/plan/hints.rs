@@ -1,0 +1,73 @@
+//! Objects that a decision does not look at, and that change what to make of it: autoscalers, which
+//! have the last word about replicas, and NodeClasses.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::expand::Expanded;
+use super::words;
+
+/// What was seen.
+#[derive(Debug, Default)]
+pub(crate) struct Hints {
+    /// Kind, namespace and name of what HorizontalPodAutoscalers scale.
+    scaled: BTreeSet<(String, String, String)>,
+    /// Names of NodeClasses by group and kind.
+    classes: BTreeMap<(String, String), BTreeSet<String>>,
+}
+
+impl Hints {
+    /// Looks at an object of a kind that does not count.
+    pub(super) fn see(&mut self, object: &Value) {
+        let text = |pointer: &str| {
+            object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let (version, kind) = (text("/apiVersion"), text("/kind"));
+        let group = version.split_once('/').map_or("", |(group, _)| group);
+        match (group, kind.as_str()) {
+            ("autoscaling", "HorizontalPodAutoscaler") => {
+                let namespace = Some(text("/metadata/namespace")).filter(|name| !name.is_empty());
+                self.scaled.insert((
+                    text("/spec/scaleTargetRef/kind"),
+                    namespace.unwrap_or_else(|| "default".to_owned()),
+                    text("/spec/scaleTargetRef/name"),
+                ));
+            }
+            (_, kind) if kind.ends_with("NodeClass") => {
+                let key = (group.to_owned(), kind.to_owned());
+                self.classes.entry(key).or_default().insert(text("/metadata/name"));
+            }
+            _ => {}
+        }
+    }
+
+    /// What to know about workloads that were expanded.
+    pub(crate) fn notes(&self, expanded: &[Expanded]) -> Option<String> {
+        let is_scaled = |workload: &&Expanded| {
+            let Expanded { kind, namespace, name, .. } = workload;
+            self.scaled.contains(&((*kind).to_owned(), namespace.clone(), name.clone()))
+        };
+        let scaled: Vec<_> = expanded
+            .iter()
+            .filter(is_scaled)
+            .map(|Expanded { kind, namespace, name, .. }| format!("{kind} {namespace}/{name}"))
+            .collect();
+        (!scaled.is_empty()).then(|| {
+            let names = words::list(scaled.iter().map(String::as_str), scaled.len());
+            format!(
+                "a HorizontalPodAutoscaler decides about the replicas of {names}; planned with \
+                 those of the manifest"
+            )
+        })
+    }
+
+    /// What to do about a class that is not there, if there are others of its kind.
+    pub(super) fn missing_class(&self, group: &str, kind: &str, name: &str) -> Option<String> {
+        let known = self.classes.get(&(group.to_owned(), kind.to_owned()))?;
+        (!known.contains(name)).then(|| {
+            let names = words::list(known.iter().map(String::as_str), known.len());
+            format!("add it, or use one that is: {names}")
+        })
+    }
+}

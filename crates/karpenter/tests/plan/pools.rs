@@ -1,0 +1,137 @@
+//! NodePools that cannot be planned with, and types to plan them with.
+
+use super::*;
+
+/// A pool of a name, with requirements in YAML.
+fn pool(name: &str, requirements: &str) -> String {
+    format!(
+        "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {{name: {name}}}\n\
+         spec: {{template: {{spec: {{requirements: [{requirements}]}}}}}}\n---\n"
+    )
+}
+
+/// A pool of another provider.
+fn foreign(name: &str, class: &str) -> String {
+    pool(name, "").replace("requirements: []", &format!("requirements: [], nodeClassRef: {class}"))
+}
+
+const EC2: &str = "{group: karpenter.k8s.aws, kind: EC2NodeClass, name: x}";
+
+#[track_caller]
+fn told(text: &str, args: &[&str]) -> Ran {
+    let args: Vec<_> = ["-f", "-"].iter().chain(args).copied().collect();
+    plan(&scenarios(), &args, text)
+}
+
+#[test]
+fn a_foreign_pool_does_not_stop_the_others() {
+    let ran = told(&format!("{}{POOL}---\n{POD}", foreign("ec2", EC2)), &[]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (1, ""));
+    assert!(ran.stdout.contains("1 pod placed"), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains(
+            "NodePool ec2: EC2NodeClass: EC2 instance types come with the AWS provider, not yet; \
+             left out (stdin:1)\n    -> plan with the built-in types of KWOK (--provider kwok)"
+        ),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[test]
+fn invented_prices_are_called_so() {
+    let text = format!("{}{POD}", foreign("ec2", EC2));
+    let note = "note: types and prices are KWOK's, which are invented; NodePools with EC2NodeClass";
+    let ran = told(&text, &["--provider", "kwok"]);
+    assert_eq!(ran.code, 0);
+    assert!(ran.stdout.contains(note), "{}", ran.stdout);
+    let own = told(&format!("{POOL}---\n{POD}"), &["--provider", "kwok"]);
+    assert!(!own.stdout.contains("note:"), "{}", own.stdout);
+    let json = told(&text, &["--provider", "kwok", "-o", "json"]).json();
+    assert!(json["notes"][0].as_str().unwrap().starts_with("types and prices are KWOK's"));
+}
+
+#[test]
+fn a_pool_without_types_says_why() {
+    let family = "{key: karpenter.kwok.sh/instance-family, operator: In, values: [c]}";
+    for (requirements, problem, fix) in [
+        (
+            "{key: topology.kubernetes.io/zone, operator: In, values: [mars]}".to_owned(),
+            "no instance type has topology.kubernetes.io/zone mars",
+            "use what there is: test-zone-a, test-zone-b, test-zone-c, test-zone-d",
+        ),
+        (
+            "{key: karpenter.kwok.sh/instance-family, operator: Exists, minValues: 9}".to_owned(),
+            "its types do not meet minValues: karpenter.kwok.sh/instance-family has 3 of 9 values",
+            "lower minValues, loosen the pool, or use --min-values-policy BestEffort",
+        ),
+        (
+            format!(
+                "{family}, {{key: node.kubernetes.io/instance-type, operator: In, values: [m-1x-amd64-linux]}}"
+            ),
+            "no instance type has node.kubernetes.io/instance-type m-1x-amd64-linux beside its other requirements",
+            "loosen node.kubernetes.io/instance-type or another requirement of the pool",
+        ),
+    ] {
+        let text = format!("{POOL}---\n{}{POD}", pool("odd", &requirements));
+        let ran = told(&text, &[]);
+        assert_eq!(ran.code, 1, "left out of the plan: {ran:?}");
+        let said = format!("NodePool odd: {problem}; left out (stdin:10)\n    -> {fix}\n");
+        assert!(ran.stdout.contains(&said), "{said}\n{}", ran.stdout);
+        let json = told(&text, &["-o", "json"]).json();
+        assert_eq!(json["unusableNodePools"], serde_json::json!(["odd"]));
+    }
+}
+
+#[test]
+fn pools_and_nodes_that_are_broken_are_findings_and_those_that_wait_are_not() {
+    let broken =
+        POOL.replace("name: pool", "name: broken").replace("operator: In", "operator: Near");
+    let claim = "---\napiVersion: karpenter.sh/v1\nkind: NodeClaim\nmetadata: {name: new}\nspec: \
+                 {requirements: [], nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}}\n";
+    let fixed = POOL.replace("spec:\n  template", "spec:\n  replicas: 2\n  template");
+    let fixed = fixed.replace("name: pool", "name: static");
+    for (other, code) in [(broken.as_str(), 1), (claim, 0), (&fixed, 0)] {
+        let ran = told(&format!("{POOL}---\n{POD}---\n{other}"), &[]);
+        assert!(ran.stdout.contains("TO LOOK AT 1 object"), "{ran:?}");
+        assert_eq!(ran.code, code, "{other}: {ran:?}");
+    }
+}
+
+#[test]
+fn flaws_of_instance_types_are_told_with_place_and_fix() {
+    let tiny = |name: &str, price: &str| {
+        format!(
+            r#"{{"name": "{name}", "architecture": "amd64", "operatingSystems": ["linux"],
+                "resources": {{"cpu": "4", "memory": "8Gi"}}, "offerings": [{{"Price": {price},
+                "Requirements": [{{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["lab"]}}]}}]}}"#
+        )
+    };
+    for (types, said) in [
+        ("[]".to_owned(), "error: instance types: the list is empty"),
+        (format!("[{}]", tiny("", "1")), "where: types.json  [0].name"),
+        (format!("[{}]", tiny("a", "-1")), "where: types.json  [0] (a).offerings[0].Price"),
+        (format!("[{}]", tiny("a", "1e999")), "instance types are not JSON"),
+        (format!("[{}, {}]", tiny("a", "1"), tiny("a", "2")), "the name is taken by [0]"),
+        (format!("[{}]", tiny("a", "\"1\"")), "where: types.json  [0] (a).offerings[0].Price"),
+    ] {
+        let folder = folder(&[("types.json", &types), ("all.yaml", POD)]);
+        let args = ["-f", "all.yaml", "--instance-types", "types.json"];
+        let ran = plan(folder.path(), &args, "");
+        assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{ran:?}");
+        assert!(ran.stderr.contains(said) && ran.stderr.contains("\n   fix: "), "{said}: {ran:?}");
+        assert_eq!(ran.stderr.matches("error:").count(), 1, "{ran:?}");
+    }
+}
+
+#[test]
+fn a_pool_whose_class_is_not_among_the_others_is_told() {
+    let class = "---\napiVersion: karpenter.kwok.sh/v1alpha1\nkind: KWOKNodeClass\nmetadata: {name: large}\n";
+    let ran = told(&format!("{POOL}---\n{POD}{class}"), &[]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let said = "NodePool pool: spec.template.spec.nodeClassRef: KWOKNodeClass default is not in the input \
+                (stdin:1)\n    -> add it, or use one that is: large\n";
+    assert!(ran.stdout.contains(said), "{}", ran.stdout);
+    let ran = told(&format!("{POOL}---\n{POD}{}", class.replace("large", "default")), &[]);
+    assert!(!ran.stdout.contains("TO LOOK AT"), "{}", ran.stdout);
+}
