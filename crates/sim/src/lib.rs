@@ -2,3 +2,17 @@
 //!
 //! Everything runs under one seed and, in tests, under paused time; faults and invariants come
 //! with it, and a failing seed can be replayed.
+
+pub mod binder;
+pub mod check;
+pub mod cloud;
+pub mod faults;
+pub mod informer;
+pub mod kubelet;
+pub mod objects;
+pub mod scenario;
+pub mod timeline;
+pub mod view;
+pub mod volumes;
+pub mod workloads;
+pub mod world;

@@ -1,0 +1,204 @@
+//! What must hold in every world, whatever goes wrong in it.
+//!
+//! ```text
+//! World ── gather ──▶ Facts ──▶ Checker::look   after each step; knows what it saw before
+//!                        └────▶ at_rest          at the end, when nothing moves any more
+//! ```
+//!
+//! The rules are in [`rules`], as functions over facts. Some things may be wrong for a moment, such
+//! as an instance whose NodeClaim has gone: those are violations when they last.
+
+pub mod rules;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::serde::de::DeserializeOwned;
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_operator::cloud::CloudError;
+use kube::api::ListParams;
+use kube::{Api, Client, Resource};
+
+use crate::informer::ObjectKey;
+use crate::world::World;
+
+#[cfg(test)]
+mod tests;
+
+/// How long something may be wrong that the product has to notice first: the longest that a
+/// NodeClaim may take to become a node.
+pub const WINDOW: Duration = Duration::from_mins(15);
+
+/// A world at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    pub now: Timestamp,
+    pub nodes: Vec<Node>,
+    pub pods: Vec<Pod>,
+    pub namespaces: Vec<Namespace>,
+    pub budgets: Vec<PodDisruptionBudget>,
+    pub claims: Vec<NodeClaim>,
+    /// What runs in the cloud, whatever its API says at the moment.
+    pub instances: Vec<NodeClaim>,
+}
+
+/// Why a world could not be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    #[error("listing {what}: {source}")]
+    List { what: &'static str, source: Box<kube::Error> },
+    #[error("listing instances: {0}")]
+    Instances(#[from] CloudError),
+}
+
+impl Facts {
+    /// Looks at everything, around the faults of the world.
+    pub async fn gather(world: &World) -> Result<Self, CheckError> {
+        let client = world.client();
+        Ok(Self {
+            now: world.clock.now(),
+            // Pods first: what they are bound to was there before them.
+            pods: namespaced(&client, "pods").await?,
+            nodes: all(Api::all(client.clone()), "nodes").await?,
+            namespaces: all(Api::all(client.clone()), "namespaces").await?,
+            budgets: namespaced(&client, "poddisruptionbudgets").await?,
+            claims: all(Api::all(client), "nodeclaims").await?,
+            instances: world.instances.instances().await?,
+        })
+    }
+}
+
+async fn namespaced<K>(client: &Client, what: &'static str) -> Result<Vec<K>, CheckError>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + fmt::Debug,
+{
+    all(Api::all(client.clone()), what).await
+}
+
+async fn all<K>(api: Api<K>, what: &'static str) -> Result<Vec<K>, CheckError>
+where
+    K: Clone + DeserializeOwned + fmt::Debug,
+{
+    let listed = api.list(&ListParams::default()).await;
+    let listed = listed.map_err(|source| CheckError::List { what, source: Box::new(source) })?;
+    Ok(listed.items)
+}
+
+/// Something that must not be.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Violation {
+    /// Pods use more of a resource than their node has.
+    Overdrawn { node: String, resource: String, used: i64, has: i64 },
+    /// A pod was bound to a node that is closed to it.
+    Forbidden { pod: ObjectKey, node: String, why: &'static str },
+    /// A pod has been on a node that is not there.
+    NodeMissing { pod: ObjectKey, node: String },
+    /// Two pods are together of which one does not want to be with the other.
+    Together { pod: ObjectKey, other: ObjectKey, domain: String },
+    /// More healthy pods are being evicted at once than the budget allows.
+    BudgetOverdrawn { budget: ObjectKey, evicted: i64, allowed: i64 },
+    /// An instance runs that no NodeClaim knows of.
+    Unclaimed { instance: String },
+    /// The instance of a NodeClaim is gone.
+    InstanceMissing { claim: String },
+    /// A NodeClaim never got an instance.
+    NeverLaunched { claim: String },
+    /// A pod has not come to rest.
+    NotRunning { pod: ObjectKey, phase: String },
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Overdrawn { node, resource, used, has } => {
+                write!(f, "pods on node {node} use {used} {resource} of {has}")
+            }
+            Self::Forbidden { pod, node, why } => {
+                write!(f, "pod {pod} was bound to node {node} {why}")
+            }
+            Self::NodeMissing { pod, node } => {
+                write!(f, "pod {pod} is on node {node}, which does not exist")
+            }
+            Self::Together { pod, other, domain } => {
+                write!(f, "pod {pod} is with pod {other} in {domain}, against its anti-affinity")
+            }
+            Self::BudgetOverdrawn { budget, evicted, allowed } => {
+                write!(f, "{evicted} pods of budget {budget} are evicted at once, of {allowed}")
+            }
+            Self::Unclaimed { instance } => write!(f, "instance {instance} has no NodeClaim"),
+            Self::InstanceMissing { claim } => write!(f, "NodeClaim {claim} has no instance"),
+            Self::NeverLaunched { claim } => write!(f, "NodeClaim {claim} was never launched"),
+            Self::NotRunning { pod, phase } => write!(f, "pod {pod} is {phase}"),
+        }
+    }
+}
+
+/// What must hold at the end, when the world has come to rest: all that must always hold, nothing
+/// leaks, and every pod runs or has finished.
+pub fn at_rest(facts: &Facts) -> Vec<Violation> {
+    let mut found = rules::always(facts);
+    found.extend(leaks(facts));
+    found.extend(rules::not_running(facts));
+    found
+}
+
+/// What is left behind: instances without claims, claims without instances, pods without nodes.
+pub fn leaks(facts: &Facts) -> Vec<Violation> {
+    let mut found = rules::claims_and_instances(facts);
+    found.extend(rules::missing_nodes(facts));
+    found
+}
+
+/// Looks at a world again and again.
+#[derive(Debug, Default)]
+pub struct Checker {
+    before: Option<Facts>,
+    /// Since when something is wrong that may be for a while.
+    since: BTreeMap<Violation, Timestamp>,
+    /// The most that budgets have allowed while pods of theirs were going.
+    allowances: BTreeMap<ObjectKey, i64>,
+    found: BTreeSet<Violation>,
+}
+
+impl Checker {
+    /// Looks at the world, and says what is wrong that was not known yet.
+    pub fn look(&mut self, facts: &Facts) -> Vec<Violation> {
+        let mut found = rules::always(facts);
+        if let Some(before) = &self.before {
+            found.extend(rules::wrongly_bound(before, facts));
+        }
+        found.extend(rules::overdrawn_budgets(facts, &mut self.allowances));
+        found.extend(self.lasting(facts));
+        self.before = Some(facts.clone());
+        found.retain(|violation| self.found.insert(violation.clone()));
+        found
+    }
+
+    /// All that was wrong so far.
+    pub fn violations(&self) -> impl Iterator<Item = &Violation> {
+        self.found.iter()
+    }
+
+    /// What has been wrong at every look for too long.
+    fn lasting(&mut self, facts: &Facts) -> Vec<Violation> {
+        let wrong = leaks(facts);
+        self.since.retain(|violation, _| wrong.contains(violation));
+        let mut lasting = Vec::new();
+        for violation in wrong {
+            let since = *self.since.entry(violation.clone()).or_insert(facts.now);
+            let passed = Duration::try_from(facts.now.duration_since(since)).unwrap_or_default();
+            if passed >= WINDOW {
+                lasting.push(violation);
+            }
+        }
+        lasting
+    }
+}

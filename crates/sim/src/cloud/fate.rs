@@ -1,0 +1,107 @@
+//! What becomes of single instances: lost at some time, or there but never heard of.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use karpenter_api::nodeclaim::NodeClaim;
+use kube::ResourceExt as _;
+
+use super::provider_id;
+
+/// The instances that something is wrong with, by provider id, until somebody ends them.
+#[derive(Debug, Default)]
+pub(super) struct Fates(Mutex<BTreeMap<String, Fate>>);
+
+#[derive(Debug)]
+enum Fate {
+    /// It is gone from this time on.
+    Lost { at: Timestamp, is_silenced: bool },
+    /// Its node never appears. The provider has ended it; others still see it, as it was launched.
+    Hidden(Box<NodeClaim>),
+}
+
+/// What somebody sees of an instance.
+#[derive(Debug)]
+pub(super) enum Seen {
+    AsItIs,
+    Instead(Box<NodeClaim>),
+    Gone,
+}
+
+impl Fates {
+    pub(super) fn lose(&self, id: &str, at: Timestamp) {
+        self.lock().insert(id.to_owned(), Fate::Lost { at, is_silenced: false });
+    }
+
+    pub(super) fn hide(&self, id: &str, launched: NodeClaim) {
+        self.lock().insert(id.to_owned(), Fate::Hidden(Box::new(launched)));
+    }
+
+    /// Whether nothing has been decided about it.
+    pub(super) fn is_new(&self, id: &str) -> bool {
+        !id.is_empty() && !self.lock().contains_key(id)
+    }
+
+    pub(super) fn look_up(&self, id: &str, now: Timestamp) -> Seen {
+        match self.lock().get(id) {
+            Some(Fate::Lost { at, .. }) if *at <= now => Seen::Gone,
+            Some(Fate::Hidden(launched)) => Seen::Instead(launched.clone()),
+            _ => Seen::AsItIs,
+        }
+    }
+
+    /// The instances of the provider as others see them, by provider id.
+    pub(super) fn seen(&self, found: Vec<NodeClaim>, now: Timestamp) -> Vec<NodeClaim> {
+        let fates = self.lock();
+        let is_lost = |claim: &NodeClaim| {
+            let fate = provider_id(claim).and_then(|id| fates.get(id));
+            matches!(fate, Some(Fate::Lost { at, .. }) if *at <= now)
+        };
+        let mut seen: Vec<NodeClaim> = found.into_iter().filter(|claim| !is_lost(claim)).collect();
+        for (id, fate) in &*fates {
+            // One whose node has come after all is seen already.
+            if let Fate::Hidden(launched) = fate
+                && !seen.iter().any(|claim| provider_id(claim) == Some(id))
+            {
+                seen.push((**launched).clone());
+            }
+        }
+        seen.sort_by(|a, b| provider_id(a).cmp(&provider_id(b)));
+        seen
+    }
+
+    /// It is ended. Whether it was gone before.
+    pub(super) fn forget(&self, id: &str, now: Timestamp) -> bool {
+        let fate = self.lock().remove(id);
+        matches!(fate, Some(Fate::Lost { at, .. }) if at <= now)
+    }
+
+    /// Those that are lost, and whose kubelets still speak.
+    pub(super) fn to_silence(&self, now: Timestamp) -> Vec<String> {
+        let fates = self.lock();
+        let speaking = fates.iter().filter(
+            |(_, fate)| matches!(fate, Fate::Lost { at, is_silenced: false } if *at <= now),
+        );
+        speaking.map(|(id, _)| id.clone()).collect()
+    }
+
+    pub(super) fn silenced(&self, id: &str) {
+        if let Some(Fate::Lost { is_silenced, .. }) = self.lock().get_mut(id) {
+            *is_silenced = true;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Fate>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The instance as that of a claim which nobody has: ending it must not touch the real claim, which
+/// some providers delete as well.
+pub(super) fn nobodys(launched: &NodeClaim) -> NodeClaim {
+    let mut claim = launched.clone();
+    claim.metadata.name = Some(format!("nobody-{}", launched.name_any()));
+    claim.metadata.uid = Some("nobody".to_owned());
+    claim
+}

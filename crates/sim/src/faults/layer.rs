@@ -1,0 +1,203 @@
+//! The layer between a client and the API.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
+use karpenter_apiserver::status::Failure;
+use karpenter_operator::chance::Chance;
+use karpenter_operator::clock::Clock;
+use kube::client::Body;
+
+use super::call::{Call, End, Fate, GivenUpBy, Slow};
+use super::{ApiFaults, Journal, Switch, watch};
+
+/// What the API server allows a call that is no watch.
+const SERVER_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// How long kube's client waits for bytes before it gives up on a connection.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(295);
+
+pub(super) type BoxError = Box<dyn Error + Send + Sync>;
+
+/// What a faulty API answers with: unlike that of the API itself, it may break off.
+pub type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// Puts faults between one client and the API. Services of one layer draw from one sequence.
+#[derive(Clone)]
+pub struct ApiFaultLayer(Arc<Shared>);
+
+pub(super) struct Shared {
+    pub(super) switch: Switch<ApiFaults>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) journal: Journal,
+    chance: Chance,
+    calls: AtomicU64,
+}
+
+impl ApiFaultLayer {
+    /// A layer whose faults the switch turns on.
+    pub fn new(
+        switch: Switch<ApiFaults>,
+        clock: &Arc<dyn Clock>,
+        chance: Chance,
+        journal: Journal,
+    ) -> Self {
+        let clock = Arc::clone(clock);
+        Self(Arc::new(Shared { switch, clock, journal, chance, calls: AtomicU64::new(0) }))
+    }
+}
+
+impl fmt::Debug for ApiFaultLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiFaultLayer").field("calls", &self.0.calls).finish_non_exhaustive()
+    }
+}
+
+impl<S> tower::Layer<S> for ApiFaultLayer {
+    type Service = Faulty<S>;
+
+    fn layer(&self, inner: S) -> Faulty<S> {
+        Faulty { inner, layer: self.clone() }
+    }
+}
+
+/// A service with faults; see [`ApiFaultLayer`].
+#[derive(Debug, Clone)]
+pub struct Faulty<S> {
+    inner: S,
+    layer: ApiFaultLayer,
+}
+
+impl<S, B> tower::Service<Request<Body>> for Faulty<S>
+where
+    S: tower::Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Into<BoxError>,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<ResponseBody>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        // The one that was asked whether it is ready is the one to call.
+        let next = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, next);
+        let shared = Arc::clone(&self.layer.0);
+        let call = Call::of(&request);
+        let (fate, chance) = shared.fate(&call);
+        Box::pin(async move {
+            let send = async move { inner.call(request).await.map_err(Into::into) };
+            shared.answer(call, fate, chance, send).await
+        })
+    }
+}
+
+impl Shared {
+    /// What happens to the next call, and where the faults of its answer are drawn from.
+    fn fate(&self, call: &Call) -> (Fate, Chance) {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        let mut chance = self.chance.fork(&number.to_string());
+        let fate = match self.switch.now() {
+            Some(on) => Fate::draw(call, &on.what, &mut chance),
+            None => Fate::default(),
+        };
+        (fate, chance.fork("watch"))
+    }
+
+    async fn answer<B>(
+        self: Arc<Self>,
+        call: Call,
+        fate: Fate,
+        chance: Chance,
+        send: impl Future<Output = Result<Response<B>, BoxError>> + Send,
+    ) -> Result<Response<ResponseBody>, BoxError>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        if fate.slow == Some(Slow::There) {
+            self.be_slow(&call).await;
+        }
+        match fate.end {
+            End::Refused(what, failure) => {
+                self.journal.note(what, call.to_string());
+                return Ok(refusal(&failure));
+            }
+            End::Timeout { happens, by } => {
+                let what = if happens { "no answer" } else { "not heard" };
+                self.journal.note(what, call.to_string());
+                if happens {
+                    drop(send.await?);
+                }
+                return self.give_up(by).await;
+            }
+            End::Answer | End::Lost => {}
+        }
+        let response = send.await?;
+        if fate.slow == Some(Slow::Back) {
+            self.be_slow(&call).await;
+        }
+        if matches!(fate.end, End::Lost) {
+            self.journal.note("answer lost", call.to_string());
+            return Err(broken(io::ErrorKind::ConnectionReset, "connection reset by peer"));
+        }
+        let (parts, body) = response.into_parts();
+        let body = if call.is_watch && parts.status == StatusCode::OK {
+            watch::troubled(body, self, chance, call.to_string())
+        } else {
+            UnsyncBoxBody::new(body.map_err(Into::into))
+        };
+        Ok(Response::from_parts(parts, body))
+    }
+
+    async fn be_slow(&self, call: &Call) {
+        let Some(on) = self.switch.now() else { return };
+        self.journal.note("slow", call.to_string());
+        self.clock.sleep(on.what.slow.by).await;
+    }
+
+    async fn give_up(&self, by: GivenUpBy) -> Result<Response<ResponseBody>, BoxError> {
+        if by == GivenUpBy::Client {
+            self.clock.sleep(CLIENT_TIMEOUT).await;
+            return Err(broken(io::ErrorKind::TimedOut, "deadline has elapsed"));
+        }
+        self.clock.sleep(SERVER_TIMEOUT).await;
+        let text = "Timeout: request did not complete within the allotted timeout";
+        Ok(refusal(&Failure::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", text)))
+    }
+}
+
+pub(super) fn broken(kind: io::ErrorKind, text: &'static str) -> BoxError {
+    Box::new(io::Error::new(kind, text))
+}
+
+/// The answer of the API to a call that it refuses.
+fn refusal(failure: &Failure) -> Response<ResponseBody> {
+    let value = failure.to_value();
+    let retry = value.pointer("/details/retryAfterSeconds").and_then(serde_json::Value::as_i64);
+    let body = Full::new(Bytes::from(value.to_string() + "\n")).map_err(|never| match never {});
+    let mut response = Response::new(UnsyncBoxBody::new(body));
+    *response.status_mut() = failure.code;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(seconds) = retry {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}

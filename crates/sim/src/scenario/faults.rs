@@ -1,0 +1,196 @@
+//! The faults of a scenario, as they are written.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{ScenarioError, parse_duration, problem};
+use crate::cloud::{CallFaults, CloudFaults, Method, Shortage};
+use crate::faults::{ApiFaults, Late, Trouble};
+
+/// What goes wrong, and for how long.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub(super) struct FileFaults {
+    api: FileApi,
+    cloud: FileCloud,
+    #[serde(rename = "for")]
+    length: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+struct FileApi {
+    errors: f64,
+    conflicts: f64,
+    slow: Option<FileLate>,
+    lost_answers: f64,
+    timeouts: f64,
+    expired: f64,
+    watch_cuts: f64,
+    watch_delays: Option<FileLate>,
+    duplicates: f64,
+    reorders: f64,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+struct FileCloud {
+    launch_delay: Option<String>,
+    shortages: Vec<FileShortage>,
+    lost_instances: Option<FileLoss>,
+    failed_registrations: f64,
+    errors: f64,
+    slow: Option<FileLate>,
+    lost_answers: f64,
+    methods: BTreeMap<String, FileCalls>,
+    calls_in_flight: Option<u32>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileLate {
+    rate: f64,
+    by: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileLoss {
+    rate: f64,
+    within: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+struct FileShortage {
+    instance_type: Option<String>,
+    zone: Option<String>,
+    capacity_type: Option<String>,
+    from: Option<String>,
+    until: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+struct FileCalls {
+    errors: f64,
+    slow: Option<FileLate>,
+    lost_answers: f64,
+}
+
+impl FileFaults {
+    /// Reads them. The error names the field under `place`.
+    pub(super) fn parse(self, place: &str) -> Result<Trouble, ScenarioError> {
+        let length = self.length.map(|text| parse_duration(&format!("{place}.for"), &text));
+        Ok(Trouble {
+            api: self.api.parse(&format!("{place}.api"))?,
+            cloud: self.cloud.parse(&format!("{place}.cloud"))?,
+            length: length.transpose()?,
+        })
+    }
+}
+
+impl FileApi {
+    fn parse(self, place: &str) -> Result<ApiFaults, ScenarioError> {
+        let rate = |field: &str, value: f64| rate(&format!("{place}.{field}"), value);
+        let late = |field: &str, value| late(&format!("{place}.{field}"), value);
+        Ok(ApiFaults {
+            errors: rate("errors", self.errors)?,
+            conflicts: rate("conflicts", self.conflicts)?,
+            slow: late("slow", self.slow)?,
+            lost_answers: rate("lostAnswers", self.lost_answers)?,
+            timeouts: rate("timeouts", self.timeouts)?,
+            expired: rate("expired", self.expired)?,
+            watch_cuts: rate("watchCuts", self.watch_cuts)?,
+            watch_delays: late("watchDelays", self.watch_delays)?,
+            duplicates: rate("duplicates", self.duplicates)?,
+            reorders: rate("reorders", self.reorders)?,
+        })
+    }
+}
+
+impl FileCloud {
+    fn parse(self, place: &str) -> Result<CloudFaults, ScenarioError> {
+        let at = |field: &str| format!("{place}.{field}");
+        let launch_delay = self.launch_delay.map(|text| parse_duration(&at("launchDelay"), &text));
+        let mut shortages = Vec::with_capacity(self.shortages.len());
+        for (index, shortage) in self.shortages.into_iter().enumerate() {
+            shortages.push(shortage.parse(&at(&format!("shortages[{index}]")))?);
+        }
+        let lost_instances = match self.lost_instances {
+            None => Late::default(),
+            Some(FileLoss { rate: value, within }) => Late {
+                rate: rate(&at("lostInstances.rate"), value)?,
+                by: parse_duration(&at("lostInstances.within"), &within)?,
+            },
+        };
+        let mut methods = BTreeMap::new();
+        for (name, calls) in self.methods {
+            let place = at(&format!("methods.{name}"));
+            let known = Method::ALL.into_iter().find(|method| method.name() == name);
+            let method = known.ok_or_else(|| {
+                let names = Method::ALL.map(Method::name).join(", ");
+                problem(&place, format!("is no call of a cloud; use one of {names}"))
+            })?;
+            methods.insert(method, calls.parse(&place)?);
+        }
+        if self.calls_in_flight == Some(0) {
+            return Err(problem(&at("callsInFlight"), "is 0; leave it out for no limit"));
+        }
+        let calls =
+            FileCalls { errors: self.errors, slow: self.slow, lost_answers: self.lost_answers };
+        Ok(CloudFaults {
+            launch_delay: launch_delay.transpose()?.unwrap_or_default(),
+            shortages,
+            lost_instances,
+            failed_registrations: rate(&at("failedRegistrations"), self.failed_registrations)?,
+            calls: calls.parse(place)?,
+            methods,
+            calls_in_flight: self.calls_in_flight,
+        })
+    }
+}
+
+impl FileCalls {
+    fn parse(self, place: &str) -> Result<CallFaults, ScenarioError> {
+        Ok(CallFaults {
+            errors: rate(&format!("{place}.errors"), self.errors)?,
+            slow: late(&format!("{place}.slow"), self.slow)?,
+            lost_answers: rate(&format!("{place}.lostAnswers"), self.lost_answers)?,
+        })
+    }
+}
+
+impl FileShortage {
+    fn parse(self, place: &str) -> Result<Shortage, ScenarioError> {
+        let time = |field: &str, text: Option<String>| {
+            text.map(|text| parse_duration(&format!("{place}.{field}"), &text)).transpose()
+        };
+        let any = Shortage::default();
+        let shortage = Shortage {
+            instance_type: self.instance_type.unwrap_or(any.instance_type),
+            zone: self.zone.unwrap_or(any.zone),
+            capacity_type: self.capacity_type.unwrap_or(any.capacity_type),
+            from: time("from", self.from)?.unwrap_or_default(),
+            until: time("until", self.until)?,
+        };
+        if shortage.until.is_some_and(|until| until <= shortage.from) {
+            return Err(problem(&format!("{place}.until"), "is not after its `from`"));
+        }
+        Ok(shortage)
+    }
+}
+
+fn rate(place: &str, value: f64) -> Result<f64, ScenarioError> {
+    if (0.0..=1.0).contains(&value) {
+        return Ok(value);
+    }
+    Err(problem(place, format!("is {value}; use 0 (never) to 1 (always)")))
+}
+
+fn late(place: &str, late: Option<FileLate>) -> Result<Late, ScenarioError> {
+    let Some(FileLate { rate: value, by }) = late else { return Ok(Late::default()) };
+    let by = parse_duration(&format!("{place}.by"), &by)?;
+    Ok(Late { rate: rate(&format!("{place}.rate"), value)?, by })
+}

@@ -1,0 +1,79 @@
+//! Which pods have to leave their node because of its taints, and when.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
+use karpenter_cluster::ingest::parts;
+
+/// How long a pod may stay on a node: for ever (none), or until so much time has passed since its
+/// taints were seen.
+pub(super) fn patience(pod: &Pod, node: &Node) -> Option<Duration> {
+    let tolerations = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref());
+    let tolerations = tolerations.unwrap_or_default();
+    let mut shortest: Option<Duration> = None;
+    for taint in evicting(node) {
+        match tolerations.iter().find(|toleration| tolerates(toleration, taint)) {
+            None => return Some(Duration::ZERO),
+            Some(toleration) => shortest = shortest.into_iter().chain(seconds(toleration)).min(),
+        }
+    }
+    shortest
+}
+
+/// The taints of a node that make pods leave.
+pub(super) fn evicting(node: &Node) -> impl Iterator<Item = &Taint> {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+    taints.iter().filter(|taint| taint.effect == "NoExecute")
+}
+
+fn seconds(toleration: &Toleration) -> Option<Duration> {
+    let seconds = toleration.toleration_seconds?;
+    Some(Duration::from_secs(u64::try_from(seconds).unwrap_or_default()))
+}
+
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let taints = parts::taints(Some(&vec![taint.clone()]));
+    let tolerations = parts::tolerations(Some(&vec![toleration.clone()]));
+    tolerations.iter().any(|toleration| taints.iter().all(|taint| toleration.tolerates(taint)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn pods_stay_as_long_as_they_tolerate() {
+        let pod = |tolerations: Value| -> Pod {
+            serde_json::from_value(json!({"spec": {"containers": [], "tolerations": tolerations}}))
+                .unwrap()
+        };
+        let node = |taints: Value| -> Node {
+            serde_json::from_value(json!({"spec": {"taints": taints}})).unwrap()
+        };
+        let a = || json!({"key": "a", "effect": "NoExecute"});
+        let b = || json!({"key": "b", "effect": "NoExecute"});
+        let soft = json!([{"key": "a", "effect": "NoSchedule"}]);
+        let for_seconds = |key: &str, seconds: i64| json!({"key": key, "operator": "Exists", "tolerationSeconds": seconds});
+        let forever = json!({"operator": "Exists"});
+        let secs = |seconds| Some(Duration::from_secs(seconds));
+        for (case, tolerations, taints, expected) in [
+            ("no taint", json!([]), json!([]), None),
+            ("only about scheduling", json!([]), soft, None),
+            ("not tolerated", json!([]), json!([a()]), secs(0)),
+            ("for ever", json!([forever]), json!([a(), b()]), None),
+            ("for a while", json!([for_seconds("a", 300)]), json!([a()]), secs(300)),
+            ("one of two", json!([for_seconds("a", 300)]), json!([a(), b()]), secs(0)),
+            (
+                "the shorter",
+                json!([for_seconds("a", 300), for_seconds("b", 10)]),
+                json!([a(), b()]),
+                secs(10),
+            ),
+            ("below zero", json!([for_seconds("a", -5)]), json!([a()]), secs(0)),
+        ] {
+            assert_eq!(patience(&pod(tolerations), &node(taints)), expected, "{case}");
+        }
+    }
+}

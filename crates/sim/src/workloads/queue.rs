@@ -1,0 +1,191 @@
+//! What is to be looked at, and when.
+//!
+//! One entry per object. Many changes of one object's pods make one look: after a look the next
+//! one is [`PACE`] away at least, so the work for n pods that change one by one is not n times n.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::informer::ObjectKey;
+
+/// The shortest time between two looks at one object.
+pub(super) const PACE: Duration = Duration::from_millis(100);
+
+/// What the first failure of a look costs; each further one costs twice as much.
+const FIRST_BACKOFF: Duration = Duration::from_millis(200);
+
+/// After so many doublings waiting longer does not help.
+const MOST_DOUBLINGS: u32 = 8;
+
+/// An object, and the controller that looks at it. At one time they go in this order.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Item {
+    Deployment(ObjectKey),
+    ReplicaSet(ObjectKey),
+    StatefulSet(ObjectKey),
+    DaemonSet(ObjectKey),
+    Job(ObjectKey),
+    Budget(ObjectKey),
+    /// Whether a pod waits for a Job that is gone.
+    Uncounted(ObjectKey),
+    /// Whether the node is alive, and its taints.
+    Node(String),
+    /// Whether the pod must leave its node.
+    Eviction(ObjectKey),
+    /// Whether the pod's node is gone.
+    Orphan(ObjectKey),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    times: BTreeMap<Timestamp, BTreeSet<Item>>,
+    items: BTreeMap<Item, Timestamp>,
+    /// When each was looked at last, and how often in a row that has failed.
+    looks: BTreeMap<Item, Look>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    at: Timestamp,
+    failures: u32,
+}
+
+impl Queue {
+    /// Something about the object has changed.
+    pub(super) fn add(&mut self, item: Item, now: Timestamp) {
+        let free = self.looks.get(&item).map_or(now, |look| later(look.at, PACE));
+        self.at(item, free.max(now));
+    }
+
+    /// Not before this time. An earlier time for the same object wins.
+    pub(super) fn at(&mut self, item: Item, time: Timestamp) {
+        if let Some(old) = self.items.get(&item).copied() {
+            if old <= time {
+                return;
+            }
+            self.take_out(old, &item);
+        }
+        self.items.insert(item.clone(), time);
+        self.times.entry(time).or_default().insert(item);
+    }
+
+    /// The look has failed; it is repeated after a while that grows.
+    pub(super) fn failed(&mut self, item: Item, now: Timestamp) {
+        let look = self.looks.entry(item.clone()).or_insert(Look { at: now, failures: 0 });
+        let wait = FIRST_BACKOFF * 2_u32.pow(look.failures.min(MOST_DOUBLINGS));
+        look.failures += 1;
+        self.at(item, later(now, wait));
+    }
+
+    pub(super) fn succeeded(&mut self, item: &Item) {
+        if let Some(look) = self.looks.get_mut(item) {
+            look.failures = 0;
+        }
+    }
+
+    /// The object is gone.
+    pub(super) fn forget(&mut self, item: &Item) {
+        self.looks.remove(item);
+        if let Some(time) = self.items.remove(item) {
+            self.take_out(time, item);
+        }
+    }
+
+    pub(super) fn next(&self) -> Option<Timestamp> {
+        self.times.keys().next().copied()
+    }
+
+    /// What is due, the earliest first.
+    pub(super) fn take(&mut self, now: Timestamp) -> Option<Item> {
+        let mut first = self.times.first_entry().filter(|first| *first.key() <= now)?;
+        let item = first.get_mut().pop_first()?;
+        if first.get().is_empty() {
+            first.remove();
+        }
+        self.items.remove(&item);
+        let failures = self.looks.get(&item).map_or(0, |look| look.failures);
+        self.looks.insert(item.clone(), Look { at: now, failures });
+        Some(item)
+    }
+
+    fn take_out(&mut self, time: Timestamp, item: &Item) {
+        if let Some(items) = self.times.get_mut(&time) {
+            items.remove(item);
+            if items.is_empty() {
+                self.times.remove(&time);
+            }
+        }
+    }
+}
+
+pub(super) fn later(time: Timestamp, after: Duration) -> Timestamp {
+    time.checked_add(after).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millisecond(millis).unwrap()
+    }
+
+    fn node(name: &str) -> Item {
+        Item::Node(name.to_owned())
+    }
+
+    #[test]
+    fn many_changes_make_one_look_and_the_next_one_waits_for_its_pace() {
+        let mut queue = Queue::default();
+        queue.add(node("a"), at(0));
+        queue.add(node("a"), at(0));
+        assert_eq!(queue.take(at(0)), Some(node("a")));
+        assert_eq!(queue.take(at(0)), None);
+        queue.add(node("a"), at(10));
+        queue.add(node("a"), at(20));
+        assert_eq!(queue.next(), Some(at(100)));
+        assert_eq!(queue.take(at(99)), None);
+        assert_eq!(queue.take(at(100)), Some(node("a")));
+        assert_eq!(queue.next(), None);
+    }
+
+    #[test]
+    fn the_earlier_time_wins_and_equal_times_go_in_order() {
+        let mut queue = Queue::default();
+        queue.at(node("b"), at(50));
+        queue.at(node("b"), at(20));
+        queue.at(node("b"), at(70));
+        queue.at(node("a"), at(20));
+        let taken: Vec<_> = std::iter::from_fn(|| queue.take(at(100))).collect();
+        assert_eq!(taken, [node("a"), node("b")]);
+    }
+
+    #[test]
+    fn failures_in_a_row_cost_more_and_more() {
+        let mut queue = Queue::default();
+        let mut now = at(0);
+        let mut waits = Vec::new();
+        for _ in 0..3 {
+            queue.failed(node("a"), now);
+            let next = queue.next().unwrap();
+            waits.push(next.as_millisecond() - now.as_millisecond());
+            now = next;
+            assert_eq!(queue.take(now), Some(node("a")));
+        }
+        assert_eq!(waits, [200, 400, 800]);
+        queue.succeeded(&node("a"));
+        queue.failed(node("a"), now);
+        assert_eq!(queue.next().unwrap().as_millisecond() - now.as_millisecond(), 200);
+    }
+
+    #[test]
+    fn what_is_gone_is_forgotten() {
+        let mut queue = Queue::default();
+        queue.add(node("a"), at(0));
+        queue.forget(&node("a"));
+        assert_eq!(queue.take(at(0)), None);
+        assert!(queue.looks.is_empty() && queue.items.is_empty() && queue.times.is_empty());
+    }
+}

@@ -1,0 +1,273 @@
+//! The loop: takes what is due from the queue, decides, and writes.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use karpenter_operator::clock::Clock;
+use kube::api::PostParams;
+use kube::{Client, ResourceExt as _};
+use serde_json::json;
+
+use super::known::{Known, Watched, selector_of};
+use super::pods::{controller_of, from_template, is_active, is_finished, same_template};
+use super::queue::{Item, Queue};
+use super::write::{Writer, gone_is_fine};
+use super::{daemon_set, deployment, replica_set, stateful_set};
+use crate::informer::{ObjectKey, Wake};
+
+/// When the object is to be looked at again although nothing changes.
+pub(super) type Again = Option<Timestamp>;
+
+pub(super) struct Controllers<'a> {
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) watched: &'a Watched,
+    pub(super) known: Known,
+    pub(super) queue: Queue,
+    pub(super) writer: Writer,
+}
+
+impl<'a> Controllers<'a> {
+    pub(super) fn new(client: Client, clock: Arc<dyn Clock>, watched: &'a Watched) -> Self {
+        let writer = Writer::new(client);
+        Self { clock, watched, known: Known::default(), queue: Queue::default(), writer }
+    }
+
+    pub(super) async fn work(mut self, wake: &Wake) -> Infallible {
+        while !self.watched.is_synced() {
+            wake.rung().await;
+        }
+        loop {
+            let now = self.clock.now();
+            self.known.take_in(self.watched, &mut self.queue, now);
+            if let Some(item) = self.queue.take(now) {
+                self.look(item).await;
+                continue;
+            }
+            let Some(next) = self.queue.next() else {
+                wake.rung().await;
+                continue;
+            };
+            tokio::select! {
+                // A change is worth a look even if the time has come too.
+                biased;
+                () = wake.rung() => {}
+                () = self.clock.sleep_until(next) => {}
+            }
+        }
+    }
+
+    async fn look(&mut self, item: Item) {
+        // Boxed, since the largest of them would make all of them large.
+        let done = match &item {
+            Item::Deployment(key) => Box::pin(self.deployment(key)).await,
+            Item::ReplicaSet(key) => Box::pin(self.replica_set(key)).await,
+            Item::DaemonSet(key) => Box::pin(self.daemon_set(key)).await,
+            Item::Node(name) => Box::pin(self.node(name)).await,
+            Item::Eviction(key) => Box::pin(self.eviction(key)).await,
+            Item::Orphan(key) => Box::pin(self.orphan(key)).await,
+            Item::Job(key) => Box::pin(self.job(key)).await,
+            Item::Uncounted(key) => Box::pin(self.uncounted(key)).await,
+            Item::Budget(key) => Box::pin(self.budget(key)).await,
+            Item::StatefulSet(key) => Box::pin(self.stateful_set(key)).await,
+        };
+        match done {
+            Ok(again) => {
+                self.queue.succeeded(&item);
+                if let Some(time) = again {
+                    self.queue.at(item, time);
+                }
+            }
+            Err(_refused) => self.queue.failed(item, self.clock.now()),
+        }
+    }
+
+    async fn deployment(&mut self, key: &ObjectKey) -> Result<Again, kube::Error> {
+        let Some(deployment) = self.known.deployments.get(key).cloned() else { return Ok(None) };
+        let Some(spec) = &deployment.spec else { return Ok(None) };
+        let watched = self.watched;
+        let selector = selector_of(Some(&spec.selector));
+        let claim = self.known.replica_sets.claim(deployment.as_ref(), &selector);
+        if self.writer.settle(&watched.replica_sets, deployment.as_ref(), &claim).await? {
+            self.queue.add(Item::Deployment(key.clone()), self.clock.now());
+            return Ok(None);
+        }
+        let old = claim.kept.iter().filter(|set| {
+            let template = set.spec.as_ref().and_then(|spec| spec.template.as_ref());
+            template.is_none_or(|template| !same_template(template, &spec.template))
+        });
+        let old_uids: Vec<_> = old.filter_map(|set| set.uid()).collect();
+        let mut old_pods = old_uids.iter().flat_map(|uid| self.known.pods.of_owner(uid));
+        let old_pods_left = old_pods.any(|pod| !is_finished(pod));
+        let now = self.clock.now();
+        let Some(decision) = deployment::decide(&deployment, &claim.kept, old_pods_left, now)
+        else {
+            return Ok(None);
+        };
+        let mut status = decision.status;
+        if let Some(set) = &decision.create {
+            let created = self.writer.create(&watched.replica_sets, set).await;
+            match created {
+                Err(kube::Error::Api(refusal)) if refusal.code == 409 => {
+                    // Another template has the same hash.
+                    status = deployment.status.clone().unwrap_or_default();
+                    status.collision_count = Some(status.collision_count.unwrap_or_default() + 1);
+                }
+                created => created?,
+            }
+        }
+        for set in &decision.update {
+            self.writer.update(&watched.replica_sets, set).await?;
+        }
+        for set in claim.kept.iter().filter(|set| decision.delete.contains(&set.name_any())) {
+            self.writer.delete(set.as_ref()).await?;
+        }
+        if deployment.status.as_ref() != Some(&status) {
+            let mut changed = (*deployment).clone();
+            changed.status = Some(status);
+            self.writer.update_status(&watched.deployments, &changed).await?;
+        }
+        if let Some(revision) = decision.revision {
+            let annotation = json!({deployment::REVISION: revision});
+            let patch = json!({"metadata": {"annotations": annotation}});
+            self.writer.patch(&watched.deployments, deployment.as_ref(), patch).await?;
+        }
+        Ok(decision.again)
+    }
+
+    async fn replica_set(&mut self, key: &ObjectKey) -> Result<Again, kube::Error> {
+        let Some(set) = self.known.replica_sets.get(key).cloned() else { return Ok(None) };
+        let Some(spec) = &set.spec else { return Ok(None) };
+        let selector = selector_of(Some(&spec.selector));
+        let mut claim = self.known.pods.claim(set.as_ref(), &selector);
+        claim.adopt.retain(|pod| is_active(pod));
+        if self.writer.settle(&self.watched.pods, set.as_ref(), &claim).await? {
+            self.queue.add(Item::ReplicaSet(key.clone()), self.clock.now());
+            return Ok(None);
+        }
+        let (ending, staying): (Vec<_>, Vec<_>) =
+            claim.kept.into_iter().partition(|pod| self.known.is_doomed(pod));
+        let mut active: Vec<_> = staying.into_iter().filter(|pod| !is_finished(pod)).collect();
+        let now = self.clock.now();
+        let is_too_many =
+            active.len() > usize::try_from(replica_set::wanted(&set)).unwrap_or_default();
+        let related = if is_too_many { self.related(&set) } else { Vec::new() };
+        let plan = replica_set::plan(&set, &active, &related, now);
+        let wrote = plan.create > 0 || !plan.delete.is_empty();
+        let done = self.carry_out(&set, &plan).await;
+        if done.is_ok() {
+            active.retain(|pod| !self.known.is_doomed(pod));
+        }
+        let failure = done.as_ref().err().map(ToString::to_string);
+        let terminating = ending.iter().filter(|pod| !is_finished(pod)).count();
+        let status = replica_set::status(&set, &active, terminating, failure.as_deref(), now);
+        // After writes the pods are counted in the next look, which follows from them.
+        let is_due = !wrote || failure.is_some();
+        if is_due && set.status.as_ref() != Some(&status) {
+            let mut changed = (*set).clone();
+            changed.status = Some(status);
+            self.writer.update_status(&self.watched.replica_sets, &changed).await?;
+        }
+        done?;
+        if wrote {
+            self.queue.add(Item::ReplicaSet(key.clone()), self.clock.now());
+        }
+        Ok(replica_set::next_look(&set, &active, now))
+    }
+
+    async fn carry_out(
+        &mut self,
+        set: &k8s_openapi::api::apps::v1::ReplicaSet,
+        plan: &replica_set::Plan,
+    ) -> Result<(), kube::Error> {
+        let template = set.spec.as_ref().and_then(|spec| spec.template.clone()).unwrap_or_default();
+        let pods = vec![from_template(set, &template); plan.create];
+        self.writer.create_pods(&self.watched.pods, pods).await?;
+        self.delete_pods(&plan.delete).await
+    }
+
+    pub(super) async fn delete_pods(&mut self, pods: &[Arc<Pod>]) -> Result<(), kube::Error> {
+        let (asked, outcome) = self.writer.delete_pods(&self.watched.pods, pods).await;
+        for pod in asked {
+            self.known.doom(&pod);
+        }
+        outcome
+    }
+
+    /// The active pods of all ReplicaSets of the same Deployment.
+    fn related(&self, set: &k8s_openapi::api::apps::v1::ReplicaSet) -> Vec<Arc<Pod>> {
+        let uids: Vec<String> = match controller_of(&set.metadata) {
+            None => set.uid().into_iter().collect(),
+            Some(owner) => {
+                self.known.replica_sets.of_owner(&owner.uid).filter_map(|set| set.uid()).collect()
+            }
+        };
+        let pods = uids.iter().flat_map(|uid| self.known.pods.of_owner(uid));
+        pods.filter(|pod| is_active(pod)).cloned().collect()
+    }
+
+    async fn daemon_set(&mut self, key: &ObjectKey) -> Result<Again, kube::Error> {
+        let Some(set) = self.known.daemon_sets.get(key).cloned() else { return Ok(None) };
+        let Some(spec) = &set.spec else { return Ok(None) };
+        let selector = selector_of(Some(&spec.selector));
+        let claim = self.known.pods.claim(set.as_ref(), &selector);
+        if self.writer.settle(&self.watched.pods, set.as_ref(), &claim).await? {
+            self.queue.add(Item::DaemonSet(key.clone()), self.clock.now());
+            return Ok(None);
+        }
+        let nodes: Vec<_> = self.known.nodes.all().cloned().collect();
+        let now = self.clock.now();
+        let Some(mut decision) = daemon_set::decide(&set, &nodes, &claim.kept, now) else {
+            return Ok(None);
+        };
+        decision.delete.retain(|pod| !self.known.is_doomed(pod));
+        self.delete_pods(&decision.delete).await?;
+        self.writer.create_pods(&self.watched.pods, decision.create).await?;
+        if set.status.as_ref() != Some(&decision.status) {
+            let mut changed = (*set).clone();
+            changed.status = Some(decision.status);
+            self.writer.update_status(&self.watched.daemon_sets, &changed).await?;
+        }
+        Ok(decision.again)
+    }
+
+    async fn stateful_set(&mut self, key: &ObjectKey) -> Result<Again, kube::Error> {
+        let Some(set) = self.known.stateful_sets.get(key).cloned() else { return Ok(None) };
+        let Some(spec) = &set.spec else { return Ok(None) };
+        let watched = self.watched;
+        let selector = selector_of(Some(&spec.selector));
+        let claim = self.known.pods.claim(set.as_ref(), &selector);
+        if self.writer.settle(&watched.pods, set.as_ref(), &claim).await? {
+            self.queue.add(Item::StatefulSet(key.clone()), self.clock.now());
+            return Ok(None);
+        }
+        let revisions =
+            self.known.revisions.of_owner(set.metadata.uid.as_deref().unwrap_or_default());
+        let revisions: Vec<_> = revisions.cloned().collect();
+        let now = self.clock.now();
+        let Some(mut decision) = stateful_set::decide(&set, &claim.kept, &revisions, now) else {
+            return Ok(None);
+        };
+        if let Some(revision) = &decision.revision {
+            self.writer.create(&watched.revisions, revision).await?;
+        }
+        for claim in &decision.claims {
+            gone_is_fine(
+                self.writer.api(claim).create(&PostParams::default(), claim).await.map(drop),
+            )?;
+        }
+        decision.delete.retain(|pod| !self.known.is_doomed(pod));
+        self.writer.create_pods(&watched.pods, decision.create).await?;
+        self.delete_pods(&decision.delete).await?;
+        if set.status.as_ref() != Some(&decision.status) {
+            let mut changed = (*set).clone();
+            changed.status = Some(decision.status);
+            self.writer.update_status(&watched.stateful_sets, &changed).await?;
+        }
+        for revision in &decision.forget {
+            self.writer.delete(revision.as_ref()).await?;
+        }
+        Ok(decision.again)
+    }
+}

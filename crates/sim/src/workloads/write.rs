@@ -1,0 +1,251 @@
+//! What the controllers write. Answers go to the watches at once.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use futures_util::stream::{self, StreamExt as _};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::serde::Serialize;
+use k8s_openapi::serde::de::DeserializeOwned;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde_json::{Value, json};
+
+use super::index::Claim;
+use super::pods::owned_by;
+use crate::informer::Informer;
+
+/// So many calls are under way at a time.
+const CONCURRENCY: usize = 16;
+
+/// What the controllers call themselves.
+const MANAGER: &str = "kube-controller-manager";
+
+pub(super) struct Writer {
+    client: Client,
+}
+
+impl Writer {
+    pub(super) fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    pub(super) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    pub(super) fn api<K>(&self, object: &K) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default())
+    }
+
+    pub(super) async fn create<K>(
+        &self,
+        informer: &Informer<K>,
+        object: &K,
+    ) -> Result<(), kube::Error>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + Debug
+            + Serialize
+            + DeserializeOwned,
+    {
+        informer.learn(self.api(object).create(&post(), object).await?);
+        Ok(())
+    }
+
+    /// Makes pods in batches of 1, 2, 4, …: if none can be made, that costs one call, not many.
+    pub(super) async fn create_pods(
+        &self,
+        informer: &Informer<Pod>,
+        pods: Vec<Pod>,
+    ) -> Result<(), kube::Error> {
+        let mut rest = pods.as_slice();
+        let mut size = 1;
+        while !rest.is_empty() {
+            let (batch, later) = rest.split_at(size.min(rest.len()));
+            // Boxed, since a stream of borrowing closures is not Send for all lifetimes.
+            let calls: Vec<_> =
+                batch.iter().map(|pod| Box::pin(self.create(informer, pod))).collect();
+            let results: Vec<_> = stream::iter(calls).buffered(CONCURRENCY).collect().await;
+            for result in results {
+                match result {
+                    // A namespace that ends takes the owner with it.
+                    Err(error) if is_terminating_namespace(&error) => return Ok(()),
+                    result => result?,
+                }
+            }
+            rest = later;
+            size *= 2;
+        }
+        Ok(())
+    }
+
+    /// Asks pods to end, and says which of them have been asked.
+    pub(super) async fn delete_pods(
+        &self,
+        informer: &Informer<Pod>,
+        pods: &[Arc<Pod>],
+    ) -> (Vec<Arc<Pod>>, Result<(), kube::Error>) {
+        let calls: Vec<_> =
+            pods.iter().map(|pod| Box::pin(self.delete_pod(informer, pod, None))).collect();
+        let results: Vec<_> = stream::iter(calls).buffered(CONCURRENCY).collect().await;
+        let mut asked = Vec::new();
+        let mut outcome = Ok(());
+        for (pod, result) in pods.iter().zip(results) {
+            match result {
+                Ok(()) => asked.push(Arc::clone(pod)),
+                Err(error) => outcome = Err(error),
+            }
+        }
+        (asked, outcome)
+    }
+
+    /// One that is gone, or another one by now, is fine.
+    pub(super) async fn delete_pod(
+        &self,
+        informer: &Informer<Pod>,
+        pod: &Pod,
+        grace: Option<u32>,
+    ) -> Result<(), kube::Error> {
+        let mut params = DeleteParams::default().preconditions(of_uid(pod));
+        params.grace_period_seconds = grace;
+        match self.api(pod).delete(&pod.name_any(), &params).await {
+            Ok(answer) => {
+                if let Some(ending) = answer.left().filter(super::pods::is_terminating) {
+                    informer.learn(ending);
+                }
+                Ok(())
+            }
+            Err(error) => gone_is_fine(Err(error)),
+        }
+    }
+
+    /// Deletes any object; what it owns goes after it.
+    pub(super) async fn delete<K>(&self, object: &K) -> Result<(), kube::Error>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + Debug
+            + DeserializeOwned,
+    {
+        let params = DeleteParams::background().preconditions(of_uid(object));
+        gone_is_fine(self.api(object).delete(&object.name_any(), &params).await.map(drop))
+    }
+
+    /// Stores an object that was changed on paper; a conflict is an error.
+    pub(super) async fn update<K>(
+        &self,
+        informer: &Informer<K>,
+        object: &K,
+    ) -> Result<(), kube::Error>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + Debug
+            + Serialize
+            + DeserializeOwned,
+    {
+        informer.learn(self.api(object).replace(&object.name_any(), &post(), object).await?);
+        Ok(())
+    }
+
+    pub(super) async fn update_status<K>(
+        &self,
+        informer: &Informer<K>,
+        object: &K,
+    ) -> Result<(), kube::Error>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + Debug
+            + Serialize
+            + DeserializeOwned,
+    {
+        informer.learn(self.api(object).replace_status(&object.name_any(), &post(), object).await?);
+        Ok(())
+    }
+
+    /// A merge patch of this very object.
+    pub(super) async fn patch<K>(
+        &self,
+        informer: &Informer<K>,
+        object: &K,
+        mut patch: Value,
+    ) -> Result<(), kube::Error>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + Debug
+            + DeserializeOwned,
+    {
+        patch["metadata"]["uid"] = object.uid().into();
+        let params =
+            PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+        let patched =
+            self.api(object).patch(&object.name_any(), &params, &Patch::Merge(patch)).await;
+        match patched {
+            Ok(patched) => {
+                informer.learn(patched);
+                Ok(())
+            }
+            Err(error) => gone_is_fine(Err(error)),
+        }
+    }
+
+    /// Takes and lets go what the claim says. Whether there was anything to do.
+    pub(super) async fn settle<K, O>(
+        &self,
+        informer: &Informer<K>,
+        owner: &O,
+        claim: &Claim<K>,
+    ) -> Result<bool, kube::Error>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + Debug
+            + DeserializeOwned,
+        O: Resource<DynamicType = ()>,
+    {
+        let uid = owner.meta().uid.as_deref().unwrap_or_default();
+        for object in &claim.adopt {
+            let mut owners = object.owner_references().to_vec();
+            owners.push(owned_by(owner));
+            let patch = json!({"metadata": {"ownerReferences": owners}});
+            self.patch(informer, object.as_ref(), patch).await?;
+        }
+        for object in &claim.release {
+            let owners = object.owner_references().iter().filter(|owner| owner.uid != uid);
+            let owners: Vec<_> = owners.collect();
+            let patch = json!({"metadata": {"ownerReferences": owners}});
+            self.patch(informer, object.as_ref(), patch).await?;
+        }
+        Ok(!claim.adopt.is_empty() || !claim.release.is_empty())
+    }
+}
+
+fn post() -> PostParams {
+    PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() }
+}
+
+fn of_uid<K: Resource>(object: &K) -> Preconditions {
+    Preconditions { uid: object.meta().uid.clone(), resource_version: None }
+}
+
+fn is_terminating_namespace(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
+}
+
+/// An object that is gone, or another one by now, needs nothing any more.
+pub(super) fn gone_is_fine(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
+    match result {
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        result => result,
+    }
+}

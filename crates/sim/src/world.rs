@@ -1,0 +1,189 @@
+//! A whole world: the embedded API, the actors of a cluster around it, and a cloud, under one seed
+//! and one clock.
+//!
+//! ```text
+//! Scenario ─▶ World ─┬─ api        karpenter_apiserver::Api
+//!                    ├─ cloud      a CloudProvider (KWOK), with the troubles of sim::cloud
+//!                    ├─ actors     binder, kubelets, workloads: each with a client of its own
+//!                    ├─ faults     what goes wrong for the product: its API client and its cloud
+//!                    └─ product    controllers::all(), from a later version on
+//! ```
+//!
+//! Faults are for the product alone: actors and scenarios have clients that work.
+//!
+//! Nothing here decides anything for the product. On a runtime of one thread whose time is paused, a
+//! world with one seed takes the same course every time.
+
+mod environment;
+mod product;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use karpenter_api::crds::{CrdSet, crds};
+use karpenter_apiserver::Api;
+use karpenter_operator::chance::Chance;
+use karpenter_operator::clock::Clock;
+use karpenter_operator::cloud::CloudProvider;
+use karpenter_operator::harness::spawn::Tasks;
+use karpenter_operator::kwok::catalog;
+use karpenter_operator::kwok::provider::KwokProvider;
+use kube::Client;
+use serde_json::{Value, json};
+use tower::Layer as _;
+
+use self::environment::ClockAndChance;
+pub use self::product::{Product, StartProduct};
+use crate::cloud::Troubled;
+use crate::faults::{ApiFaultLayer, Faults};
+use crate::objects::{self, ApplyError};
+use crate::{binder, kubelet, workloads};
+
+/// Everything around the product.
+#[derive(Clone)]
+pub struct World {
+    pub api: Api,
+    pub clock: Arc<dyn Clock>,
+    pub chance: Arc<Chance>,
+    /// As the product sees it.
+    pub cloud: Arc<dyn CloudProvider>,
+    /// The same cloud, for those who want to know what is really there.
+    pub instances: Arc<Troubled>,
+    /// What goes wrong for the product.
+    pub faults: Faults,
+    api_faults: ApiFaultLayer,
+    product: Product,
+    /// What runs in the world but the product; ending them ends it.
+    pub tasks: Tasks,
+    /// When it began.
+    pub start: Timestamp,
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World").field("start", &self.start).finish_non_exhaustive()
+    }
+}
+
+impl World {
+    /// A world that begins now, on this clock. Nothing happens before [`World::begin`].
+    pub fn new(clock: Arc<dyn Clock>, seed: u64) -> Self {
+        let chance = Chance::new(seed);
+        let environment = ClockAndChance::new(clock.clone(), &chance);
+        let api = Api::new(Arc::new(environment));
+        let tasks = Tasks::new();
+        let cloud = KwokProvider::new(
+            client_of(&api),
+            clock.clone(),
+            &chance,
+            tasks.clone(),
+            catalog::built_in(),
+        );
+        let faults = Faults::new(&clock);
+        let journal = faults.journal.clone();
+        let instances = Arc::new(Troubled::new(
+            Arc::new(cloud),
+            faults.cloud.clone(),
+            &clock,
+            chance.fork("cloud faults"),
+            journal.clone(),
+        ));
+        let api_faults =
+            ApiFaultLayer::new(faults.api.clone(), &clock, chance.fork("api faults"), journal);
+        let start = clock.now();
+        Self {
+            api,
+            clock,
+            chance: Arc::new(chance),
+            cloud: instances.clone(),
+            instances,
+            faults,
+            api_faults,
+            product: Product::default(),
+            tasks,
+            start,
+        }
+    }
+
+    /// The same world around a product that is started like this.
+    #[must_use]
+    pub fn with_product(self, start: StartProduct) -> Self {
+        Self { product: Product::new(start), ..self }
+    }
+
+    /// A client of an administrator.
+    pub fn client(&self) -> Client {
+        client_of(&self.api)
+    }
+
+    /// A client of the product, with the faults of the world.
+    pub fn product_client(&self) -> Client {
+        Client::new(self.api_faults.layer(self.api.service()), "default")
+    }
+
+    /// What is between the product and the API.
+    pub fn api_faults(&self) -> &ApiFaultLayer {
+        &self.api_faults
+    }
+
+    /// Kills the product's process and starts it again after a while, with nothing in its memory.
+    pub async fn restart_product(&self, down: Duration) {
+        self.product.stop().await;
+        self.clock.sleep(down).await;
+        self.product.start(self);
+    }
+
+    /// Ends the product and everything around it.
+    pub async fn end(&self) {
+        self.product.stop().await;
+        self.tasks.stop().await;
+    }
+
+    /// Installs the CRDs and starts everybody, the product last.
+    pub async fn begin(&self) -> Result<(), ApplyError> {
+        self.begin_with(&self.client()).await
+    }
+
+    /// The same, with this client for the actors; for worlds in which faults are for them, too.
+    pub async fn begin_with(&self, actors: &Client) -> Result<(), ApplyError> {
+        let client = self.client();
+        for crd in crds(CrdSet::Kwok) {
+            objects::apply(&client, &crd).await?;
+        }
+        objects::apply(&client, &node_class()).await?;
+        let (clock, chance) = (&self.clock, &self.chance);
+        let tasks = &self.tasks;
+        let forever = |run: std::pin::Pin<
+            Box<dyn Future<Output = std::convert::Infallible> + Send>,
+        >| async move {
+            run.await;
+        };
+        tasks.spawn("binder", forever(Box::pin(binder::run(actors.clone(), clock.clone()))));
+        let kubelets = kubelet::run(actors.clone(), clock.clone(), chance.fork("kubelet"));
+        tasks.spawn("kubelet", forever(Box::pin(kubelets)));
+        let workloads = workloads::run(actors.clone(), clock.clone(), chance.fork("workloads"));
+        tasks.spawn("workloads", forever(Box::pin(workloads)));
+        let (instances, client) = (self.instances.clone(), self.client());
+        tasks.spawn("cloud", async move {
+            instances.silence_lost(client).await;
+        });
+        self.product.start(self);
+        Ok(())
+    }
+}
+
+/// The node class that pools and launches of a world refer to.
+fn node_class() -> Value {
+    json!({
+        "apiVersion": "karpenter.kwok.sh/v1alpha1",
+        "kind": "KWOKNodeClass",
+        "metadata": {"name": "default"},
+    })
+}
+
+fn client_of(api: &Api) -> Client {
+    Client::new(api.service(), "default")
+}

@@ -1,0 +1,280 @@
+//! Whole worlds in which things go wrong, on virtual time.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use karpenter_operator::clock::ScaledClock;
+use karpenter_sim::check::{self, Checker, Facts};
+use karpenter_sim::kubelet;
+use karpenter_sim::scenario::{Scenario, play};
+use karpenter_sim::timeline::Timeline;
+use karpenter_sim::world::World;
+use kube::api::{EvictParams, ListParams, PatchParams};
+use kube::{Api, ResourceExt as _};
+
+const CLASS: &str = "
+- apiVersion: karpenter.kwok.sh/v1alpha1
+  kind: KWOKNodeClass
+  metadata: {name: default}";
+
+/// Twenty-four pods that spread over zones, and ask for about half of three nodes.
+fn pods() -> String {
+    let pod = |n: u32| {
+        format!(
+            "
+- apiVersion: v1
+  kind: Pod
+  metadata: {{name: web-{n}, namespace: default, labels: {{app: web}}}}
+  spec:
+    topologySpreadConstraints:
+    - {{maxSkew: 2, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {{matchLabels: {{app: web}}}}}}
+    containers: [{{name: web, image: web, resources: {{requests: {{cpu: 200m, memory: 128Mi}}}}}}]"
+        )
+    };
+    (0..24).map(pod).collect()
+}
+
+const NODES: &str = "
+- {at: 2s, launch: {name: a, instanceType: c-4x-amd64-linux, zone: test-zone-a}}
+- {at: 2s, launch: {name: b, instanceType: c-4x-amd64-linux, zone: test-zone-b}}
+- {at: 30s, launch: {name: c, instanceType: c-4x-amd64-linux, zone: test-zone-c}}";
+
+fn scenario(faults: &str, objects: &str, steps: &str) -> Scenario {
+    let yaml = format!("name: x\nfaults: {faults}\nobjects: {objects}\nsteps: {steps}\n");
+    Scenario::parse(&yaml).unwrap_or_else(|error| panic!("{error}\n{yaml}"))
+}
+
+fn world(seed: u64, scenario: &Scenario) -> World {
+    World::new(Arc::new(ScaledClock::starting_at(scenario.start)), seed)
+}
+
+/// A played world, with all that was wrong in it by the end of a time after the last step.
+struct Played {
+    world: World,
+    violations: Vec<String>,
+    at_rest: Vec<String>,
+    faults: Vec<String>,
+    /// What is to be known when it fails.
+    states: Vec<String>,
+}
+
+/// Taints and readiness of nodes, and what the scheduler says of pods.
+fn states(facts: &Facts) -> Vec<String> {
+    let nodes = facts.nodes.iter().map(|node| {
+        let ready = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let ready = ready.into_iter().find(|c| c.type_ == "Ready").map(|c| c.status.clone());
+        let taints = node.spec.clone().unwrap_or_default().taints.unwrap_or_default();
+        let taints: Vec<_> = taints.into_iter().map(|taint| taint.key).collect();
+        format!("{}: ready {ready:?}, taints {taints:?}", node.name_any())
+    });
+    let pods = facts.pods.iter().flat_map(|pod| {
+        let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        conditions.into_iter().filter_map(|condition| condition.message.clone())
+    });
+    let mut states: Vec<_> = nodes.chain(pods).collect();
+    states.dedup();
+    states
+}
+
+async fn played(world: World, scenario: &Scenario, then: Duration) -> Played {
+    play::load(&world, scenario).await.unwrap();
+    let mut checker = play::play(&world, scenario, &Timeline::new(world.start)).await.unwrap();
+    let end = world.clock.now() + then;
+    while world.clock.now() < end {
+        world.clock.sleep(Duration::from_secs(20)).await;
+        checker.look(&Facts::gather(&world).await.unwrap());
+    }
+    let facts = Facts::gather(&world).await.unwrap();
+    let texts = |found: Vec<check::Violation>| found.iter().map(ToString::to_string).collect();
+    let journal = world.faults.journal.since(0);
+    Played {
+        states: states(&facts),
+        violations: texts(checker.violations().cloned().collect()),
+        at_rest: texts(check::at_rest(&facts)),
+        faults: journal.iter().map(|fault| format!("{} {fault}", fault.at)).collect(),
+        world,
+    }
+}
+
+const NOTHING: [&str; 0] = [];
+
+/// Everything of the API fails now and then for ten minutes, for the scheduler and the kubelets.
+async fn with_troubled_actors(seed: u64) -> Played {
+    let faults = "{for: 10m, api: {errors: 0.1, conflicts: 0.1, slow: {rate: 0.1, by: 2s}, \
+                  lostAnswers: 0.1, timeouts: 0.02, expired: 0.2, watchCuts: 0.1, \
+                  watchDelays: {rate: 0.05, by: 3s}, duplicates: 0.1, reorders: 0.1}}";
+    let scenario = scenario(faults, &format!("{CLASS}{}", pods()), NODES);
+    let world = world(seed, &scenario);
+    world.begin_with(&world.product_client()).await.unwrap();
+    let played = played(world, &scenario, Duration::from_mins(40)).await;
+    played.world.end().await;
+    played
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_world_whose_api_fails_comes_to_rest_when_that_is_over() {
+    for seed in 1..=3 {
+        let played = with_troubled_actors(seed).await;
+        assert!(played.faults.len() > 50, "seed {seed}: {} faults", played.faults.len());
+        assert_eq!(played.violations, NOTHING, "seed {seed}");
+        assert_eq!(played.at_rest, NOTHING, "seed {seed}: {:#?}", played.states);
+    }
+}
+
+#[test]
+fn the_same_seed_gives_a_world_the_same_faults() {
+    // Each in a runtime of its own: tokio counts its milliseconds from where that began.
+    let faults = || {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(with_troubled_actors(3)).faults
+    };
+    let (first, second) = (faults(), faults());
+    let other = first.iter().zip(&second).find(|(first, second)| first != second);
+    assert_eq!(other, None);
+    assert_eq!(first.len(), second.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_world_whose_cloud_fails_comes_to_rest_when_that_is_over() {
+    let faults = "{for: 10m, cloud: {launchDelay: 20s, shortages: [{zone: test-zone-a, until: 3m}], \
+                  errors: 0.3, slow: {rate: 0.3, by: 5s}, lostAnswers: 0.3}}";
+    let scenario = scenario(faults, &format!("{CLASS}{}", pods()), NODES);
+    for seed in 1..=6 {
+        let world = world(seed, &scenario);
+        world.begin().await.unwrap();
+        let played = played(world, &scenario, Duration::from_mins(15)).await;
+        let kinds = ["launch delayed", "out of capacity"];
+        for kind in kinds {
+            assert!(played.faults.iter().any(|fault| fault.contains(kind)), "{:?}", played.faults);
+        }
+        assert_eq!(played.violations, NOTHING, "seed {seed}");
+        assert_eq!(played.at_rest, NOTHING, "seed {seed}: {:#?}", played.states);
+        played.world.end().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_never_registers_has_no_node_and_is_no_leak() {
+    let steps = "[{at: 2s, launch: {instanceType: c-4x-amd64-linux}}]";
+    let scenario = scenario("{cloud: {failedRegistrations: 1}}", CLASS, steps);
+    let world = world(1, &scenario);
+    world.begin().await.unwrap();
+    let played = played(world, &scenario, Duration::from_mins(20)).await;
+    let nodes: Api<Node> = Api::all(played.world.client());
+    assert_eq!(nodes.list(&ListParams::default()).await.unwrap().items.len(), 0);
+    assert_eq!(played.world.cloud.list().await.unwrap().len(), 1);
+    assert_eq!(played.at_rest, NOTHING, "the claim has its instance");
+    played.world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_instance_leaves_a_silent_node_and_a_claim_without_instance() {
+    let steps = "[{at: 2s, launch: {instanceType: c-4x-amd64-linux}}]";
+    let scenario = scenario("{cloud: {lostInstances: {rate: 1, within: 5m}}}", CLASS, steps);
+    let world = world(1, &scenario);
+    world.begin().await.unwrap();
+    let played = played(world, &scenario, Duration::from_mins(25)).await;
+    let nodes: Api<Node> = Api::all(played.world.client());
+    let nodes = nodes.list(&ListParams::default()).await.unwrap().items;
+    let silent: Vec<_> = nodes.iter().map(|n| n.annotations().get(kubelet::SILENT)).collect();
+    assert_eq!(silent, [Some(&"true".to_owned())]);
+    // Nobody cleans up: that is the product's work, which is not in this world.
+    assert_eq!(played.violations, ["NodeClaim node-1 has no instance"]);
+    assert_eq!(played.at_rest, ["NodeClaim node-1 has no instance"]);
+    played.world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_removed_before_its_launch_takes_no_pods_along() {
+    let steps = "
+- {at: 2s, launch: {instanceType: c-4x-amd64-linux}}
+- {at: 10s, remove: {claims: [node-1]}}";
+    let scenario = scenario("{cloud: {launchDelay: 1m}}", &format!("{CLASS}{}", pods()), steps);
+    let world = world(1, &scenario);
+    world.begin().await.unwrap();
+    let played = played(world, &scenario, Duration::from_secs(30)).await;
+    let pods: Api<Pod> = Api::all(played.world.client());
+    let pods = pods.list(&ListParams::default()).await.unwrap().items;
+    let left = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    assert_eq!(left.count(), 24);
+    played.world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_evicted_pod_says_so_and_counts_against_its_budget() {
+    let budget = "
+- apiVersion: policy/v1
+  kind: PodDisruptionBudget
+  metadata: {name: web, namespace: default}
+  spec: {maxUnavailable: 1, selector: {matchLabels: {app: web}}}";
+    let scenario = scenario("{}", &format!("{CLASS}{}{budget}", pods()), NODES);
+    let world = world(1, &scenario);
+    world.begin().await.unwrap();
+    let played = played(world, &scenario, Duration::from_mins(5)).await;
+    let client = played.world.client();
+    // Nobody corrects it any more: two pods may go, although the budget says one.
+    played.world.end().await;
+    let budgets: Api<k8s_openapi::api::policy::v1::PodDisruptionBudget> =
+        Api::namespaced(client.clone(), "default");
+    let status = serde_json::json!({"status": {
+        "expectedPods": 24, "desiredHealthy": 23, "currentHealthy": 24, "disruptionsAllowed": 2,
+        "observedGeneration": 1,
+    }});
+    let patch = kube::api::Patch::Merge(status);
+    budgets.patch_status("web", &PatchParams::default(), &patch).await.unwrap();
+    let pods: Api<Pod> = Api::namespaced(client, "default");
+    let mut found: Vec<Vec<String>> = Vec::new();
+    for name in ["web-1", "web-2"] {
+        pods.evict(name, &EvictParams::default()).await.unwrap();
+        let facts = Facts::gather(&played.world).await.unwrap();
+        found.push(Checker::default().look(&facts).iter().map(ToString::to_string).collect());
+    }
+    let expected: [Vec<String>; 2] =
+        [vec![], vec!["2 pods of budget default/web are evicted at once, of 1".to_owned()]];
+    assert_eq!(found, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_of_faults_replaces_those_before_and_ends_by_itself() {
+    let steps = "
+- {at: 1m, faults: {api: {errors: 1}, for: 1m}}
+- {at: 2m30s, faults: {cloud: {errors: 1}}}
+- {at: 3m, faults: {}}
+- {at: 3m30s, say: the end}";
+    let scenario = scenario("{cloud: {errors: 1}}", "[]", steps);
+    let world = world(1, &scenario);
+    world.begin().await.unwrap();
+    let timeline = Timeline::new(world.start);
+    let look = async {
+        let mut seen = Vec::new();
+        for _ in 0..7 {
+            let api = world.product_client().apiserver_version().await.is_ok();
+            let cloud = world.cloud.list().await.is_ok();
+            seen.push((api, cloud));
+            world.clock.sleep(Duration::from_secs(30)).await;
+        }
+        seen
+    };
+    // The first look is at 15 s, the next ones half a minute later each.
+    let look = async {
+        world.clock.sleep(Duration::from_secs(15)).await;
+        look.await
+    };
+    let (seen, played) =
+        futures_util::future::join(look, play::play(&world, &scenario, &timeline)).await;
+    played.unwrap();
+    #[rustfmt::skip]
+    let expected = [
+        // 15s, 45s: cloud; 1m15s, 1m45s: API; 2m15s: none; 2m45s: cloud; 3m15s: none
+        (true, false), (true, false), (false, true), (false, true), (true, true), (true, false), (true, true),
+    ];
+    assert_eq!(seen, expected);
+    let words: BTreeSet<_> = timeline.since(0).iter().map(|entry| entry.text.clone()).collect();
+    assert!(words.contains("faults begin") && words.contains("no more faults"), "{words:?}");
+    world.end().await;
+}

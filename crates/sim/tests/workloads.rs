@@ -1,0 +1,12 @@
+//! The controllers of workloads in a whole world, on a virtual clock.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod workloads {
+    mod actor;
+    mod apps;
+    mod counts;
+    mod quiet;
+    mod silence;
+    mod stateful;
+}
