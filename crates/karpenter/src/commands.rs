@@ -33,7 +33,7 @@ enum Command {
     Convert(convert::Args),
     Crds(crds::Args),
     Demo(demo::Args),
-    Plan(plan::Args),
+    Plan(Box<plan::Args>),
     #[command(hide = true)]
     Reference(reference::Args),
 }

@@ -48,6 +48,22 @@ impl Diagnostic {
     pub(crate) fn more(self, more: impl Into<String>) -> Self {
         Self { more: Some(more.into()), ..self }
     }
+
+    /// What is wrong, with what was found.
+    pub(crate) fn problem(&self) -> String {
+        match &self.found {
+            Some(found) => format!("{}: {found}", self.what),
+            None => self.what.clone(),
+        }
+    }
+
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    pub(crate) fn remedy(&self) -> Option<&str> {
+        self.fix.as_deref()
+    }
 }
 
 impl Place {

@@ -6,6 +6,7 @@ mod admission;
 mod clock;
 mod commands;
 mod convert;
+mod demo;
 mod diagnostic;
 mod environment;
 mod manifest;

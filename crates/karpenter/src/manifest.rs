@@ -165,6 +165,18 @@ impl Manifests {
         let line = source.line(origin.document, &origin.path.join(field));
         Place::file(&source.name).line(line)
     }
+
+    /// The same where that is quick. In a document as large as a cluster, lines take longer to find
+    /// than a plan takes to make: there it is the file and the path of the object.
+    pub(crate) fn quick_place(&self, origin: &Origin, field: &FieldPath) -> Place {
+        const BYTES_MAX: usize = 1 << 20;
+        let source = &self.sources[origin.source];
+        let path = origin.path.join(field);
+        if path.is_root() || source.documents[origin.document].segment.bytes.len() <= BYTES_MAX {
+            return self.place(origin, field);
+        }
+        Place::file(&source.name).field(path.to_string())
+    }
 }
 
 impl Source {

@@ -1,100 +1,83 @@
-//! `karpenter demo`: what runs today, without a cluster or a cloud account.
-//!
-//! Old manifests go through the code that a cluster would use: the converter, the embedded API's
-//! admission with our CRDs, the controller's validation, and the drift hash. The simulated cluster
-//! takes this command over when it exists.
+//! `karpenter demo`: a cluster in this process, to look at and to play with.
 
-use karpenter_api::ec2_nodeclass::Ec2NodeClass;
-use karpenter_api::hash::{ec2_node_class_hash, nodepool_hash};
-use karpenter_api::nodepool::NodePool;
-use karpenter_api::validation::{Provider, nodepool};
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use std::path::PathBuf;
 
-use super::{Failure, Outcome, print};
-use crate::admission;
-use crate::convert::{self, Options};
-use crate::manifest::write;
+use karpenter_sim::scenario::Scenario;
 
-const LEGACY: &str = include_str!("../../../../scenarios/legacy/v1alpha5-inline-provider.yaml");
-const REFUSED: &str = include_str!("../../../../scenarios/demo/refused.yaml");
+use super::{Failure, Outcome};
+use crate::demo::{self, Settings, Speed};
+use crate::diagnostic::{Diagnostic, Place};
 
-/// Show what runs today, without a cluster or a cloud account
+const TOUR: &str = include_str!("../../../../scenarios/demo/tour.yaml");
+
+/// Run a simulated cluster in this process and watch it; kubectl works on it
+///
+/// The Kubernetes API, the scheduler, the kubelets and the cloud are simulated; nothing leaves this
+/// machine. What happens is written in a scenario: pods and nodes come and go at the times that it
+/// says.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
-
-pub(crate) fn run(_: &Args) -> Result<Outcome, Failure> {
-    print(&tour()?)?;
-    Ok(Outcome::Fine)
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The scenario to play [default: a short tour]
+    #[arg(long, value_name = "FILE")]
+    scenario: Option<PathBuf>,
+    /// How many seconds pass in the cluster for each real one, or `max`: as fast as it goes, with
+    /// the same timeline for the same seed; without kubectl, and ends when it is done
+    #[arg(long, value_name = "N|max", default_value = "5")]
+    speed: Speed,
+    /// What chance is drawn from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// End when the scenario is over and the cluster is at rest; exit code 1 if a pod is left
+    /// pending or a NodeClaim leaks
+    #[arg(long)]
+    exit_when_done: bool,
+    /// Where to write the kubeconfig [default: a new file in the directory for temporary
+    /// files]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The port of the API on 127.0.0.1; 0 takes one that is free
+    #[arg(long, default_value_t = 0)]
+    port: u16,
 }
 
-fn tour() -> anyhow::Result<String> {
-    let legacy = documents(LEGACY)?;
-    let converted = convert::convert(&legacy.iter().collect::<Vec<_>>(), &Options::default());
-    let outputs: Vec<_> = converted.results.into_iter().flat_map(|result| result.outputs).collect();
+const EXAMPLES: &str = "\
+Examples:
+  karpenter demo                              look at a small cluster
+  karpenter demo --speed 60                   an hour in a minute
+  karpenter demo --speed max --seed 7         the timeline of seed 7
+  karpenter demo --scenario my.yaml --exit-when-done
 
-    let mut text = heading("A Provisioner of 2023, converted to v1 (karpenter convert)");
-    for output in &outputs {
-        let notes: Vec<_> = output.notes.iter().map(ToString::to_string).collect();
-        text += &write::comments(notes.iter().map(String::as_str));
-        text += &write::yaml(&output.object);
-        text += "---\n";
-    }
+From another terminal, with the kubeconfig that the demo prints:
+  kubectl --kubeconfig FILE get nodes,pods -w
+  kubectl --kubeconfig FILE scale deployment web --replicas 12";
 
-    text += &heading("Admitted by the embedded API, which fills in the defaults of the CRDs");
-    for output in outputs {
-        let stored = admit(&output.object)?.map_err(|refusal| anyhow::anyhow!(refusal))?;
-        text += &summary(&stored)?;
-    }
-
-    text += &heading("Refused, in the words of a real API server and of the controller");
-    for object in documents(REFUSED)? {
-        let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let verdict = match admit(&object)? {
-            Err(refusal) => format!("API server: {refusal}"),
-            Ok(stored) => {
-                let found = nodepool(&typed::<NodePool>(&stored)?.spec, &Provider::aws());
-                let message = found.message().unwrap_or_else(|| "nothing to say".to_owned());
-                format!("ValidationSucceeded=False: {message}")
-            }
-        };
-        text += &[&name, "\n  ", &verdict, "\n"].concat();
-    }
-    Ok(text)
-}
-
-fn heading(title: &str) -> String {
-    format!("\n== {title}\n\n")
-}
-
-fn documents(yaml: &str) -> anyhow::Result<Vec<Value>> {
-    Ok(serde_saphyr::from_multiple(yaml)?)
-}
-
-fn typed<K: DeserializeOwned>(object: &Value) -> anyhow::Result<K> {
-    Ok(serde_json::from_value(object.clone())?)
-}
-
-/// What the API server would store, or its refusal.
-fn admit(object: &Value) -> anyhow::Result<Result<Value, String>> {
-    let kind = admission::kind_of(object);
-    let kind = kind.ok_or_else(|| anyhow::anyhow!("no CRD for {}", object["kind"]))?;
-    let (stored, errors) = admission::admit(kind, object);
-    if errors.is_empty() {
-        return Ok(Ok(stored));
-    }
-    let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    Ok(Err(kind.invalid_message(name, &errors)))
-}
-
-fn summary(stored: &Value) -> anyhow::Result<String> {
-    let (title, defaults, hash) = if stored["kind"] == "NodePool" {
-        let pool: NodePool = typed(stored)?;
-        ("NodePool", &stored["spec"]["disruption"], nodepool_hash(&pool.spec))
-    } else {
-        let class: Ec2NodeClass = typed(stored)?;
-        ("EC2NodeClass", &stored["spec"]["metadataOptions"], ec2_node_class_hash(&class.spec, ""))
+pub(crate) fn run(args: &Args) -> Result<Outcome, Failure> {
+    let (text, place) = match &args.scenario {
+        None => (TOUR.to_owned(), "the built-in tour".to_owned()),
+        Some(path) => {
+            let text = std::fs::read_to_string(path).map_err(|error| {
+                Diagnostic::new("cannot read the scenario")
+                    .at(Place::file(path.display().to_string()))
+                    .found(error.to_string())
+            })?;
+            (text, path.display().to_string())
+        }
     };
-    let name = stored["metadata"]["name"].as_str().unwrap_or_default();
-    Ok(format!("{title}/{name}\n  {defaults}\n  drift hash {hash}, the same as upstream's\n"))
+    let scenario = Scenario::parse(&text).map_err(|error| {
+        Diagnostic::new("the scenario has a mistake")
+            .at(Place { field: Some(error.place), ..Place::file(place) })
+            .found(error.problem)
+    })?;
+    // Two demos at once have a file each.
+    let name = format!("karpenter-demo-{}.kubeconfig", std::process::id());
+    let default = || std::env::temp_dir().join(name);
+    let settings = Settings {
+        speed: args.speed,
+        seed: args.seed,
+        exit_when_done: args.exit_when_done || args.speed == Speed::Max,
+        kubeconfig: args.kubeconfig.clone().unwrap_or_else(default),
+        port: args.port,
+    };
+    demo::run(&scenario, &settings)
 }

@@ -1,0 +1,265 @@
+//! Plays a scenario in a simulated world and shows it: as a screen that repaints itself on a
+//! terminal, as lines elsewhere.
+//!
+//! ```text
+//! Scenario ─▶ World ─▶ view::follow ─┬─▶ Timeline ─▶ lines
+//!               │                    └─▶ View ─▶ screen
+//!               └─▶ Server (HTTPS on loopback) ─▶ kubectl
+//! ```
+
+mod finish;
+mod screen;
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use karpenter_apiserver::Server;
+use karpenter_operator::clock::{Clock, ScaledClock};
+use karpenter_sim::scenario::{Scenario, play};
+use karpenter_sim::timeline::Timeline;
+use karpenter_sim::view::{self, Prices, View};
+use karpenter_sim::world::World;
+use tokio::sync::watch;
+
+use self::finish::Ending;
+use self::screen::{Lines, Screen, Show};
+use crate::commands::{Failure, Outcome, report};
+use crate::diagnostic::{Diagnostic, Place};
+
+/// How a demo is played.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) speed: Speed,
+    pub(crate) seed: u64,
+    pub(crate) exit_when_done: bool,
+    pub(crate) kubeconfig: PathBuf,
+    pub(crate) port: u16,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Speed {
+    /// Seconds to the second.
+    Times(f64),
+    /// Virtual time: nobody waits.
+    Max,
+}
+
+impl FromStr for Speed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "max" {
+            return Ok(Self::Max);
+        }
+        match text.parse::<f64>() {
+            Ok(speed) if speed.is_finite() && (0.01..=10_000.0).contains(&speed) => {
+                Ok(Self::Times(speed))
+            }
+            _ => Err("use a number from 0.01 to 10000, or `max`".to_owned()),
+        }
+    }
+}
+
+/// How often what has happened is shown.
+const FRAME: Duration = Duration::from_millis(200);
+
+/// Plays the scenario until it is done, or until Ctrl-C.
+pub(crate) fn run(scenario: &Scenario, settings: &Settings) -> Result<Outcome, Failure> {
+    let mut builder = match settings.speed {
+        Speed::Max => {
+            // One thread and virtual time: nothing is left to chance but the seed.
+            let mut builder = tokio::runtime::Builder::new_current_thread();
+            builder.start_paused(true);
+            builder
+        }
+        Speed::Times(_) => tokio::runtime::Builder::new_multi_thread(),
+    };
+    let runtime = builder.enable_all().build().map_err(anyhow::Error::from)?;
+    let outcome = runtime.block_on(drive(scenario, settings));
+    // What still runs is part of the world, which ends here.
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn drive(scenario: &Scenario, settings: &Settings) -> Result<Outcome, Failure> {
+    let speed = match settings.speed {
+        Speed::Max => 1.0,
+        Speed::Times(speed) => speed,
+    };
+    let clock = ScaledClock::new(scenario.start, speed).map_err(anyhow::Error::from)?;
+    let clock: Arc<dyn Clock> = Arc::new(clock);
+    let mut world = World::new(clock.clone(), settings.seed);
+    world.begin().await.map_err(anyhow::Error::from)?;
+    play::load(&world, scenario).await.map_err(|error| unplayable(&error))?;
+    // What it took to get here is not part of the scenario.
+    world.start = clock.now();
+    let kubeconfig = serve(&world, settings).await?;
+    let mut show: Box<dyn Show> =
+        if console::Term::stdout().is_term() && settings.speed != Speed::Max {
+            Box::new(Screen::new(scenario, kubeconfig.as_ref().map(|file| file.path.clone())))
+        } else {
+            Box::new(Lines::default())
+        };
+    if let Some(file) = &kubeconfig {
+        report(&format!("kubectl --kubeconfig {} get nodes,pods -w", file.path.display()));
+    }
+
+    let timeline = Timeline::new(world.start);
+    let (sender, views) = watch::channel(View { now: world.start, ..View::default() });
+    let prices = Prices::of(&karpenter_operator::kwok::catalog::built_in());
+    let follow = view::follow(world.client(), clock.clone(), prices, timeline.clone(), sender);
+    world.tasks.spawn("view", async move {
+        follow.await;
+    });
+
+    let ending = Box::pin(play_to_the_end(&world, scenario, &timeline, views.clone(), settings));
+    let shown = show_until(ending, &mut *show, &timeline, views, &clock, settings).await;
+    world.end().await;
+    shown
+}
+
+fn unplayable(error: &play::PlayError) -> Diagnostic {
+    Diagnostic::new("the scenario cannot be played").found(error.to_string())
+}
+
+/// Offers the API to kubectl. With virtual time there is nobody who could keep up with it.
+async fn serve(world: &World, settings: &Settings) -> Result<Option<KubeconfigFile>, Failure> {
+    if settings.speed == Speed::Max {
+        return Ok(None);
+    }
+    let server = Server::listen(&world.api, settings.port).await.map_err(|error| {
+        Diagnostic::new("cannot serve the API")
+            .found(error.to_string())
+            .fix("use another --port, or none for one that is free")
+    })?;
+    let path = settings.kubeconfig.clone();
+    check_kubeconfig(&path)?;
+    server.write_kubeconfig(&path, CLUSTER).map_err(|error| {
+        Diagnostic::new("cannot write the kubeconfig")
+            .found(error.to_string())
+            .fix("name another file with --kubeconfig")
+    })?;
+    world.tasks.spawn("serve", server.run());
+    let text = std::fs::read_to_string(&path).map_err(anyhow::Error::from)?;
+    Ok(Some(KubeconfigFile { path, text }))
+}
+
+/// The kubeconfig is of no use after the demo, and its token need not lie around.
+#[derive(Debug)]
+struct KubeconfigFile {
+    path: PathBuf,
+    /// What we wrote; a file that says something else is not ours to remove.
+    text: String,
+}
+
+/// The name of cluster, context and kubeconfig.
+const CLUSTER: &str = "karpenter-demo";
+
+/// Never writes over a file of somebody else, such as the kubeconfig of a real cluster.
+fn check_kubeconfig(path: &Path) -> Result<(), Failure> {
+    let is_ours = |text: &str| text.contains(&format!("current-context: {CLUSTER}\n"));
+    match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Ok(text) if is_ours(&text) => Ok(()),
+        _ => {
+            Err(Diagnostic::new("will not write the kubeconfig over a file that is not of a demo")
+                .at(Place::file(path.display().to_string()))
+                .fix("name another file with --kubeconfig, or remove this one")
+                .into())
+        }
+    }
+}
+
+impl Drop for KubeconfigFile {
+    fn drop(&mut self) {
+        if std::fs::read_to_string(&self.path).is_ok_and(|text| text == self.text) {
+            let _gone_already = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+async fn play_to_the_end(
+    world: &World,
+    scenario: &Scenario,
+    timeline: &Timeline,
+    views: watch::Receiver<View>,
+    settings: &Settings,
+) -> Result<Option<Ending>, Failure> {
+    let played = play::play(world, scenario, timeline).await;
+    let checker = played.map_err(|error| unplayable(&error))?;
+    if let Some(duration) = scenario.duration {
+        let end = world.start.saturating_add(duration).unwrap_or(world.start);
+        world.clock.sleep_until(end).await;
+    }
+    if !settings.exit_when_done {
+        timeline.say(world.clock.now(), "that was the scenario; the cluster goes on until Ctrl-C");
+        std::future::pending::<()>().await;
+    }
+    finish::ending(world, scenario, views, checker).await.map(Some).map_err(Failure::from)
+}
+
+/// Shows the world until it ends, one way or the other.
+async fn show_until(
+    mut ending: std::pin::Pin<Box<impl Future<Output = Result<Option<Ending>, Failure>>>>,
+    show: &mut dyn Show,
+    timeline: &Timeline,
+    mut views: watch::Receiver<View>,
+    clock: &Arc<dyn Clock>,
+    settings: &Settings,
+) -> Result<Outcome, Failure> {
+    let mut shown = 0;
+    let mut frame = |show: &mut dyn Show, view: View| -> Result<(), Failure> {
+        let entries = timeline.since(shown);
+        shown += entries.len();
+        show.frame(&View { now: clock.now(), ..view }, &entries)
+    };
+    let mut stopped = std::pin::pin!(stopped());
+    let ended = loop {
+        let view = views.borrow_and_update().clone();
+        frame(show, view)?;
+        if show.is_over() {
+            return Ok(Outcome::Fine);
+        }
+        tokio::select! {
+            // The end first: what is shown after it is the last state.
+            biased;
+            ended = &mut ending => break ended?,
+            () = &mut stopped => break None,
+            () = pause(settings, &mut views) => {}
+        }
+    };
+    let view = views.borrow().clone();
+    frame(show, view.clone())?;
+    show.end(&view, ended.as_ref())?;
+    Ok(match ended {
+        Some(ending) if !ending.is_fine() => Outcome::Finding,
+        _ => Outcome::Fine,
+    })
+}
+
+/// Somebody wants this to end: Ctrl-C, `kill`, or a terminal that was closed.
+async fn stopped() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+    let signals = kinds.into_iter().filter_map(|kind| signal(kind).ok());
+    let waits = signals.map(|mut signal| Box::pin(async move { signal.recv().await }));
+    let waits: Vec<_> = waits.collect();
+    if waits.is_empty() {
+        std::future::pending::<()>().await;
+    }
+    futures_util::future::select_all(waits).await;
+}
+
+/// Until there may be something to see.
+async fn pause(settings: &Settings, views: &mut watch::Receiver<View>) {
+    match settings.speed {
+        // Wall time does not pass: what changes is what counts.
+        Speed::Max => drop(views.changed().await),
+        Speed::Times(_) => {
+            let wall = ScaledClock::starting_at(jiff::Timestamp::UNIX_EPOCH);
+            wall.sleep(FRAME).await;
+        }
+    }
+}

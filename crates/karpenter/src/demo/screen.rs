@@ -1,0 +1,305 @@
+//! What a demo looks like: a screen that repaints itself, or lines.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use console::{Style, Term};
+use karpenter_sim::scenario::Scenario;
+use karpenter_sim::timeline::{Entry, Subject};
+use karpenter_sim::view::{NodeState, NodeView, PodState, View, WorkloadView};
+
+use super::finish::Ending;
+use crate::commands::{Failure, print};
+
+/// Hours in a month, as clouds count them.
+const HOURS_PER_MONTH: f64 = 730.0;
+
+/// How a world is shown.
+pub(super) trait Show {
+    /// Shows what is, and what has happened since the last frame.
+    fn frame(&mut self, view: &View, entries: &[Entry]) -> Result<(), Failure>;
+
+    /// Whether nobody looks any more.
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    /// The last words. `ending` is missing when somebody stopped the demo.
+    fn end(&mut self, view: &View, ending: Option<&Ending>) -> Result<(), Failure>;
+}
+
+/// One line for each thing that happens.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    /// The reader has closed the pipe: `karpenter demo | head`.
+    is_closed: bool,
+}
+
+impl Show for Lines {
+    fn frame(&mut self, _: &View, entries: &[Entry]) -> Result<(), Failure> {
+        let text =
+            entries.iter().fold(String::new(), |text, entry| text + &entry.to_string() + "\n");
+        let mut out = io::stdout().lock();
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.is_closed = true;
+                Ok(())
+            }
+            Err(error) => Err(anyhow::Error::from(error).into()),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_closed
+    }
+
+    fn end(&mut self, view: &View, ending: Option<&Ending>) -> Result<(), Failure> {
+        print(&summary(view, ending))
+    }
+}
+
+/// The last words of a demo.
+fn summary(view: &View, ending: Option<&Ending>) -> String {
+    let mut text = String::new();
+    let hourly = view.price_per_hour();
+    let _ = writeln!(
+        text,
+        "{}: {} nodes, {} pods running, ${hourly:.4} per hour (${:.2} per month)",
+        if ending.is_some() { "done" } else { "stopped" },
+        view.nodes.len(),
+        view.count(PodState::Running),
+        hourly * HOURS_PER_MONTH,
+    );
+    for line in ending.map(Ending::lines).unwrap_or_default() {
+        let _ = writeln!(text, "left over: {line}");
+    }
+    text
+}
+
+/// A screen that repaints itself.
+#[derive(Debug)]
+pub(super) struct Screen {
+    term: Term,
+    title: String,
+    kubeconfig: Option<PathBuf>,
+    recent: VecDeque<Entry>,
+    painted: usize,
+}
+
+/// What has happened lately; more than fits on any screen.
+const RECENT: usize = 100;
+
+impl Screen {
+    pub(super) fn new(scenario: &Scenario, kubeconfig: Option<PathBuf>) -> Self {
+        Self {
+            term: Term::stdout(),
+            title: scenario.name.clone(),
+            kubeconfig,
+            recent: VecDeque::new(),
+            painted: 0,
+        }
+    }
+}
+
+impl Show for Screen {
+    fn frame(&mut self, view: &View, entries: &[Entry]) -> Result<(), Failure> {
+        self.recent.extend(entries.iter().cloned());
+        while self.recent.len() > RECENT {
+            self.recent.pop_front();
+        }
+        let (height, width) = self.term.size();
+        let lines = paint(
+            &self.title,
+            self.kubeconfig.as_ref(),
+            view,
+            self.recent.make_contiguous(),
+            usize::from(height).saturating_sub(1),
+            usize::from(width),
+        );
+        // A terminal that is gone has nobody before it.
+        let _ = self.term.clear_last_lines(self.painted);
+        let _ = self.term.write_str(&(lines.join("\n") + "\n"));
+        let _ = self.term.flush();
+        self.painted = lines.len();
+        Ok(())
+    }
+
+    fn end(&mut self, view: &View, ending: Option<&Ending>) -> Result<(), Failure> {
+        print(&summary(view, ending))
+    }
+}
+
+/// The lines of a screen: what there is, and below it what has happened.
+fn paint(
+    title: &str,
+    kubeconfig: Option<&PathBuf>,
+    view: &View,
+    recent: &[Entry],
+    height: usize,
+    width: usize,
+) -> Vec<String> {
+    let bold = Style::new().bold();
+    let hourly = view.price_per_hour();
+    let mut lines = vec![
+        bold.apply_to(format!("{title}  {:.0}", view.now)).to_string(),
+        format!(
+            "{} nodes  ${hourly:.4}/h (${:.2}/month)   pods: {} pending  {} bound  {} running  {} ending",
+            view.nodes.len(),
+            hourly * HOURS_PER_MONTH,
+            view.count(PodState::Pending) + view.count(PodState::Unschedulable),
+            view.count(PodState::Bound),
+            view.count(PodState::Running),
+            view.count(PodState::Ending),
+        ),
+    ];
+    if let Some(path) = kubeconfig {
+        lines.push(format!("kubectl --kubeconfig {} get nodes,pods -w", path.display()));
+    }
+    lines.push(String::new());
+    // Half of the screen is for what happens.
+    let room = height.saturating_sub(lines.len() + 4) / 2;
+    let is_narrow = width < WIDE;
+    lines.extend(node_rows(&view.nodes, room.saturating_mul(2) / 3, is_narrow));
+    lines.extend(workload_rows(&view.workloads, room / 3));
+    lines.push(String::new());
+    let left = height.saturating_sub(lines.len());
+    let first = recent.len().saturating_sub(left);
+    lines.extend(recent[first..].iter().map(entry_line));
+    lines.truncate(height);
+    lines.iter().map(|line| console::truncate_str(line, width, "…").into_owned()).collect()
+}
+
+/// From that width on everything fits; below, what is fixed about a node gives way to how it is.
+const WIDE: usize = 125;
+
+/// Columns with their widths, of which the narrow ones come first.
+fn row(is_narrow: bool, node: &str, place: [&str; 3], how: [&str; 5]) -> String {
+    let [instance_type, zone, capacity_type] = place;
+    let [price, cpu, memory, pods, state] = how;
+    let node = console::truncate_str(node, if is_narrow { 14 } else { 24 }, "…");
+    if is_narrow {
+        return format!(
+            "{node:<14} {instance_type:<17} {price:>7} {cpu:<13} {memory:<13} {pods:>4} {state}"
+        );
+    }
+    format!(
+        "{node:<24} {instance_type:<20} {zone:<13} {capacity_type:<10} {price:>9}  {cpu:<14} {memory:<14} {pods:>4}  {state}"
+    )
+}
+
+fn node_rows(nodes: &[NodeView], room: usize, is_narrow: bool) -> Vec<String> {
+    let place = ["TYPE", "ZONE", "CAPACITY"];
+    let mut rows = vec![row(is_narrow, "NODE", place, ["$/H", "CPU", "MEMORY", "PODS", "STATE"])];
+    let room = room.max(2);
+    for node in nodes.iter().take(room) {
+        let price = node.price.map_or_else(|| "-".to_owned(), |price| format!("{price:.4}"));
+        let state = match node.state {
+            NodeState::Ready => Style::new().green(),
+            NodeState::Starting => Style::new().yellow(),
+            NodeState::Cordoned | NodeState::Ending | NodeState::NotReady => Style::new().red(),
+        };
+        let name = node.name.strip_prefix("kwok-").unwrap_or(&node.name);
+        let place = [node.instance_type.as_str(), &node.zone, &node.capacity_type];
+        let (cpu, memory, pods) = (bar(node.cpu), bar(node.memory), node.pods.to_string());
+        let state = state.apply_to(node.state.name()).to_string();
+        rows.push(row(is_narrow, name, place, [&price, &cpu, &memory, &pods, &state]));
+    }
+    if nodes.len() > room {
+        rows.push(format!("… and {} more", nodes.len() - room));
+    }
+    rows
+}
+
+/// `████░░░░ 50 %`
+fn bar((used, total): (u64, u64)) -> String {
+    const WIDTH: u64 = 8;
+    if total == 0 {
+        return "-".to_owned();
+    }
+    let full = (used.saturating_mul(WIDTH) / total).min(WIDTH);
+    let percent = used.saturating_mul(100) / total;
+    let full = usize::try_from(full).unwrap_or_default();
+    format!("{}{} {percent:>3}%", "█".repeat(full), "░".repeat(8 - full))
+}
+
+fn workload_rows(workloads: &[WorkloadView], room: usize) -> Vec<String> {
+    if workloads.is_empty() {
+        return Vec::new();
+    }
+    let mut rows = vec![String::new(), format!("{:<36} PODS", "WORKLOAD")];
+    let room = room.max(2);
+    for workload in workloads.iter().take(room) {
+        let counts: Vec<String> = workload
+            .pods
+            .iter()
+            .map(|(state, count)| format!("{count} {}", state.name()))
+            .collect();
+        let message =
+            workload.message.as_ref().map_or(String::new(), |message| format!("  ({message})"));
+        rows.push(format!("{:<36} {}{message}", workload.name, counts.join(", ")));
+    }
+    if workloads.len() > room {
+        rows.push(format!("… and {} more", workloads.len() - room));
+    }
+    rows
+}
+
+fn entry_line(entry: &Entry) -> String {
+    match entry.subject {
+        Subject::Step => Style::new().bold().apply_to(entry).to_string(),
+        Subject::Node => Style::new().cyan().apply_to(entry).to_string(),
+        Subject::Pods => entry.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str) -> NodeView {
+        NodeView {
+            name: name.to_owned(),
+            node_pool: "default".to_owned(),
+            instance_type: "c-4x-amd64-linux".to_owned(),
+            zone: "test-zone-a".to_owned(),
+            capacity_type: "spot".to_owned(),
+            price: Some(0.1),
+            state: NodeState::Ready,
+            pods: 3,
+            cpu: (2000, 4000),
+            memory: (0, 0),
+        }
+    }
+
+    #[test]
+    fn a_screen_never_has_more_lines_or_columns_than_the_terminal() {
+        let view = View {
+            nodes: (0..500).map(|number| node(&format!("node-{number}"))).collect(),
+            ..View::default()
+        };
+        for (height, width) in [(0, 0), (1, 10), (24, 80), (50, 200)] {
+            let lines = paint("x", None, &view, &[], height, width);
+            assert!(lines.len() <= height, "{} lines on {height}", lines.len());
+            for line in lines {
+                assert!(console::measure_text_width(&line) <= width, "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_left_is_told_at_the_end() {
+        let ending = Ending {
+            pending: vec![("default/web".to_owned(), 2)],
+            moving: 0,
+            violations: vec!["instance kwok://a has no NodeClaim".to_owned()],
+        };
+        insta::assert_snapshot!(summary(&View { nodes: vec![node("a")], ..View::default() }, Some(&ending)), @r"
+        done: 1 nodes, 0 pods running, $0.1000 per hour ($73.00 per month)
+        left over: default/web: 2 pods left pending
+        left over: instance kwok://a has no NodeClaim
+        ");
+    }
+}
