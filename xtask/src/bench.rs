@@ -9,6 +9,8 @@ use anyhow::Result;
 use crate::process;
 use crate::tools::{Tool, Toolbox};
 
+const BENCH: [&str; 4] = ["-p", "karpenter-bench", "--bin", "karpenter-bench"];
+
 /// Our decisions beside upstream's.
 pub(crate) fn parity(options: &[OsString]) -> Result<()> {
     hand_over("release", &["-p", "karpenter", "--bin", "karpenter"], "parity", options)
@@ -16,11 +18,16 @@ pub(crate) fn parity(options: &[OsString]) -> Result<()> {
 
 /// Workloads, measured. Only the shipped profile counts.
 pub(crate) fn bench(options: &[OsString]) -> Result<()> {
+    // The embedded API has no upstream: it is measured by the program itself.
+    if options.first().is_some_and(|what| what == OsStr::new("api")) {
+        let mut run = process::cargo(&["run", "--locked", "-q", "--no-default-features"]);
+        run.args(BENCH).args(["--profile", "dist", "--", "bench"]).args(options);
+        return Err(run.exec().into());
+    }
     hand_over("dist", &["--bin", "solve", "--bin", "solve-heap"], "bench", options)
 }
 
 fn hand_over(profile: &str, needed: &[&str], command: &str, options: &[OsString]) -> Result<()> {
-    const BENCH: [&str; 4] = ["-p", "karpenter-bench", "--bin", "karpenter-bench"];
     let profile = ["--profile", profile];
     let is_asked = |option: &str| options.iter().any(|found| found == OsStr::new(option));
     let mut run = process::cargo(&["run", "--locked", "-q"]);

@@ -39,6 +39,11 @@ Examples:
         check: bool,
     },
 
+    /// Writes the table of Kubernetes' kinds that the embedded API reads. Needs Go.
+    ///
+    /// To be run after a change of the pinned Kubernetes; an end-to-end test tells when.
+    Shapes,
+
     /// Builds the programs that the end-to-end tests start, and prints their paths.
     ///
     /// They are built from pinned Go modules (tests/e2e/tools) once per version, and kept in
@@ -53,6 +58,23 @@ Examples:
         /// Only etcd and kube-apiserver: nothing schedules pods or runs controllers.
         #[arg(long)]
         api_only: bool,
+    },
+
+    /// Asks a real API server what the embedded API has to answer, and compares with the recordings.
+    ///
+    /// The scripts are in scenarios/api, what was answered in scenarios/api/recorded.
+    #[command(after_help = "\
+Examples:
+  cargo xtask twin                      is every recording still what the API server says?
+  cargo xtask twin --record             writes the recordings anew
+  cargo xtask twin --only watch         only areas and checks with this in their names")]
+    Twin {
+        /// Writes what the API server answers, in place of what was recorded.
+        #[arg(long)]
+        record: bool,
+        /// Only what has this text in `area: check`.
+        #[arg(long, value_name = "TEXT")]
+        only: Option<String>,
     },
 
     /// Compares our decisions with upstream's over hundreds of generated clusters.
@@ -94,8 +116,16 @@ pub fn run() -> Result<()> {
         Command::Test(args) => test::run(&args.only, &args.skip),
         Command::Parity(Passed { options }) => bench::parity(&options),
         Command::Bench(Passed { options }) => bench::bench(&options),
+        Command::Twin { record, only } => {
+            let test = ["test", "--locked", "-q", "-p", "karpenter-e2e", "--test", "twin"];
+            let mut command = process::cargo(&[&test[..], &["--", "--nocapture"]].concat());
+            command.env("TWIN_RECORD", if record { "1" } else { "" });
+            command.env("TWIN_ONLY", only.unwrap_or_default());
+            process::run(command)
+        }
         Command::Codegen { check: true } => codegen::check(),
         Command::Codegen { check: false } => codegen::write(),
+        Command::Shapes => codegen::write_shapes(),
         Command::Tools => {
             for (tool, path) in Toolbox::from_env()?.ensure_all()? {
                 host::print(&format!("{:<24} {}", tool.name(), path.display()));

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+use crate::tools::{Tool, Toolbox};
 use crate::{host, process};
 
 /// The output of `karpenter <args>` is the content of `file`.
@@ -36,6 +37,23 @@ pub(crate) fn write() -> Result<()> {
         fs::write(&path, &wanted).with_context(|| format!("cannot write {}", row.file))?;
         host::note(&format!("wrote     {}", row.file));
     }
+    Ok(())
+}
+
+/// Where the table of Kubernetes' kinds is kept.
+const SHAPES: &str = "crates/apiserver/src/kinds/shapes.txt";
+
+/// The table as it is for the pinned Kubernetes. Not one of [`ROWS`], for it takes Go.
+fn shapes() -> Result<String> {
+    let tool = Toolbox::from_env()?.ensure(Tool::Shapes)?;
+    let text = process::output(std::process::Command::new(tool))?;
+    ensure!(!text.is_empty(), "the program printed nothing");
+    String::from_utf8(text).context("the table of shapes")
+}
+
+pub(crate) fn write_shapes() -> Result<()> {
+    fs::write(host::repo().join(SHAPES), shapes()?)?;
+    host::note(&format!("wrote     {SHAPES}"));
     Ok(())
 }
 

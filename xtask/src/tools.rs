@@ -41,6 +41,8 @@ pub enum Tool {
     KubeControllerManager,
     KubeScheduler,
     Kubectl,
+    /// Prints the shapes of Kubernetes' kinds (`tests/e2e/tools/kubernetes/shapes`).
+    Shapes,
     /// Upstream's decision code around a snapshot, for comparing and measuring (`bench/oracle`).
     Oracle,
 }
@@ -59,7 +61,8 @@ struct Recipe {
     takes: &'static str,
 }
 
-/// The package of a module that is a program of our own, so that its source decides, too.
+/// How the package of a module begins that is a program of our own, so that its source decides,
+/// too.
 const OWN: &str = ".";
 
 const KUBERNETES: Recipe = Recipe {
@@ -116,6 +119,9 @@ impl Tool {
             Self::Kubectl => Recipe {
                 name: "kubectl", package: "k8s.io/kubernetes/cmd/kubectl",
                 takes: "1 minute", ..KUBERNETES
+            },
+            Self::Shapes => Recipe {
+                name: "shapes", package: "./shapes", takes: "1 minute", ..KUBERNETES
             },
             // Upstream asks for a newer Go than most have; Go brings it as a module.
             Self::Oracle => Recipe {
@@ -218,8 +224,8 @@ impl Toolbox {
         }
         let module = self.module(recipe);
         let mut files = vec![module.join("go.mod"), module.join("go.sum")];
-        if recipe.package == OWN {
-            files.extend(sources(&module)?);
+        if recipe.package.starts_with(OWN) {
+            files.extend(sources(&module.join(recipe.package))?);
         }
         for path in files {
             hash.add(&fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?);

@@ -27,17 +27,28 @@ const PORT_ATTEMPTS: u32 = 5;
 /// What runs beside etcd and kube-apiserver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parts {
-    /// Makes service accounts, collects garbage, takes the not-ready taint off nodes, and so on.
-    pub controller_manager: bool,
+    /// What kube-controller-manager runs (its flag `--controllers`), if it runs. `*` makes service
+    /// accounts, collects garbage, takes the not-ready taint off nodes, and so on.
+    pub controllers: Option<&'static str>,
     /// Binds pods to nodes.
     pub scheduler: bool,
 }
 
 impl Parts {
     /// The API alone: objects are stored and checked, and nothing happens to them.
-    pub const API: Self = Self { controller_manager: false, scheduler: false };
+    pub const API: Self = Self { controllers: None, scheduler: false };
+    /// The API, and what removes objects: everything else stays as it was written.
+    pub const API_AND_GARBAGE: Self = Self {
+        controllers: Some("garbage-collector-controller,namespace-controller"),
+        scheduler: false,
+    };
     /// Everything but kubelets.
-    pub const ALL: Self = Self { controller_manager: true, scheduler: true };
+    pub const ALL: Self = Self { controllers: Some("*"), scheduler: true };
+
+    /// Every namespace gets a service account for its pods.
+    fn service_accounts(self) -> bool {
+        self.controllers == Some("*")
+    }
 }
 
 /// A running control plane. Dropping it stops what it started and removes its files.
@@ -90,15 +101,15 @@ impl ControlPlane {
             _sweeper: sweeper,
         };
         plane.spawn("etcd", &programs.etcd, &flags::etcd(&plane.dir, free))?;
-        let args = flags::apiserver(&plane.dir, &plane.credentials, free, parts.controller_manager);
+        let args = flags::apiserver(&plane.dir, &plane.credentials, free, parts.service_accounts());
         plane.spawn("kube-apiserver", &programs.apiserver, &args)?;
         plane.wait_for_api().await?;
 
-        if parts.controller_manager {
+        if let Some(controllers) = parts.controllers {
             let credentials = &plane.credentials;
             let config =
                 credentials.write_kubeconfig(&credentials.controller_manager, &plane.url)?;
-            let args = flags::controller_manager(&config, credentials, free);
+            let args = flags::controller_manager(&config, credentials, free, controllers);
             plane.spawn("kube-controller-manager", &programs.controller_manager, &args)?;
         }
         if parts.scheduler {
@@ -107,7 +118,7 @@ impl ControlPlane {
             let args = flags::scheduler(&config, credentials, free);
             plane.spawn("kube-scheduler", &programs.scheduler, &args)?;
         }
-        if parts.controller_manager {
+        if parts.controllers.is_some() {
             plane.wait_for_health("kube-controller-manager", free.controller_manager).await?;
         }
         if parts.scheduler {
@@ -121,6 +132,14 @@ impl ControlPlane {
     /// Make one in each test: its connections belong to the runtime of the test that made it.
     pub fn client(&self) -> Result<Client> {
         self.client_with_token(&self.credentials.admin.token)
+    }
+
+    /// A client of an administrator that hands on every answer as it is: it asks once, whatever the
+    /// answer.
+    pub fn client_without_retries(&self) -> Result<Client> {
+        let mut config = self.config(&self.url, &self.credentials.admin.token)?;
+        config.default_retry = false;
+        Ok(Client::try_from(config)?)
     }
 
     /// A client of somebody who is known, and may do nothing that is not granted to all.
@@ -203,10 +222,14 @@ impl ControlPlane {
     }
 
     fn client_of(&self, url: &str, token: &str) -> Result<Client> {
+        Ok(Client::try_from(self.config(url, token)?)?)
+    }
+
+    fn config(&self, url: &str, token: &str) -> Result<Config> {
         let mut config = Config::new(url.parse()?);
         config.root_cert = Some(vec![self.credentials.ca_der.clone()]);
         config.auth_info.token = Some(token.to_owned().into());
-        Ok(Client::try_from(config)?)
+        Ok(config)
     }
 
     /// Waits until the API server is ready and has made the namespace that everybody uses.

@@ -70,9 +70,11 @@ pub(crate) fn controller_manager(
     kubeconfig: &Path,
     credentials: &Credentials,
     ports: Ports,
+    controllers: &str,
 ) -> Vec<String> {
     let mut flags = delegated(kubeconfig, credentials, ports.controller_manager);
     flags.extend([
+        format!("--controllers={controllers}"),
         "--use-service-account-credentials".to_owned(),
         format!(
             "--service-account-private-key-file={}",

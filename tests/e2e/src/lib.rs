@@ -21,6 +21,7 @@
 pub mod component;
 pub mod control_plane;
 mod credentials;
+pub mod demo;
 mod flags;
 pub mod kubectl;
 pub mod objects;

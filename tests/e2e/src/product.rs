@@ -27,7 +27,7 @@ pub fn workspace() -> &'static Path {
 }
 
 /// Cargo does not build another package's binary for a test, so this asks it to.
-fn binary() -> Result<&'static Path> {
+pub fn binary() -> Result<&'static Path> {
     static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let built = BINARY.get_or_init(|| build().map_err(|error| format!("{error:#}")));
     built.as_deref().map_err(|error| anyhow::anyhow!("{error}"))

@@ -26,7 +26,8 @@ pub async fn until<T>(
     }
 }
 
+/// A moment in which something else may come true.
 #[expect(clippy::disallowed_methods, reason = "this is the module that wraps sleeping")]
-async fn pause() {
+pub async fn pause() {
     tokio::time::sleep(Duration::from_millis(50)).await;
 }
