@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use clap::{Args, Parser, Subcommand};
 
 use crate::generate::{Feature, Profile, Recipe, Types};
-use crate::{host, parity, scheduling};
+use crate::{api, host, parity, scheduling};
 
 /// Comparisons with upstream, and measurements beside it.
 #[derive(Debug, Parser)]
@@ -44,6 +44,11 @@ enum Bench {
     ///
     /// Prints a row per workload, and what must be reached; fails if something is not.
     Scheduling(scheduling::Args),
+
+    /// The embedded API with 5,000 nodes and 100,000 pods: memory, lists, and changes to watchers.
+    ///
+    /// Nothing of upstream is needed. Fails if something that must be reached is not.
+    Api(api::Args),
 }
 
 #[derive(Debug, Args)]
@@ -74,6 +79,7 @@ pub fn run() -> Result<ExitCode> {
         Command::Generate(args) => generate(args).map(|()| ExitCode::SUCCESS),
         Command::Parity(args) => parity::run(&args),
         Command::Bench(Bench::Scheduling(args)) => scheduling::run(&args),
+        Command::Bench(Bench::Api(args)) => api::run(&args),
     }
 }
 

@@ -25,10 +25,19 @@ pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The date, in UTC.
 #[expect(clippy::disallowed_methods, reason = "this is the module that wraps the clock")]
+pub(crate) fn now() -> jiff::Timestamp {
+    jiff::Timestamp::now()
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the module that wraps the clock")]
+pub(crate) async fn sleep(duration: Duration) {
+    tokio::time::sleep(duration).await;
+}
+
+/// The date, in UTC.
 pub(crate) fn today() -> String {
-    jiff::Timestamp::now().strftime("%Y-%m-%d").to_string()
+    now().strftime("%Y-%m-%d").to_string()
 }
 
 /// One line of progress, on stderr. Nobody to read it is no reason to stop.

@@ -125,6 +125,11 @@ pub fn print<T: Serialize>(measured: &T) -> Result<()> {
     Ok(())
 }
 
+/// What this process has in memory now.
+pub(crate) fn resident_bytes() -> u64 {
+    status("VmRSS:")
+}
+
 /// A size from the kernel; 0 where it tells none.
 fn status(name: &str) -> u64 {
     let text = fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::decision::{self, Files, output};
 use crate::generate::Types;
 use crate::host;
+use crate::limit::Limit;
 use crate::measure::Measured;
 
 pub use workload::{WORKLOADS, Workload};
@@ -89,7 +90,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     for limit in &missed {
         host::print(&format!("{limit}\n"));
     }
-    let failed = missed.iter().any(limits::Limit::is_missed);
+    let failed = missed.iter().any(Limit::is_missed);
     if args.only.is_empty() && !args.no_upstream {
         results::keep(&rows, &missed)?;
     }

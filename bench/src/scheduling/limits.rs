@@ -1,50 +1,7 @@
 //! What must be reached.
 
-use std::fmt;
-
 use super::Row;
-
-/// A figure and whether it is met.
-#[derive(Debug)]
-pub(super) struct Limit {
-    pub what: String,
-    /// None where the run did not measure what it takes.
-    pub found: Option<f64>,
-    pub bound: Bound,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Bound {
-    AtLeast(f64),
-    AtMost(f64),
-}
-
-impl Limit {
-    pub(super) fn is_missed(&self) -> bool {
-        match (self.found, self.bound) {
-            (None, _) => false,
-            (Some(found), Bound::AtLeast(least)) => found < least,
-            (Some(found), Bound::AtMost(most)) => found > most,
-        }
-    }
-}
-
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = match self.found {
-            None => "not measured",
-            Some(_) if self.is_missed() => "MISSED",
-            Some(_) => "reached",
-        };
-        let found = self.found.map_or_else(|| "–".to_owned(), |found| format!("{found:.2}"));
-        match self.bound {
-            Bound::AtLeast(least) => {
-                write!(f, "{verdict}: {}: {found} (at least {least})", self.what)
-            }
-            Bound::AtMost(most) => write!(f, "{verdict}: {}: {found} (at most {most})", self.what),
-        }
-    }
-}
+use crate::limit::{Bound, Limit};
 
 pub(super) fn check(rows: &[Row]) -> Vec<Limit> {
     let row = |name: &str| rows.iter().find(|row| row.name == name);

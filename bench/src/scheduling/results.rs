@@ -6,9 +6,10 @@ use std::fs;
 use anyhow::{Context as _, Result};
 use serde_json::json;
 
-use super::limits::Limit;
 use super::{Row, Side};
 use crate::host;
+use crate::limit::Limit;
+use crate::machine::Machine;
 
 /// What makes the table.
 const COMMAND: &str = "cargo xtask bench scheduling";
@@ -81,8 +82,7 @@ fn bytes(bytes: u64) -> f64 {
 pub(super) fn keep(rows: &[Row], limits: &[Limit]) -> Result<()> {
     let machine = Machine::this();
     let results = host::repo().join("bench/results");
-    let folder = results.join(format!("{}-{}", machine.date, machine.name));
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let folder = machine.folder()?;
     let limits: Vec<_> = limits.iter().map(ToString::to_string).collect();
     let value = json!({
         "command": COMMAND, "date": machine.date, "cores": machine.cores, "cpu": machine.cpu,
@@ -118,25 +118,4 @@ fn readme(rows: &[Row], limits: &[String], machine: &Machine) -> String {
         let _ = writeln!(text, "- {limit}");
     }
     text
-}
-
-/// Where and when this ran.
-struct Machine {
-    date: String,
-    name: String,
-    cpu: String,
-    cores: usize,
-}
-
-impl Machine {
-    fn this() -> Self {
-        let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-        let cpu =
-            model.map_or_else(|| "unknown cpu".to_owned(), |(_, name)| name.trim().to_owned());
-        let cores = host::cores();
-        // Tells machines apart without naming anybody's host.
-        let name = format!("{}-{cores}-cores", std::env::consts::ARCH);
-        Self { date: host::today(), name, cpu, cores }
-    }
 }
