@@ -21,6 +21,8 @@ const ROWS: &[Row] = &[
     Row { args: &["crds", "--provider", "aws"], file: "charts/karpenter-crd/generated/aws.yaml" },
     Row { args: &["crds", "--provider", "kwok"], file: "charts/karpenter-crd/generated/kwok.yaml" },
     Row { args: &["reference", "annotations"], file: "docs/reference/annotations.md" },
+    Row { args: &["reference", "metrics"], file: "docs/reference/metrics.md" },
+    Row { args: &["reference", "options"], file: "docs/reference/options.md" },
 ];
 
 /// Writes every generated file; leaves the ones that are right untouched.

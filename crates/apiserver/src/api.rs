@@ -118,6 +118,18 @@ impl Lookup for State {
         self.store.get(&id, &Key::new(namespace, name)).map(|stored| stored.value())
     }
 
+    fn labels(
+        &self,
+        group: &str,
+        plural: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Option<Vec<(String, String)>> {
+        let stored = self.store.get(&ResourceId::new(group, plural), &Key::new(namespace, name))?;
+        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        Some(stored.labels.iter().map(owned).collect())
+    }
+
     fn list(&self, group: &str, plural: &str, namespace: &str) -> Vec<Value> {
         let id = ResourceId::new(group, plural);
         let table = self.store.tables().find(|(other, _)| **other == id);
@@ -139,6 +151,12 @@ pub(crate) struct Call {
 impl Call {
     pub(crate) fn key(&self) -> Key {
         Key::new(&self.target.namespace, &self.target.name)
+    }
+
+    /// The object that the path names.
+    pub(crate) fn stored(&self, state: &State) -> Result<Arc<Stored>, Failure> {
+        let stored = state.store.get(&self.served.id, &self.key()).cloned();
+        stored.ok_or_else(|| Failure::not_found(self.served.about(&self.target.name)))
     }
 }
 
@@ -311,6 +329,7 @@ impl Api {
             .registry
             .get(&target.group, &target.version, &target.resource)
             .ok_or_else(nowhere)?;
+        subresources::behind::check(&state, &served, &target)?;
         let subresource = subresources::named(&served, &target.subresource)?;
         if !served.resource.namespaced && !target.namespace.is_empty() {
             return Err(nowhere());

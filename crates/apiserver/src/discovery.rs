@@ -190,6 +190,9 @@ fn verbs(served: &Served) -> &'static [&'static str] {
             "watch",
         ];
     }
+    if served.is_review() {
+        return &["create"];
+    }
     match (&*served.resource.group, &*served.resource.plural) {
         ("", "namespaces") => &["create", "delete", "get", "list", "patch", "update", "watch"],
         _ => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],

@@ -25,6 +25,7 @@ mod problems;
 mod rbac;
 mod resource;
 mod resources;
+mod review;
 mod scheduling;
 mod service;
 mod storage;
@@ -44,7 +45,6 @@ use crate::shape::{TypeId, Types};
 use crate::status::Failure;
 
 pub use self::event::{convert_event, event_fields};
-pub use self::pod::topology_labels;
 pub use self::resources::built_in;
 pub use self::warnings::warnings;
 
@@ -110,6 +110,15 @@ pub struct Around<'a> {
 pub trait Lookup: fmt::Debug {
     /// `namespace` is empty for kinds without one.
     fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value>;
+
+    /// The labels of an object, without the rest of it.
+    fn labels(
+        &self,
+        group: &str,
+        plural: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Option<Vec<(String, String)>>;
 
     /// The objects of one namespace, or of all when it is empty.
     fn list(&self, group: &str, plural: &str, namespace: &str) -> Vec<Value>;

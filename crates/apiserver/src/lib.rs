@@ -13,6 +13,7 @@ mod label_selector;
 pub mod managed;
 mod openapi;
 pub mod patch;
+mod place;
 mod registry;
 mod request;
 mod selectors;

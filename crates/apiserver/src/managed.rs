@@ -23,6 +23,8 @@ mod tests;
 mod typed;
 mod updater;
 
+use std::sync::LazyLock;
+
 use http::StatusCode;
 use serde_json::{Map, Value};
 
@@ -41,20 +43,22 @@ const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 const CURRENT_OPERATION: &str = "current-operation";
 
 /// Metadata that is not anybody's.
-const NOT_OWNED: &[&[&str]] = &[
-    &["apiVersion"],
-    &["kind"],
-    &["metadata"],
-    &["metadata", "name"],
-    &["metadata", "namespace"],
-    &["metadata", "creationTimestamp"],
-    &["metadata", "selfLink"],
-    &["metadata", "uid"],
-    &["metadata", "clusterName"],
-    &["metadata", "generation"],
-    &["metadata", "managedFields"],
-    &["metadata", "resourceVersion"],
-];
+static NOT_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
+    FieldSet::of_fields(&[
+        &["apiVersion"],
+        &["kind"],
+        &["metadata"],
+        &["metadata", "name"],
+        &["metadata", "namespace"],
+        &["metadata", "creationTimestamp"],
+        &["metadata", "selfLink"],
+        &["metadata", "uid"],
+        &["metadata", "clusterName"],
+        &["metadata", "generation"],
+        &["metadata", "managedFields"],
+        &["metadata", "resourceVersion"],
+    ])
+});
 
 /// What objects are, and what may be changed, at one address of the API.
 #[derive(Debug, Clone, Copy)]
@@ -94,9 +98,12 @@ pub struct Applied {
 }
 
 impl Endpoint<'_> {
-    fn keep(&self, set: &FieldSet) -> FieldSet {
+    fn keep(&self, mut set: FieldSet) -> FieldSet {
         match self.owned {
-            Owned::AllBut(paths) => set.recursive_difference(&FieldSet::of_fields(paths)),
+            Owned::AllBut(paths) => {
+                set.subtract_all(&FieldSet::of_fields(paths));
+                set
+            }
             Owned::Only(patterns) => set.only(patterns),
         }
     }
@@ -273,8 +280,8 @@ impl Endpoint<'_> {
         if let Some(mut owned) = tracked.fields.remove(&current_id) {
             let owner = self.owner(manager, false);
             let id = owner.id();
-            if let Some(previous) = tracked.fields.get(&id) {
-                owned.set = owned.set.union(&previous.set);
+            if let Some(previous) = tracked.fields.remove(&id) {
+                owned.set.extend(previous.set);
             }
             owned.owner = owner;
             tracked.fields.insert(id.clone(), owned);
@@ -287,18 +294,39 @@ impl Endpoint<'_> {
 /// Puts back the times of the managed fields of `old` if they are all that is new in `new`, so
 /// that a change that changes nothing is not stored.
 pub fn keep_times(old: &Value, new: &mut Value) {
-    let times_apart = |object: &Value| {
-        let mut object = object.clone();
-        for entry in managed_fields_mut(&mut object).into_iter().flatten() {
-            entry.as_object_mut().map(|entry| entry.remove("time"));
-        }
-        object
-    };
-    if managed_fields(old) != managed_fields(new)
-        && path::equal(&times_apart(old), &times_apart(new))
-    {
+    let (before, after) = (managed_fields(old), managed_fields(new));
+    if before != after && equal_but_times(before, after) && equal_but_managers(old, new) {
         set_managed_fields(new, managed_fields(old).cloned());
     }
+}
+
+/// Whether managed fields differ in times at most.
+fn equal_but_times(old: Option<&Value>, new: Option<&Value>) -> bool {
+    let (Some(Value::Array(old)), Some(Value::Array(new))) = (old, new) else { return false };
+    old.len() == new.len()
+        && old.iter().zip(new).all(|(old, new)| match (old, new) {
+            (Value::Object(old), Value::Object(new)) => equal_but(old, new, "time"),
+            (old, new) => path::equal(old, new),
+        })
+}
+
+/// Whether objects differ in managed fields at most.
+fn equal_but_managers(old: &Value, new: &Value) -> bool {
+    let (Value::Object(old), Value::Object(new)) = (old, new) else { return false };
+    match (old.get("metadata"), new.get("metadata")) {
+        (Some(Value::Object(metadata)), Some(Value::Object(other))) => {
+            equal_but(metadata, other, "managedFields") && equal_but(old, new, "metadata")
+        }
+        _ => false,
+    }
+}
+
+fn equal_but(old: &Map<String, Value>, new: &Map<String, Value>, field: &str) -> bool {
+    let count = |map: &Map<String, Value>| map.len() - usize::from(map.contains_key(field));
+    let same = |(name, value): (&String, &Value)| {
+        name == field || new.get(name).is_some_and(|other| path::equal(value, other))
+    };
+    count(old) == count(new) && old.iter().all(same)
 }
 
 /// What is wrong with managed fields, if they cannot be read.
@@ -308,10 +336,6 @@ pub fn problem(entries: &Value) -> Option<String> {
 
 fn managed_fields(object: &Value) -> Option<&Value> {
     object.get("metadata")?.get("managedFields")
-}
-
-fn managed_fields_mut(object: &mut Value) -> Option<&mut Vec<Value>> {
-    object.get_mut("metadata")?.get_mut("managedFields")?.as_array_mut()
 }
 
 fn set_managed_fields(object: &mut Value, entries: Option<Value>) {
@@ -346,7 +370,7 @@ fn is_reset(entries: &Value) -> bool {
 /// Takes metadata that is nobody's from what the owner has.
 fn strip(tracked: &mut Managed, id: &str) {
     if let Some(owned) = tracked.fields.get_mut(id) {
-        owned.set = owned.set.difference(&FieldSet::of_fields(NOT_OWNED));
+        owned.set.subtract(&NOT_OWNED);
         if owned.set.is_empty() {
             tracked.fields.remove(id);
         }

@@ -52,6 +52,8 @@ impl Target {
             [] => ("", "", ""),
             [resource] => (*resource, "", ""),
             [resource, name] => (*resource, *name, ""),
+            // What follows is a path of whoever is behind the object.
+            [resource, name, "proxy", ..] => (*resource, *name, "proxy"),
             [resource, name, subresource] => (*resource, *name, *subresource),
             _ => return None,
         };

@@ -330,11 +330,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::store::Pairs;
+    use crate::store::{Pairs, Text};
 
     fn selects(labels: &str) -> bool {
         let object = json!({"metadata": {"labels": {"app": "web", "tier": "2"}}});
-        let stored = Stored::new(object, 1, Pairs::default());
+        let stored = Stored::new(object, 1, Pairs::default(), Text::alone);
         let selection = Selection::parse(labels, "", |_| Ok(())).unwrap();
         selection.selects(&Key::new("default", "x"), &stored)
     }
@@ -370,7 +370,7 @@ mod tests {
 
     #[test]
     fn an_absent_selectable_field_is_empty() {
-        let stored = Stored::new(json!({"metadata": {}}), 1, Pairs::default());
+        let stored = Stored::new(json!({"metadata": {}}), 1, Pairs::default(), Text::alone);
         let selection = Selection::parse("", "spec.nodeName=", |_| Ok(())).unwrap();
         assert!(selection.selects(&Key::new("default", "x"), &stored));
     }

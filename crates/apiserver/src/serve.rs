@@ -248,14 +248,22 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let given =
-            request.headers().get(header::AUTHORIZATION).map_or(&[][..], |value| value.as_bytes());
-        let given = given.strip_prefix(b"Bearer ").unwrap_or_default();
+        let given = request.headers().get(header::AUTHORIZATION);
+        let given = given.map_or(&[][..], |value| bearer_token(value.as_bytes()));
         if !same(given, self.token.as_bytes()) {
             return async { Ok(unauthorized()) }.boxed();
         }
         self.known.store(true, Ordering::Relaxed);
         self.service.call(request)
+    }
+}
+
+/// The token of `Bearer TOKEN`. Names of schemes have no case.
+fn bearer_token(authorization: &[u8]) -> &[u8] {
+    const SCHEME: &[u8] = b"bearer ";
+    match authorization.split_at_checked(SCHEME.len()) {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case(SCHEME) => token.trim_ascii(),
+        _ => &[],
     }
 }
 
@@ -278,7 +286,7 @@ fn credentials() -> Result<(String, rustls::ServerConfig, String), ServeError> {
     let key = KeyPair::generate()?;
     let certificate = leaf.signed_by(&key, &ca)?;
 
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut random = [0; 32];
     provider.secure_random.fill(&mut random).map_err(|_| rustls::Error::FailedToGetRandomBytes)?;
     let token = random.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));

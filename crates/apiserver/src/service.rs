@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -11,7 +12,7 @@ use futures_util::stream::{self, StreamExt as _};
 use http::{HeaderValue, Request as HttpRequest, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited, StreamBody};
+use http_body_util::{BodyExt as _, StreamBody};
 use serde_json::json;
 
 use crate::api::{Answer, Api, Body};
@@ -22,6 +23,9 @@ use crate::table;
 
 /// The largest body that is read, as in the real API server.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
+
+/// How much of a larger body is heard out, to be able to say that it is too large.
+const MAX_REFUSED_BYTES: usize = 1024 * 1024 * 1024;
 
 /// What the service answers with. It never fails, and a watch never ends by itself before its time.
 pub type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
@@ -64,13 +68,9 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let (parts, body) = request.into_parts();
-    let body = match Limited::new(body, MAX_BODY_BYTES).collect().await {
-        Ok(body) => body.to_bytes(),
-        Err(error) if error.is::<LengthLimitError>() => {
-            let message = format!("Request entity too large: limit is {MAX_BODY_BYTES}");
-            return failed(&Failure::too_large(message));
-        }
-        Err(error) => return failed(&Failure::bad_request(error.to_string())),
+    let body = match read(body).await {
+        Ok(body) => body,
+        Err(failure) => return failed(&failure),
     };
     let request = Request {
         method: parts.method,
@@ -82,6 +82,39 @@ where
     // A bug in one request is the loss of that one: the state is whole after any of its steps.
     let answered = AssertUnwindSafe(respond_to(api, request)).catch_unwind().await;
     answered.unwrap_or_else(|_| failed(&Failure::panicked()))
+}
+
+/// The whole body, if it is not too large.
+async fn read<B>(body: B) -> Result<Bytes, Failure>
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let mut body = pin!(body);
+    let mut parts = Vec::new();
+    let mut bytes = 0_usize;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Failure::bad_request(error.into().to_string()))?;
+        let data = frame.into_data().unwrap_or_default();
+        bytes = bytes.saturating_add(data.len());
+        if bytes <= MAX_BODY_BYTES {
+            parts.push(data);
+            continue;
+        }
+        // A client that still sends does not see an answer before it has said all.
+        parts.clear();
+        if bytes > MAX_REFUSED_BYTES {
+            break;
+        }
+    }
+    if bytes > MAX_BODY_BYTES {
+        let message = format!("Request entity too large: limit is {MAX_BODY_BYTES}");
+        return Err(Failure::too_large(message));
+    }
+    Ok(match parts.as_mut_slice() {
+        [only] => std::mem::take(only),
+        parts => parts.concat().into(),
+    })
 }
 
 async fn respond_to(api: &Api, request: Request) -> Response<ResponseBody> {

@@ -7,6 +7,7 @@
 pub mod custom;
 mod decode;
 mod go;
+mod protobuf;
 mod quantity;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use serde_json::Value;
 
 pub use self::decode::{decode, encode, zero};
 pub(crate) use self::go::{GoField, GoType, Omit};
+pub(crate) use self::protobuf::{BYTES, Wire, from_protobuf, text};
 pub(crate) use self::quantity::Amount;
 
 /// A type in [`Types`].
@@ -28,6 +30,8 @@ pub struct Types {
     named: BTreeMap<Box<str>, TypeId>,
     /// What types of built-in kinds are in Go.
     go: BTreeMap<TypeId, GoType>,
+    /// Types that are another one, but for being owned field by field.
+    granular: BTreeMap<TypeId, TypeId>,
 }
 
 /// What a value is made of.
@@ -136,6 +140,32 @@ impl Types {
     /// Every name with its type, in order of names.
     pub fn names(&self) -> impl Iterator<Item = (&str, TypeId)> {
         self.named.iter().map(|(name, id)| (&**name, *id))
+    }
+
+    /// A type that is as `id`, which is owned as a whole, but owned field by field. It is defined by
+    /// [`Types::define_granular`], when all others are.
+    pub(crate) fn add_granular(&mut self, id: TypeId) -> TypeId {
+        let granular = self.add(Type::Any);
+        self.granular.insert(granular, id);
+        granular
+    }
+
+    pub(crate) fn define_granular(&mut self) {
+        for (granular, id) in self.granular.clone() {
+            let mut shape = self.get(id).clone();
+            if let Type::Object(object) = &mut shape {
+                object.atomic = false;
+            }
+            self.define(granular, shape);
+            if let Some(go) = self.go.get(&id).cloned() {
+                self.describe(granular, go);
+            }
+        }
+    }
+
+    /// The type that `id` is, but for being owned field by field.
+    pub(crate) fn granular(&self, id: TypeId) -> Option<TypeId> {
+        self.granular.get(&id).copied()
     }
 
     pub(crate) fn describe(&mut self, id: TypeId, go: GoType) {

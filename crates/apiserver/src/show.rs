@@ -16,13 +16,20 @@ pub(crate) fn whole(served: &Served, stored: &Stored) -> Bytes {
     if served.converts() {
         return State::value(served, stored).to_string().into();
     }
-    let mut bytes = Vec::with_capacity(stored.bytes.len() + served.type_meta.len() + 2);
+    let length = stored.text.len();
+    let mut bytes = Vec::with_capacity(length + served.type_meta.len() + 2);
     bytes.push(b'{');
     bytes.extend_from_slice(served.type_meta.as_bytes());
-    if stored.bytes.len() > 2 {
+    if length > 2 {
         bytes.push(b',');
     }
-    bytes.extend_from_slice(&stored.bytes[1..]);
+    // Without the brace that it begins with.
+    let mut skipped = 1;
+    for piece in stored.text.pieces() {
+        let rest = piece.get(skipped..).unwrap_or_default();
+        skipped -= skipped.min(piece.len());
+        bytes.extend_from_slice(rest);
+    }
     bytes.into()
 }
 
@@ -84,7 +91,7 @@ fn whole_list(list: List) -> impl Iterator<Item = Bytes> {
     // Items of built-in kinds come without their kind, those of custom ones with it.
     let items = list.items.into_iter().map(move |stored| match served.custom() {
         None if served.converts() => without_kind(&served, &stored),
-        None => stored.bytes.clone(),
+        None => stored.text.to_bytes(),
         Some(_) => whole(&served, &stored),
     });
     with_items(&head, "items", items)

@@ -156,6 +156,11 @@ impl Failure {
         failure
     }
 
+    /// What this server cannot do, and never will.
+    pub fn not_implemented(about: About<'_>, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message).about(about)
+    }
+
     pub fn unsupported_media_type(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
     }

@@ -2,7 +2,8 @@
 //! changes that watches read.
 //!
 //! Objects are kept as JSON text and not as values: a list or a watch event is then a copy of
-//! bytes that are there already, and 100,000 pods fit into some hundred megabytes.
+//! bytes that are there already, and 100,000 pods fit into some hundred megabytes. What many objects
+//! have in common is kept once ([`text`]).
 //!
 //! ```text
 //! put/remove ─▶ Table.objects  (key ─▶ Stored, newest only)
@@ -16,13 +17,13 @@
 mod history;
 mod news;
 mod pairs;
+mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use serde_json::Value;
 
 use self::history::History;
@@ -30,6 +31,8 @@ pub(crate) use self::history::{Change, Latest, TooOld};
 use self::news::News;
 pub(crate) use self::news::Reader;
 pub(crate) use self::pairs::Pairs;
+pub(crate) use self::text::Text;
+use self::text::Texts;
 
 /// The place of an object within its resource: `namespace/name`, or `name` alone. The order is
 /// that of the texts, as it is in etcd: lists come in this order.
@@ -86,7 +89,7 @@ impl ResourceId {
 pub(crate) struct Stored {
     pub(crate) version: u64,
     /// The object as JSON text, with its resource version in it.
-    pub(crate) bytes: Bytes,
+    pub(crate) text: Text,
     pub(crate) uid: Box<str>,
     pub(crate) labels: Pairs,
     /// What field selectors of the kind may ask for, beside name and namespace.
@@ -98,35 +101,38 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// `object` as it is stored under `version`.
-    pub(crate) fn new(mut object: Value, version: u64, fields: Pairs) -> Self {
+    /// `object` as it is stored under `version`, and what `make` makes its text.
+    pub(crate) fn new(
+        mut object: Value,
+        version: u64,
+        fields: Pairs,
+        make: impl FnOnce(&Value) -> Text,
+    ) -> Self {
         object["metadata"]["resourceVersion"] = version.to_string().into();
         let metadata = &object["metadata"];
-        let text = |value: &Value| Box::<str>::from(value.as_str().unwrap_or_default());
+        let uid = |of: &Value| Box::<str>::from(of["uid"].as_str().unwrap_or_default());
         let labels = metadata["labels"].as_object().into_iter().flatten();
         let labels = labels.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()));
         let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
         Self {
             version,
-            uid: text(&metadata["uid"]),
+            uid: uid(metadata),
             labels: labels.collect(),
             fields,
-            owners: owners.map(|owner| text(&owner["uid"])).collect(),
+            owners: owners.map(uid).collect(),
             is_ending: metadata.get("deletionTimestamp").is_some(),
-            // A copy, since a text that has grown has room for as much again. Shrunk where it is, it
-            // would leave a hole behind it that nothing of this size fits into.
-            bytes: Bytes::copy_from_slice(object.to_string().as_bytes()),
+            text: make(&object),
         }
     }
 
     /// The same object under a later version: what a watcher sees last of it.
     pub(crate) fn at(&self, version: u64) -> Self {
-        Self::new(self.value(), version, self.fields.clone())
+        Self::new(self.value(), version, self.fields.clone(), Text::alone)
     }
 
     /// The object, parsed.
     pub(crate) fn value(&self) -> Value {
-        serde_json::from_slice(&self.bytes).expect("what was stored was a value before")
+        serde_json::from_slice(&self.text.to_vec()).expect("what was stored was a value before")
     }
 }
 
@@ -221,6 +227,7 @@ fn merged<'a, T>(
 pub(crate) struct Store {
     version: u64,
     tables: BTreeMap<ResourceId, Table>,
+    texts: Texts,
     /// Who names this uid as an owner.
     dependents: BTreeMap<Box<str>, BTreeSet<(ResourceId, Key)>>,
 }
@@ -228,7 +235,8 @@ pub(crate) struct Store {
 impl Store {
     pub(crate) fn new() -> Self {
         // Version 0 means "any" in a request, and 1 is what an empty etcd has.
-        Self { version: 1, tables: BTreeMap::new(), dependents: BTreeMap::new() }
+        let (tables, dependents) = (BTreeMap::new(), BTreeMap::new());
+        Self { version: 1, tables, texts: Texts::new(), dependents }
     }
 
     /// The version of the last change of all.
@@ -267,7 +275,8 @@ impl Store {
         fields: Pairs,
     ) -> Arc<Stored> {
         self.version += 1;
-        let new = Arc::new(Stored::new(object, self.version, fields));
+        let share = |object: &Value| self.texts.share(key, object);
+        let new = Arc::new(Stored::new(object, self.version, fields, share));
         let old = self.table(resource).objects.insert(key.clone(), new.clone());
         self.index_owners(resource, key, old.as_deref(), Some(&new));
         self.record(resource, Change::put(key.clone(), old, new.clone()));

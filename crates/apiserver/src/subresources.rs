@@ -1,5 +1,6 @@
 //! What an object offers beside itself. Its status is an ordinary update: see [`crate::verbs`].
 
+pub(crate) mod behind;
 pub(crate) mod binding;
 mod eviction;
 mod namespace;
@@ -60,10 +61,7 @@ pub(crate) fn dispatch(
         }
         (Subresource::Log, &Method::GET) => {
             crate::verbs::get::get(state, call)?;
-            Ok(Answer::new(
-                http::StatusCode::OK,
-                crate::api::Body::Bytes("text/plain", bytes::Bytes::new()),
-            ))
+            Err(behind::nothing(&call.served, &call.target))
         }
         _ => Err(not_allowed()),
     }

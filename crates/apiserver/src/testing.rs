@@ -2,4 +2,5 @@
 
 pub mod admission_table;
 pub mod environment;
+pub mod protobuf;
 pub mod twin;

@@ -7,6 +7,7 @@ pub(crate) mod get;
 pub(crate) mod list;
 pub(crate) mod options;
 pub(crate) mod patch;
+pub(crate) mod review;
 pub(crate) mod update;
 pub(crate) mod watch;
 
@@ -25,6 +26,9 @@ pub(crate) fn dispatch(
     state: &mut State,
     call: &Call,
 ) -> Result<Answer, Failure> {
+    if call.served.is_review() {
+        return review::review(state, call);
+    }
     let named = !call.target.name.is_empty();
     let not_allowed = || Failure::method_not_allowed();
     if let Some(subresource) = call.subresource

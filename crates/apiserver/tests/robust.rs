@@ -4,5 +4,7 @@ mod robust {
     mod bad_input;
     mod client;
     mod fuzz;
+    mod protobuf;
+    mod questions;
     mod watchers;
 }

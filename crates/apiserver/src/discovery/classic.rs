@@ -92,7 +92,10 @@ fn resource(served: &Served) -> Value {
     if !resource.categories.is_empty() {
         shown["categories"] = json!(resource.categories);
     }
-    shown["storageVersionHash"] = storage_version_hash(served).into();
+    // What is never stored has no form for it.
+    if !served.is_review() {
+        shown["storageVersionHash"] = storage_version_hash(served).into();
+    }
     shown
 }
 

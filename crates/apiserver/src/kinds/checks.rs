@@ -5,6 +5,7 @@
 
 mod config;
 mod devices;
+mod jobs;
 mod node;
 mod scheduling;
 mod service;
@@ -19,6 +20,7 @@ pub(super) use devices::{
     resource_claim, resource_claim_template, resource_claim_template_update, resource_claim_update,
     resource_slice, resource_slice_update,
 };
+pub(super) use jobs::{cron_job, job, job_update};
 pub(super) use node::{node, node_update};
 pub(super) use scheduling::{
     budget, budget_status, priority_class, priority_class_update, runtime_class,
@@ -30,10 +32,10 @@ pub(super) use storage::{
     storage_class_update, volume, volume_attachment, volume_attachment_update, volume_update,
 };
 pub(super) use workloads::{
-    controller_revision, controller_revision_update, cron_job, daemon_set, daemon_set_update,
-    deployment, deployment_status, deployment_update, job, job_update, pod_template, replica_set,
-    replica_set_status, replica_set_update, replication_controller, stateful_set,
-    stateful_set_status, stateful_set_update,
+    controller_revision, controller_revision_update, daemon_set, daemon_set_update, deployment,
+    deployment_status, deployment_update, pod_template, replica_set, replica_set_status,
+    replica_set_update, replication_controller, stateful_set, stateful_set_status,
+    stateful_set_update,
 };
 
 pub(super) use super::problems::path_segment_problems as path_segment;

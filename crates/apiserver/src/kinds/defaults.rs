@@ -3,6 +3,9 @@
 //! Defaults belong to types: a container gets the same in a pod, in the template of a job and in
 //! that of a template. So one walk over an object finds them all, outer types first.
 
+mod pods;
+mod workloads;
+
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
@@ -30,15 +33,16 @@ fn walk(id: TypeId, value: &mut Value) {
             }
             let go = types().go(id);
             for (name, field) in &object.fields {
-                let pointer = go.and_then(|go| go.fields.get(name)).is_some_and(|go| go.pointer);
-                match &field.default {
-                    // The default of a plain field is mostly its empty value, which it has.
-                    Some(default) if pointer || is_telling(default) => {
-                        fill_absent(fields, name, default);
-                    }
-                    _ => {}
+                let Some(default) = &field.default else { continue };
+                // The default of a plain field is mostly its empty value, which it has.
+                let is_pointer =
+                    || go.and_then(|go| go.fields.get(name)).is_some_and(|go| go.pointer);
+                if is_telling(default) || is_pointer() {
+                    fill_absent(fields, name, default);
                 }
-                if let Some(value) = fields.get_mut(&**name) {
+            }
+            for (name, value) in fields.iter_mut().filter(|(_, value)| has_parts(value)) {
+                if let Some(field) = object.fields.get(name.as_str()) {
                     walk(field.shape, value);
                 }
             }
@@ -57,6 +61,10 @@ fn walk(id: TypeId, value: &mut Value) {
         }
         _ => {}
     }
+}
+
+fn has_parts(value: &Value) -> bool {
+    value.is_object() || value.is_array()
 }
 
 fn is_telling(default: &Value) -> bool {
@@ -85,21 +93,6 @@ fn node_spec(spec: &mut Fields) {
     }
 }
 
-/// As for nodes: one address, and the list that it is the first of.
-fn pod_status(status: &mut Fields) {
-    let address = text(status, "podIP").to_owned();
-    let first = status.get("podIPs").and_then(|list| list.get(0)?.get("ip")?.as_str());
-    if !address.is_empty() && first != Some(&address) {
-        status.insert("podIPs".to_owned(), json!([{"ip": address}]));
-    }
-}
-
-/// The internal form has a number here, which this version writes as an annotation.
-fn template_generation(set: &mut Fields) {
-    let annotations = child(child(set, "metadata"), "annotations");
-    fill(annotations, super::apps::TEMPLATE_GENERATION, "0");
-}
-
 /// Empty text counts as absent where the default is not empty itself.
 fn fill_absent(fields: &mut Fields, name: &str, default: &Value) {
     let absent = match fields.get(name) {
@@ -124,16 +117,16 @@ fn by_type() -> &'static BTreeMap<TypeId, SetDefaults> {
 
 #[rustfmt::skip]
 const DEFAULTS: &[(&str, SetDefaults)] = &[
-    ("api.apps.v1.DaemonSet", template_generation),
-    ("api.apps.v1.DaemonSetSpec", daemon_set),
-    ("api.apps.v1.DeploymentSpec", deployment),
+    ("api.apps.v1.DaemonSet", workloads::template_generation),
+    ("api.apps.v1.DaemonSetSpec", workloads::daemon_set),
+    ("api.apps.v1.DeploymentSpec", workloads::deployment),
     ("api.apps.v1.ReplicaSetSpec", |spec| fill(spec, "replicas", 1)),
-    ("api.apps.v1.StatefulSetSpec", stateful_set),
-    ("api.batch.v1.CronJobSpec", cron_job),
-    ("api.batch.v1.Job", job),
+    ("api.apps.v1.StatefulSetSpec", workloads::stateful_set),
+    ("api.batch.v1.CronJobSpec", workloads::cron_job),
+    ("api.batch.v1.Job", workloads::job),
     ("api.batch.v1.PodFailurePolicyOnPodConditionsPattern", |pattern| fill(pattern, "status", "True")),
-    ("api.core.v1.Container", container),
-    ("api.core.v1.EphemeralContainer", container),
+    ("api.core.v1.Container", pods::container),
+    ("api.core.v1.EphemeralContainer", pods::container),
     ("api.core.v1.ConfigMapVolumeSource", |source| fill(source, "defaultMode", 0o644)),
     ("api.core.v1.DownwardAPIVolumeSource", |source| fill(source, "defaultMode", 0o644)),
     ("api.core.v1.EndpointPort", |port| fill(port, "protocol", "TCP")),
@@ -149,17 +142,17 @@ const DEFAULTS: &[(&str, SetDefaults)] = &[
     ("api.core.v1.PersistentVolumeClaimStatus", |status| fill(status, "phase", "Pending")),
     ("api.core.v1.PersistentVolumeSpec", persistent_volume),
     ("api.core.v1.PersistentVolumeStatus", |status| fill(status, "phase", "Pending")),
-    ("api.core.v1.Pod", pod),
-    ("api.core.v1.PodSpec", pod_spec),
-    ("api.core.v1.PodStatus", pod_status),
-    ("api.core.v1.Probe", probe),
+    ("api.core.v1.Pod", pods::pod),
+    ("api.core.v1.PodSpec", pods::pod_spec),
+    ("api.core.v1.PodStatus", pods::pod_status),
+    ("api.core.v1.Probe", pods::probe),
     ("api.core.v1.ProjectedVolumeSource", |source| fill(source, "defaultMode", 0o644)),
-    ("api.core.v1.ReplicationController", replication_controller),
+    ("api.core.v1.ReplicationController", workloads::replication_controller),
     ("api.core.v1.Secret", secret),
     ("api.core.v1.SecretVolumeSource", |source| fill(source, "defaultMode", 0o644)),
     ("api.core.v1.Service", service),
     ("api.core.v1.ServiceAccountTokenProjection", |source| fill(source, "expirationSeconds", 3600)),
-    ("api.core.v1.Volume", volume),
+    ("api.core.v1.Volume", pods::volume),
     ("api.discovery.v1.EndpointPort", endpoint_slice_port),
     ("api.rbac.v1.RoleRef", |role| fill(role, "apiGroup", RBAC)),
     ("api.rbac.v1.Subject", subject),
@@ -192,202 +185,6 @@ fn child<'a>(fields: &'a mut Fields, name: &str) -> &'a mut Fields {
 fn each<'a>(fields: &'a mut Fields, name: &str) -> impl Iterator<Item = &'a mut Fields> {
     let items = fields.get_mut(name).and_then(Value::as_array_mut);
     items.into_iter().flatten().filter_map(Value::as_object_mut)
-}
-
-fn daemon_set(spec: &mut Fields) {
-    let strategy = child(spec, "updateStrategy");
-    fill(strategy, "type", "RollingUpdate");
-    if text(strategy, "type") == "RollingUpdate" {
-        let rolling = child(strategy, "rollingUpdate");
-        fill_pointer(rolling, "maxUnavailable", 1.into());
-        fill_pointer(rolling, "maxSurge", 0.into());
-    }
-    fill(spec, "revisionHistoryLimit", 10);
-}
-
-fn deployment(spec: &mut Fields) {
-    fill(spec, "replicas", 1);
-    let strategy = child(spec, "strategy");
-    fill(strategy, "type", "RollingUpdate");
-    if text(strategy, "type") == "RollingUpdate" {
-        let rolling = child(strategy, "rollingUpdate");
-        fill_pointer(rolling, "maxUnavailable", "25%".into());
-        fill_pointer(rolling, "maxSurge", "25%".into());
-    }
-    fill(spec, "revisionHistoryLimit", 10);
-    fill(spec, "progressDeadlineSeconds", 600);
-}
-
-fn stateful_set(spec: &mut Fields) {
-    fill(spec, "podManagementPolicy", "OrderedReady");
-    let strategy = child(spec, "updateStrategy");
-    if text(strategy, "type").is_empty() {
-        fill(strategy, "type", "RollingUpdate");
-        child(strategy, "rollingUpdate");
-    }
-    if text(strategy, "type") == "RollingUpdate"
-        && let Some(Value::Object(rolling)) = strategy.get_mut("rollingUpdate")
-    {
-        fill(rolling, "partition", 0);
-    }
-    let policy = child(spec, "persistentVolumeClaimRetentionPolicy");
-    fill(policy, "whenDeleted", "Retain");
-    fill(policy, "whenScaled", "Retain");
-    fill(spec, "replicas", 1);
-    fill(spec, "revisionHistoryLimit", 10);
-    for template in each(spec, "volumeClaimTemplates") {
-        fill(template, "apiVersion", "v1");
-        fill(template, "kind", "PersistentVolumeClaim");
-    }
-}
-
-fn job(job: &mut Fields) {
-    let spec = child(job, "spec");
-    if is_unset(spec, "completions") && is_unset(spec, "parallelism") {
-        fill(spec, "completions", 1);
-    }
-    fill(spec, "parallelism", 1);
-    let limit = if is_unset(spec, "backoffLimitPerIndex") { 6 } else { i64::from(i32::MAX) };
-    fill(spec, "backoffLimit", limit);
-    fill(spec, "completionMode", "NonIndexed");
-    fill(spec, "suspend", false);
-    let replacement =
-        if is_unset(spec, "podFailurePolicy") { "TerminatingOrFailed" } else { "Failed" };
-    fill(spec, "podReplacementPolicy", replacement);
-    fill(spec, "manualSelector", false);
-    let labels = spec.get("template").and_then(|template| template.pointer("/metadata/labels"));
-    let mut labels = labels.filter(|labels| labels.is_object()).cloned();
-    // The real server gives the job the template's labels in a way that it also gets those that
-    // are generated later. Null stands for them until then.
-    if let Some(Value::Object(labels)) = &mut labels {
-        for name in super::batch::GENERATED_LABELS {
-            labels.entry(name).or_insert(Value::Null);
-        }
-    }
-    take_labels(job, labels);
-}
-
-/// The labels of a template become those of an object that has none.
-fn take_labels(object: &mut Fields, labels: Option<Value>) {
-    let Some(labels) = labels.filter(|labels| !labels.is_null()) else { return };
-    let metadata = child(object, "metadata");
-    if metadata.get("labels").and_then(Value::as_object).is_none_or(Map::is_empty) {
-        metadata.insert("labels".to_owned(), labels);
-    }
-}
-
-fn cron_job(spec: &mut Fields) {
-    fill(spec, "concurrencyPolicy", "Allow");
-    fill(spec, "suspend", false);
-    fill(spec, "successfulJobsHistoryLimit", 3);
-    fill(spec, "failedJobsHistoryLimit", 1);
-}
-
-fn replication_controller(controller: &mut Fields) {
-    let spec = child(controller, "spec");
-    let labels = spec.get("template").and_then(|template| template.pointer("/metadata/labels"));
-    let Some(labels) = labels.filter(|labels| !labels.is_null()).cloned() else { return };
-    if spec.get("selector").and_then(Value::as_object).is_none_or(Map::is_empty) {
-        spec.insert("selector".to_owned(), labels.clone());
-    }
-    take_labels(controller, Some(labels));
-}
-
-fn container(container: &mut Fields) {
-    let policy = if is_latest(text(container, "image")) { "Always" } else { "IfNotPresent" };
-    fill(container, "imagePullPolicy", policy);
-    fill(container, "terminationMessagePath", "/dev/termination-log");
-    fill(container, "terminationMessagePolicy", "File");
-}
-
-/// Whether an image has the tag `latest`, by name or for want of any tag and digest. What is no
-/// image name has no tag.
-fn is_latest(image: &str) -> bool {
-    let (name, digest) = match image.split_once('@') {
-        Some((name, _)) => (name, true),
-        None => (image, false),
-    };
-    let path = name.rsplit('/').next().unwrap_or(name);
-    let valid = |c: char| c.is_ascii_alphanumeric() || "._-/:".contains(c);
-    if name.is_empty() || !name.chars().all(valid) {
-        return false;
-    }
-    match path.split_once(':') {
-        Some((_, tag)) => tag == "latest",
-        None => !digest && !path.chars().any(|c| c.is_ascii_uppercase()),
-    }
-}
-
-fn probe(probe: &mut Fields) {
-    fill_number(probe, "timeoutSeconds", 1);
-    fill_number(probe, "periodSeconds", 10);
-    fill_number(probe, "successThreshold", 1);
-    fill_number(probe, "failureThreshold", 3);
-}
-
-fn volume(volume: &mut Fields) {
-    if volume.iter().all(|(name, value)| name == "name" || value.is_null()) {
-        volume.insert("emptyDir".to_owned(), json!({}));
-    }
-    if let Some(Value::Object(image)) = volume.get_mut("image") {
-        let latest = is_latest(text(image, "reference"));
-        fill(image, "pullPolicy", if latest { "Always" } else { "IfNotPresent" });
-    }
-}
-
-fn pod_spec(spec: &mut Fields) {
-    fill(spec, "dnsPolicy", "ClusterFirst");
-    fill(spec, "restartPolicy", "Always");
-    fill(spec, "securityContext", json!({}));
-    fill(spec, "terminationGracePeriodSeconds", 30);
-    if spec["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
-        spec.insert("terminationGracePeriodSeconds".to_owned(), 1.into());
-    }
-    fill(spec, "schedulerName", "default-scheduler");
-    // One name in two fields, for clients of another time.
-    let name = match text(spec, "serviceAccountName") {
-        "" => text(spec, "serviceAccount"),
-        name => name,
-    };
-    let name = Value::from(name);
-    if name != "" {
-        spec.insert("serviceAccountName".to_owned(), name.clone());
-        spec.insert("serviceAccount".to_owned(), name);
-    }
-}
-
-fn pod(pod: &mut Fields) {
-    let spec = child(pod, "spec");
-    for list in ["containers", "initContainers"] {
-        for container in each(spec, list) {
-            requests_from_limits(container);
-        }
-    }
-    super::pod::default_pod_resources(spec);
-    fill(spec, "enableServiceLinks", true);
-    // The network of the host brings its ports with it.
-    if spec.get("hostNetwork") == Some(&Value::Bool(true)) {
-        for list in ["containers", "initContainers"] {
-            for container in each(spec, list) {
-                for port in each(container, "ports") {
-                    let number = port.get("containerPort").and_then(Value::as_i64);
-                    fill_number(port, "hostPort", number.unwrap_or_default());
-                }
-            }
-        }
-    }
-}
-
-fn requests_from_limits(container: &mut Fields) {
-    let Some(Value::Object(resources)) = container.get_mut("resources") else { return };
-    let Some(Value::Object(limits)) = resources.get("limits").cloned() else { return };
-    if limits.is_empty() {
-        return;
-    }
-    let requests = child(resources, "requests");
-    for (name, limit) in limits {
-        requests.entry(name).or_insert(limit);
-    }
 }
 
 fn limit_range_item(item: &mut Fields) {

@@ -2,7 +2,7 @@
 
 use super::built_in::BuiltIn;
 use super::{Kind, Resource, Subresource, apps, batch, core, crd, event, node, pod, policy, rbac};
-use super::{resource, scheduling, service, storage, types};
+use super::{resource, review, scheduling, service, storage, types};
 use crate::shape::Types;
 
 /// One row per resource.
@@ -42,6 +42,8 @@ pub fn built_in() -> (Types, Vec<Resource>) {
 
 const CORE: &str = "";
 const APPS: &str = "apps";
+const AUTHENTICATION: &str = "authentication.k8s.io";
+const AUTHORIZATION: &str = "authorization.k8s.io";
 const RBAC: &str = "rbac.authorization.k8s.io";
 const STORAGE: &str = "storage.k8s.io";
 const DEVICES: &str = "resource.k8s.io";
@@ -96,6 +98,11 @@ const ROWS: &[Row] = &[
     row(APPS, "Deployment", "deployments", &["deploy"], NAMESPACED, &[Status, Scale], &apps::DEPLOYMENT).within(ALL),
     row(APPS, "ReplicaSet", "replicasets", &["rs"], NAMESPACED, &[Status, Scale], &apps::REPLICA_SET).within(ALL),
     row(APPS, "StatefulSet", "statefulsets", &["sts"], NAMESPACED, &[Status, Scale], &apps::STATEFUL_SET).within(ALL),
+    row(AUTHENTICATION, "SelfSubjectReview", "selfsubjectreviews", &[], CLUSTER, &[], &review::SELF_SUBJECT),
+    row(AUTHORIZATION, "LocalSubjectAccessReview", "localsubjectaccessreviews", &[], NAMESPACED, &[], &review::LOCAL_SUBJECT_ACCESS),
+    row(AUTHORIZATION, "SelfSubjectAccessReview", "selfsubjectaccessreviews", &[], CLUSTER, &[], &review::SELF_SUBJECT_ACCESS),
+    row(AUTHORIZATION, "SelfSubjectRulesReview", "selfsubjectrulesreviews", &[], CLUSTER, &[], &review::SELF_SUBJECT_RULES),
+    row(AUTHORIZATION, "SubjectAccessReview", "subjectaccessreviews", &[], CLUSTER, &[], &review::SUBJECT_ACCESS),
     row("batch", "CronJob", "cronjobs", &["cj"], NAMESPACED, &[Status], &batch::CRON_JOB).within(ALL),
     row("batch", "Job", "jobs", &[], NAMESPACED, &[Status], &batch::JOB).within(ALL),
     row("coordination.k8s.io", "Lease", "leases", &[], NAMESPACED, &[], &core::LEASE),

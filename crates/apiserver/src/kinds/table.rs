@@ -8,8 +8,9 @@
 //! io.k8s.api.core.v1.Container v1.Container          name, name in Go, `atomic`
 //!  env [io.k8s.api.core.v1.EnvVar] omitempty keys:name merge:name
 //!  │   └ [items], {values of a map}, *pointer; `=` a name of its own in Go
-//!  └ omitempty, omitzero; via:Embedded.Struct; required; set, keys:a,b (list types), atomic;
-//!    merge:key, retainkeys (patch strategies); default:json (to the end of the line)
+//!  └ omitempty, omitzero; via:Embedded.Struct; required; set, keys:a,b (list types), atomic,
+//!    granular; merge:key, retainkeys, replace (patch strategies); #2.5 (number in protobuf, after those of embedded
+//!    structs); default:json (to the end of the line)
 //! ```
 
 use std::collections::BTreeMap;
@@ -38,7 +39,10 @@ pub(super) fn read() -> Types {
         let mut object = Object { atomic: words.next() == Some("atomic"), ..Object::default() };
         let mut go = GoType { name: go_name.into(), ..GoType::default() };
         while let Some(line) = lines.next_if(|line| line.starts_with(' ')) {
-            let (name, field, go_field) = reader.field(line);
+            let (name, field, go_field, numbers) = reader.field(line);
+            if !numbers.is_empty() {
+                go.numbers.insert(numbers.into(), name.into());
+            }
             object.fields.insert(name.into(), field);
             go.fields.insert(name.into(), go_field);
         }
@@ -46,6 +50,7 @@ pub(super) fn read() -> Types {
         reader.types.define(id, Type::Object(object));
         reader.types.describe(id, go);
     }
+    reader.types.define_granular();
     reader.types
 }
 
@@ -64,10 +69,11 @@ struct Ownership<'a> {
     set: bool,
     keys: Option<&'a str>,
     atomic: bool,
+    granular: bool,
 }
 
 impl Reader {
-    fn field(&mut self, line: &'static str) -> (&'static str, Field, GoField) {
+    fn field(&mut self, line: &'static str) -> (&'static str, Field, GoField, Vec<u32>) {
         let (line, default) = match line.split_once(" default:") {
             Some((line, default)) => (line, serde_json::from_str(default).ok()),
             None => (line, None),
@@ -79,7 +85,12 @@ impl Reader {
         let mut own = Ownership::default();
         let mut strategy = Strategy::default();
         let mut required = false;
+        let mut numbers = Vec::new();
         for word in words {
+            if let Some(path) = word.strip_prefix('#') {
+                numbers = path.split('.').filter_map(|number| number.parse().ok()).collect();
+                continue;
+            }
             match word.split_once(':').unwrap_or((word, "")) {
                 ("omitempty", _) if go.omit == Omit::Never => go.omit = Omit::Empty,
                 ("omitzero", _) => go.omit = Omit::Zero,
@@ -88,20 +99,23 @@ impl Reader {
                 ("set", _) => own.set = true,
                 ("keys", keys) => own.keys = Some(keys),
                 ("atomic", _) => own.atomic = true,
+                ("granular", _) => own.granular = true,
                 ("merge", key) => strategy.merge_key = Some(key.into()),
                 ("retainkeys", _) => strategy.retain_keys = true,
+                ("replace", _) => strategy.replace = true,
                 _ => {}
             }
         }
         let plain = shape.strip_prefix('*').unwrap_or(shape);
         go.pointer = plain.len() < shape.len();
         let shape = self.shape(plain, &own).0;
-        (name, Field { shape, required, default, strategy }, go)
+        (name, Field { shape, required, default, strategy }, go, numbers)
     }
 
     /// The type of a text of the table, and its name in Go.
     fn shape(&mut self, text: &str, own: &Ownership<'_>) -> (TypeId, String) {
-        let key = format!("{text} {} {} {}", own.set, own.keys.unwrap_or_default(), own.atomic);
+        let keys = own.keys.unwrap_or_default();
+        let key = format!("{text} {} {keys} {} {}", own.set, own.atomic, own.granular);
         if let Some(known) = self.known.get(&key) {
             return known.clone();
         }
@@ -124,6 +138,7 @@ impl Reader {
             (Type::Map { values, atomic: own.atomic }, format!("map[string]{go}"))
         } else if let Some(id) = self.types.named(shape) {
             let go = self.go_names.get(&id).copied().unwrap_or_default();
+            let id = if own.granular { self.types.add_granular(id) } else { id };
             return self.remember(key, id, go.to_owned());
         } else {
             let go = if shape == "bytes" { "[]uint8" } else { shape };

@@ -42,6 +42,21 @@ impl Lookup for World {
         all.find(|object| object["metadata"]["name"] == name)
     }
 
+    fn labels(
+        &self,
+        group: &str,
+        plural: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Option<Vec<(String, String)>> {
+        let object = self.get(group, plural, namespace, name)?;
+        let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
+        let owned = |(name, value): (&String, &Value)| {
+            (name.clone(), value.as_str().unwrap_or_default().to_owned())
+        };
+        Some(labels.map(owned).collect())
+    }
+
     fn list(&self, _group: &str, plural: &str, namespace: &str) -> Vec<Value> {
         let objects = self.0.iter().filter(|(found, _)| *found == plural);
         let within =

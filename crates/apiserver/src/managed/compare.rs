@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::path::{Path, PathElement, equal};
+use super::path::{PathElement, Trail, equal};
 use super::set::FieldSet;
 use super::shape::{Form, List, MapShape, Ref, Shapes};
 use crate::shape::ListKind;
@@ -18,80 +18,81 @@ pub(super) struct Comparison {
 
 impl Comparison {
     pub(super) fn new(shapes: Shapes<'_>, shape: Ref, old: &Value, new: &Value) -> Self {
-        let mut walk = Walk { shapes, path: Vec::new(), found: Self::default() };
-        walk.compare(shape, Some(old), Some(new));
+        let mut walk = Walk { shapes, found: Self::default() };
+        walk.compare(Trail::Root, shape, Some(old), Some(new));
         walk.found
     }
 
     /// The same without what `keep` does not let through.
-    pub(super) fn filtered(&self, keep: impl Fn(&FieldSet) -> FieldSet) -> Self {
-        Self {
-            removed: keep(&self.removed),
-            modified: keep(&self.modified),
-            added: keep(&self.added),
-        }
+    pub(super) fn filtered(self, keep: impl Fn(FieldSet) -> FieldSet) -> Self {
+        Self { removed: keep(self.removed), modified: keep(self.modified), added: keep(self.added) }
     }
 }
 
 struct Walk<'a> {
     shapes: Shapes<'a>,
-    path: Path,
     found: Comparison,
 }
 
 impl Walk<'_> {
-    fn compare(&mut self, shape: Ref, old: Option<&Value>, new: Option<&Value>) {
+    fn compare(&mut self, trail: Trail<'_>, shape: Ref, old: Option<&Value>, new: Option<&Value>) {
         let atom = self.shapes.resolve(shape);
         let forms = [old, new].map(|value| value.map(|value| atom.form(value)));
         let is_leaf = match forms {
             [Some(old_form), Some(new_form)] if !same_kind(old_form, new_form) => {
                 // Data without a schema that became something else: both readings count.
-                self.descend(old_form, old, new);
-                self.descend(new_form, old, new)
+                self.descend(trail, old_form, old, new);
+                self.descend(trail, new_form, old, new)
             }
-            [_, Some(form)] | [Some(form), None] => self.descend(form, old, new),
+            [_, Some(form)] | [Some(form), None] => self.descend(trail, form, old, new),
             [None, None] => return,
         };
         if !is_leaf {
             match (old, new) {
-                (None, _) => self.found.added.insert(&self.path),
-                (_, None) => self.found.removed.insert(&self.path),
+                (None, _) => self.found.added.add(trail),
+                (_, None) => self.found.removed.add(trail),
                 _ => {}
             }
         }
     }
 
     /// Returns whether the value has been compared as a whole.
-    fn descend(&mut self, form: Form<'_>, old: Option<&Value>, new: Option<&Value>) -> bool {
+    fn descend(
+        &mut self,
+        trail: Trail<'_>,
+        form: Form<'_>,
+        old: Option<&Value>,
+        new: Option<&Value>,
+    ) -> bool {
         match form {
             Form::Map(map) => {
                 let (left, right) =
                     (old.and_then(Value::as_object), new.and_then(Value::as_object));
                 let is_empty = left.is_none_or(Map::is_empty) && right.is_none_or(Map::is_empty);
                 if map.atomic || is_empty {
-                    return self.leaf(old, new);
+                    return self.leaf(trail, old, new);
                 }
-                self.compare_fields(map, left, right);
+                self.compare_fields(trail, map, left, right);
                 false
             }
             Form::List(list) => {
                 let (left, right) = (old.and_then(Value::as_array), new.and_then(Value::as_array));
                 let is_empty = left.is_none_or(Vec::is_empty) && right.is_none_or(Vec::is_empty);
                 if *list.kind == ListKind::Atomic || is_empty {
-                    return self.leaf(old, new);
+                    return self.leaf(trail, old, new);
                 }
-                self.compare_items(list, left, right);
+                self.compare_items(trail, list, left, right);
                 false
             }
-            Form::Scalar(_) | Form::Nothing => self.leaf(old, new),
+            Form::Scalar(_) | Form::Nothing => self.leaf(trail, old, new),
         }
     }
 
-    fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>) -> bool {
+    fn leaf(&mut self, trail: Trail<'_>, old: Option<&Value>, new: Option<&Value>) -> bool {
         match (old, new) {
-            (None, _) => self.found.added.insert(&self.path),
-            (_, None) => self.found.removed.insert(&self.path),
-            (Some(old), Some(new)) if !equal(old, new) => self.found.modified.insert(&self.path),
+            (None, _) => self.found.added.add(trail),
+            (_, None) => self.found.removed.add(trail),
+            (Some(old), Some(new)) if !equal(old, new) => self.found.modified.add(trail),
             _ => {}
         }
         true
@@ -99,6 +100,7 @@ impl Walk<'_> {
 
     fn compare_fields(
         &mut self,
+        trail: Trail<'_>,
         map: MapShape<'_>,
         old: Option<&Map<String, Value>>,
         new: Option<&Map<String, Value>>,
@@ -106,14 +108,14 @@ impl Walk<'_> {
         let is_old = |name: &str| old.is_some_and(|old| old.contains_key(name));
         let added = new.into_iter().flat_map(Map::keys).filter(|name| !is_old(name));
         for name in old.into_iter().flat_map(Map::keys).chain(added) {
-            self.path.push(PathElement::field(name));
-            self.compare(map.field(name), field(old, name), field(new, name));
-            self.path.pop();
+            let trail = Trail::Field(&trail, name);
+            self.compare(trail, map.field(name), field(old, name), field(new, name));
         }
     }
 
     fn compare_items(
         &mut self,
+        trail: Trail<'_>,
         list: List<'_>,
         old: Option<&Vec<Value>>,
         new: Option<&Vec<Value>>,
@@ -127,33 +129,32 @@ impl Walk<'_> {
             }
         }
         for (element, [old, new]) in items {
-            self.path.push(element);
+            let trail = Trail::Item(&trail, &element);
             match (&old[..], &new[..]) {
                 ([] | [_], [] | [_]) => {
-                    self.compare(list.items, old.first().copied(), new.first().copied());
+                    self.compare(trail, list.items, old.first().copied(), new.first().copied());
                 }
                 // Items that share a key are owned together.
                 ([_, _, ..], [_, _, ..]) => {
                     let same = old.len() == new.len()
                         && old.iter().zip(&new).all(|(old, new)| equal(old, new));
                     if !same {
-                        self.found.modified.insert(&self.path);
+                        self.found.modified.add(trail);
                     }
                 }
                 ([_, _, ..], rest) => {
                     if let [single] = rest {
-                        self.compare(list.items, None, Some(single));
+                        self.compare(trail, list.items, None, Some(single));
                     }
-                    self.found.removed.insert(&self.path);
+                    self.found.removed.add(trail);
                 }
                 (rest, [_, _, ..]) => {
                     if let [single] = rest {
-                        self.compare(list.items, Some(single), None);
+                        self.compare(trail, list.items, Some(single), None);
                     }
-                    self.found.added.insert(&self.path);
+                    self.found.added.add(trail);
                 }
             }
-            self.path.pop();
         }
     }
 }

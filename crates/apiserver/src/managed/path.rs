@@ -14,8 +14,8 @@ pub enum PathElement {
     Field(Box<str>),
     /// The item of a list with these key fields, sorted by name: `k:{"name":"a"}`.
     Key(Box<[(Box<str>, Value)]>),
-    /// The item of a set: `v:"a"`.
-    Value(Value),
+    /// The item of a set: `v:"a"`. Apart, since values are large and elements are many.
+    Value(Box<Value>),
     /// The item at a place: `i:0`.
     Index(i64),
 }
@@ -26,6 +26,10 @@ pub type Path = Vec<PathElement>;
 impl PathElement {
     pub fn field(name: &str) -> Self {
         Self::Field(name.into())
+    }
+
+    pub fn value(value: Value) -> Self {
+        Self::Value(Box::new(value))
     }
 
     pub fn key(mut fields: Vec<(Box<str>, Value)>) -> Self {
@@ -63,7 +67,7 @@ impl PathElement {
         let rest = parts.as_str();
         let element = match kind {
             'f' => Self::field(rest),
-            'v' => Self::Value(serde_json::from_str(rest).map_err(|error| error.to_string())?),
+            'v' => Self::value(serde_json::from_str(rest).map_err(|error| error.to_string())?),
             'k' => match serde_json::from_str(rest).map_err(|error| error.to_string())? {
                 Value::Object(map) => {
                     Self::key(map.into_iter().map(|(name, value)| (name.into(), value)).collect())
@@ -83,6 +87,35 @@ impl PathElement {
             Self::Key(_) => 1,
             Self::Value(_) => 2,
             Self::Index(_) => 3,
+        }
+    }
+}
+
+/// Where a walk is, kept on its stack: most places are passed and never named.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Trail<'a> {
+    Root,
+    Field(&'a Trail<'a>, &'a str),
+    Item(&'a Trail<'a>, &'a PathElement),
+}
+
+impl<'a> Trail<'a> {
+    /// The last step, and the way to it; nothing at the root.
+    pub(super) fn split(self) -> Option<(Trail<'a>, PathElement)> {
+        match self {
+            Self::Root => None,
+            Self::Field(parent, name) => Some((*parent, PathElement::field(name))),
+            Self::Item(parent, element) => Some((*parent, element.clone())),
+        }
+    }
+}
+
+impl fmt::Display for Trail<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Field(parent, name) => write!(f, "{parent}.{name}"),
+            Self::Item(parent, element) => write!(f, "{parent}{element}"),
         }
     }
 }

@@ -1,17 +1,34 @@
 //! Sets of fields, as a tree, with the algebra that merging needs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::path::{Path, PathElement};
+use super::path::{Path, PathElement, Trail};
 use super::shape::{Ref, Shapes};
 
-/// The fields that somebody owns. Invariant: no child is empty.
+/// The fields that somebody owns. Invariant: no node is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldSet {
-    members: BTreeSet<PathElement>,
-    children: BTreeMap<PathElement, FieldSet>,
+    nodes: BTreeMap<PathElement, Node>,
+}
+
+/// One field: whether it is in the set itself, and what is of the fields below it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Node {
+    is_member: bool,
+    below: FieldSet,
+}
+
+impl Node {
+    fn is_empty(&self) -> bool {
+        !self.is_member && self.below.is_empty()
+    }
+
+    fn extend(&mut self, other: Self) {
+        self.is_member |= other.is_member;
+        self.below.extend(other.below);
+    }
 }
 
 impl FieldSet {
@@ -28,126 +45,160 @@ impl FieldSet {
     pub fn insert(&mut self, path: &[PathElement]) {
         match path {
             [] => {}
-            [last] => {
-                self.members.insert(last.clone());
+            [last] => self.nodes.entry(last.clone()).or_default().is_member = true,
+            [first, rest @ ..] => {
+                self.nodes.entry(first.clone()).or_default().below.insert(rest);
             }
-            [first, rest @ ..] => self.children.entry(first.clone()).or_default().insert(rest),
+        }
+    }
+
+    /// As [`FieldSet::insert`], of where a walk is.
+    pub(super) fn add(&mut self, trail: Trail<'_>) {
+        if let Some((parent, element)) = trail.split() {
+            self.at(parent).nodes.entry(element).or_default().is_member = true;
+        }
+    }
+
+    /// What is below a path. The caller puts something there.
+    fn at(&mut self, trail: Trail<'_>) -> &mut Self {
+        match trail.split() {
+            None => self,
+            Some((parent, element)) => &mut self.at(parent).nodes.entry(element).or_default().below,
         }
     }
 
     pub fn has(&self, path: &[PathElement]) -> bool {
         match path {
             [] => false,
-            [last] => self.members.contains(last),
-            [first, rest @ ..] => self.children.get(first).is_some_and(|child| child.has(rest)),
+            [last] => self.has_member(last),
+            [first, rest @ ..] => self.child(first).is_some_and(|child| child.has(rest)),
         }
     }
 
     pub(super) fn has_member(&self, element: &PathElement) -> bool {
-        self.members.contains(element)
+        self.nodes.get(element).is_some_and(|node| node.is_member)
     }
 
     pub(super) fn child(&self, element: &PathElement) -> Option<&Self> {
-        self.children.get(element)
+        self.nodes.get(element).map(|node| &node.below).filter(|below| !below.is_empty())
     }
 
     pub(super) fn members(&self) -> impl Iterator<Item = &PathElement> {
-        self.members.iter()
+        self.nodes.iter().filter(|(_, node)| node.is_member).map(|(element, _)| element)
     }
 
     pub(super) fn children(&self) -> impl Iterator<Item = (&PathElement, &Self)> {
-        self.children.iter()
+        let below = self.nodes.iter().map(|(element, node)| (element, &node.below));
+        below.filter(|(_, below)| !below.is_empty())
     }
 
     pub fn is_empty(&self) -> bool {
-        self.members.is_empty() && self.children.is_empty()
+        self.nodes.is_empty()
     }
 
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let mut out = self.clone();
-        out.extend(other);
+        out.extend(other.clone());
         out
     }
 
-    fn extend(&mut self, other: &Self) {
-        self.members.extend(other.members.iter().cloned());
-        for (element, child) in &other.children {
-            self.children.entry(element.clone()).or_default().extend(child);
+    pub(super) fn extend(&mut self, other: Self) {
+        if self.is_empty() {
+            *self = other;
+            return;
+        }
+        for (element, node) in other.nodes {
+            self.nodes.entry(element).or_default().extend(node);
         }
     }
 
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
-        Self {
-            members: self.members.intersection(&other.members).cloned().collect(),
-            children: self.each_child(|element, child| {
-                Some(child.intersection(other.children.get(element)?))
-            }),
-        }
+        let (few, many) =
+            if self.nodes.len() <= other.nodes.len() { (self, other) } else { (other, self) };
+        few.filtered(|element, node| {
+            let other = many.nodes.get(element)?;
+            Some(Node {
+                is_member: node.is_member && other.is_member,
+                below: node.below.intersection(&other.below),
+            })
+        })
     }
 
     /// What is here and not there. A path does not take those below it along.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
-        Self {
-            members: self.members.difference(&other.members).cloned().collect(),
-            children: self.each_child(|element, child| {
-                Some(match other.children.get(element) {
-                    Some(other) => child.difference(other),
-                    None => child.clone(),
-                })
-            }),
-        }
+        let mut out = self.clone();
+        out.subtract(other);
+        out
+    }
+
+    /// Leaves the [`FieldSet::difference`].
+    pub(super) fn subtract(&mut self, other: &Self) {
+        self.change(other, |node, other| {
+            node.is_member &= !other.is_member;
+            node.below.subtract(&other.below);
+        });
     }
 
     /// What is here, without the paths there and all below them.
     #[must_use]
     pub fn recursive_difference(&self, other: &Self) -> Self {
-        Self {
-            members: self.members.difference(&other.members).cloned().collect(),
-            children: self.each_child(|element, child| {
-                if other.members.contains(element) {
-                    return None;
-                }
-                Some(match other.children.get(element) {
-                    Some(other) => child.recursive_difference(other),
-                    None => child.clone(),
-                })
-            }),
+        let mut out = self.clone();
+        out.subtract_all(other);
+        out
+    }
+
+    /// Leaves the [`FieldSet::recursive_difference`].
+    pub(super) fn subtract_all(&mut self, other: &Self) {
+        self.change(other, |node, other| {
+            if other.is_member {
+                *node = Node::default();
+            } else {
+                node.below.subtract_all(&other.below);
+            }
+        });
+    }
+
+    /// Changes the nodes that both have, and drops those that are empty then.
+    fn change(&mut self, other: &Self, change: impl Fn(&mut Node, &Node)) {
+        for (element, other) in &other.nodes {
+            let Some(node) = self.nodes.get_mut(element) else { continue };
+            change(node, other);
+            if node.is_empty() {
+                self.nodes.remove(element);
+            }
         }
     }
 
     /// Only the members that have nothing below them.
     #[must_use]
     pub fn leaves(&self) -> Self {
-        let is_leaf = |element: &&PathElement| !self.children.contains_key(*element);
-        Self {
-            members: self.members.iter().filter(is_leaf).cloned().collect(),
-            children: self.each_child(|_, child| Some(child.leaves())),
-        }
+        self.filtered(|_, node| {
+            let is_member = node.is_member && node.below.is_empty();
+            Some(Node { is_member, below: node.below.leaves() })
+        })
     }
 
     /// Adds the fields that the schema names and that are here only as parents, so that removing
     /// the set removes them too.
     pub(super) fn with_named_parents(&self, shapes: Shapes<'_>, shape: Ref) -> Self {
         let atom = shapes.resolve(shape);
-        let mut members = self.members.clone();
-        let mut children = BTreeMap::new();
-        for (element, child) in &self.children {
-            let below = match element {
+        self.filtered(|element, node| {
+            if node.below.is_empty() {
+                return Some(node.clone());
+            }
+            let (below, is_named) = match element {
                 PathElement::Field(name) => {
-                    if atom.declares(name) {
-                        members.insert(element.clone());
-                    }
-                    atom.map.map_or(Ref::None, |map| map.field(name))
+                    (atom.map.map_or(Ref::None, |map| map.field(name)), atom.declares(name))
                 }
-                PathElement::Key(_) => atom.list.map_or(Ref::None, |list| list.items),
-                PathElement::Value(_) | PathElement::Index(_) => Ref::None,
+                PathElement::Key(_) => (atom.list.map_or(Ref::None, |list| list.items), false),
+                PathElement::Value(_) | PathElement::Index(_) => (Ref::None, false),
             };
-            children.insert(element.clone(), child.with_named_parents(shapes, below));
-        }
-        Self { members, children }
+            let is_member = node.is_member || is_named;
+            Some(Node { is_member, below: node.below.with_named_parents(shapes, below) })
+        })
     }
 
     /// The paths that start as one of `patterns` does, where `*` stands for any step.
@@ -166,27 +217,20 @@ impl FieldSet {
                 .map(|pattern| &pattern[1..])
                 .collect()
         };
-        let is_kept = |element: &&PathElement| !below(element).is_empty();
-        Self {
-            members: self.members.iter().filter(is_kept).cloned().collect(),
-            children: self.each_child(|element, child| {
-                let below = below(element);
-                (!below.is_empty()).then(|| child.only(&below))
-            }),
-        }
+        self.filtered(|element, node| {
+            let below = below(element);
+            (!below.is_empty())
+                .then(|| Node { is_member: node.is_member, below: node.below.only(&below) })
+        })
     }
 
-    fn each_child(
-        &self,
-        f: impl Fn(&PathElement, &Self) -> Option<Self>,
-    ) -> BTreeMap<PathElement, Self> {
-        let children = self.children.iter();
-        children
-            .filter_map(|(element, child)| {
-                let child = f(element, child)?;
-                (!child.is_empty()).then(|| (element.clone(), child))
-            })
-            .collect()
+    /// What `f` makes of each node.
+    fn filtered(&self, f: impl Fn(&PathElement, &Node) -> Option<Node>) -> Self {
+        let nodes = self.nodes.iter().filter_map(|(element, node)| {
+            let node = f(element, node)?;
+            (!node.is_empty()).then(|| (element.clone(), node))
+        });
+        Self { nodes: nodes.collect() }
     }
 
     /// Every path, members of a node before what is below it.
@@ -197,12 +241,12 @@ impl FieldSet {
     }
 
     fn collect_paths(&self, prefix: &mut Path, out: &mut Vec<Path>) {
-        for member in &self.members {
+        for member in self.members() {
             prefix.push(member.clone());
             out.push(prefix.clone());
             prefix.pop();
         }
-        for (element, child) in &self.children {
+        for (element, child) in self.children() {
             prefix.push(element.clone());
             child.collect_paths(prefix, out);
             prefix.pop();
@@ -219,12 +263,9 @@ impl FieldSet {
         if itself {
             out.insert(".".to_owned(), Value::Object(Map::new()));
         }
-        let elements: BTreeSet<_> = self.members.iter().chain(self.children.keys()).collect();
-        for element in elements {
-            let below = match self.children.get(element) {
-                Some(child) => child.encode_with(self.members.contains(element)),
-                None => Map::new(),
-            };
+        for (element, node) in &self.nodes {
+            let has_below = !node.below.is_empty();
+            let below = node.below.encode_with(has_below && node.is_member);
             out.insert(element.encode(), Value::Object(below));
         }
         out
@@ -252,11 +293,10 @@ impl FieldSet {
             }
             let Some(element) = PathElement::decode(key)? else { continue };
             let (child, child_is_member) = Self::decode_node(below)?;
-            if child_is_member {
-                out.members.insert(element.clone());
-            }
+            let node = out.nodes.entry(element).or_default();
+            node.is_member |= child_is_member;
             if !child.is_empty() {
-                out.children.insert(element, child);
+                node.below = child;
             }
         }
         let is_member = is_member || out.is_empty();

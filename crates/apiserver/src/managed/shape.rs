@@ -88,6 +88,8 @@ impl<'a> Shapes<'a> {
             Ref::None => return Atom::default(),
         };
         match self.0.get(id) {
+            // What is raw in a built-in kind is owned as a whole.
+            Type::Any if self.0.go(id).is_some() => without_schema(Ref::Untyped, true),
             Type::Any => without_schema(Ref::Deduced, false),
             Type::Scalar(scalar) => Atom { scalar: Some(scalar_kind(*scalar)), ..Atom::default() },
             Type::List { items, kind } => {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::path::{Path, PathElement};
+use super::path::{PathElement, Trail};
 use super::set::FieldSet;
 use super::shape::{Form, List, MapShape, Ref, ScalarKind, Shapes};
 use crate::admission::go_text;
@@ -35,7 +35,7 @@ impl<'a> Typed<'a> {
     /// Says what does not fit the type, in the words of the API server.
     pub(super) fn validate(self, duplicates: Duplicates) -> Result<(), String> {
         let mut problems = Vec::new();
-        self.collect_problems(duplicates, &mut String::new(), &mut problems);
+        self.collect_problems(duplicates, Trail::Root, &mut problems);
         match &problems[..] {
             [] => Ok(()),
             [problem] => Err(problem.clone()),
@@ -43,17 +43,17 @@ impl<'a> Typed<'a> {
         }
     }
 
-    fn collect_problems(self, duplicates: Duplicates, path: &mut String, out: &mut Vec<String>) {
+    fn collect_problems(self, duplicates: Duplicates, trail: Trail<'_>, out: &mut Vec<String>) {
         let problem = match (self.shapes.form(self.shape, self.value), self.value) {
             (Form::Map(_) | Form::Scalar(_) | Form::List(_), Value::Null) => None,
             (Form::Map(map), Value::Object(fields)) => {
-                return self.check_fields(map, fields, duplicates, path, out);
+                return self.check_fields(map, fields, duplicates, trail, out);
             }
             (Form::Map(_), other) => {
                 Some(format!("expected map, got &{{{}}}", go_text::plain(other)))
             }
             (Form::List(list), Value::Array(items)) => {
-                return self.check_items(list, items, duplicates, path, out);
+                return self.check_items(list, items, duplicates, trail, out);
             }
             (Form::List(_), other) => {
                 Some(format!("expected list, got &{{{}}}", go_text::plain(other)))
@@ -61,7 +61,7 @@ impl<'a> Typed<'a> {
             (Form::Scalar(kind), value) => scalar_problem(kind, value),
             (Form::Nothing, _) => Some("schema error: invalid atom: inlined".to_owned()),
         };
-        out.extend(problem.map(|problem| with_path(path, &problem)));
+        out.extend(problem.map(|problem| with_path(trail, &problem)));
     }
 
     fn check_fields(
@@ -69,21 +69,17 @@ impl<'a> Typed<'a> {
         map: MapShape<'a>,
         fields: &'a Map<String, Value>,
         duplicates: Duplicates,
-        path: &mut String,
+        trail: Trail<'_>,
         out: &mut Vec<String>,
     ) {
         for (name, value) in fields {
-            let length = path.len();
-            path.push('.');
-            path.push_str(name);
+            let trail = Trail::Field(&trail, name);
             let shape = map.field(name);
             if shape == Ref::None {
-                out.push(with_path(path, "field not declared in schema"));
-                path.truncate(length);
+                out.push(with_path(trail, "field not declared in schema"));
                 return;
             }
-            self.below(shape, value).collect_problems(duplicates, path, out);
-            path.truncate(length);
+            self.below(shape, value).collect_problems(duplicates, trail, out);
         }
     }
 
@@ -92,7 +88,7 @@ impl<'a> Typed<'a> {
         list: List<'a>,
         items: &'a [Value],
         duplicates: Duplicates,
-        path: &mut String,
+        trail: Trail<'_>,
         out: &mut Vec<String>,
     ) {
         let mut seen = BTreeSet::new();
@@ -101,53 +97,50 @@ impl<'a> Typed<'a> {
                 None => PathElement::Index(i64::try_from(i).unwrap_or(i64::MAX)),
                 Some(Ok(element)) => element,
                 Some(Err(problem)) => {
-                    out.push(with_path(path, &format!("element {i}: {problem}")));
+                    out.push(with_path(trail, &format!("element {i}: {problem}")));
                     return;
                 }
             };
             let is_associative = !matches!(element, PathElement::Index(_));
-            if is_associative && !seen.insert(element.clone()) && duplicates == Duplicates::Refused
+            if duplicates == Duplicates::Refused && is_associative && !seen.insert(element.clone())
             {
                 let problem = format!("duplicate entries for key {element}");
-                out.push(with_path(path, &problem));
+                out.push(with_path(trail, &problem));
             }
-            let length = path.len();
-            path.push_str(&element.to_string());
-            self.below(list.items, item).collect_problems(duplicates, path, out);
-            path.truncate(length);
+            let trail = Trail::Item(&trail, &element);
+            self.below(list.items, item).collect_problems(duplicates, trail, out);
         }
     }
 
     /// Every field and item that the value mentions.
     pub(super) fn to_set(self) -> FieldSet {
         let mut set = FieldSet::default();
-        self.collect_set(&mut Vec::new(), &mut set);
+        self.collect_set(Trail::Root, &mut set);
         set
     }
 
-    fn collect_set(self, path: &mut Path, set: &mut FieldSet) {
+    fn collect_set(self, trail: Trail<'_>, set: &mut FieldSet) {
         match self.shapes.form(self.shape, self.value) {
             Form::Scalar(_)
             | Form::Map(MapShape { atomic: true, .. })
-            | Form::List(List { kind: ListKind::Atomic, .. }) => set.insert(path),
+            | Form::List(List { kind: ListKind::Atomic, .. }) => set.add(trail),
             Form::Map(map) => {
                 let Value::Object(fields) = self.value else { return };
                 for (name, value) in fields {
-                    path.push(PathElement::field(name));
-                    self.below(map.field(name), value).collect_set(path, set);
+                    let trail = Trail::Field(&trail, name);
+                    self.below(map.field(name), value).collect_set(trail, set);
                     let is_empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
                     if is_empty || !map.declares(name) {
-                        set.insert(path);
+                        set.add(trail);
                     }
-                    path.pop();
                 }
             }
-            Form::List(list) => self.collect_items(list, path, set),
+            Form::List(list) => self.collect_items(list, trail, set),
             Form::Nothing => {}
         }
     }
 
-    fn collect_items(self, list: List<'a>, path: &mut Path, set: &mut FieldSet) {
+    fn collect_items(self, list: List<'a>, trail: Trail<'_>, set: &mut FieldSet) {
         let Value::Array(items) = self.value else { return };
         let mut counts: BTreeMap<PathElement, usize> = BTreeMap::new();
         let elements: Vec<_> = items.iter().map(|item| self.shapes.item(list, item)).collect();
@@ -158,12 +151,11 @@ impl<'a> Typed<'a> {
             let Some(Ok(element)) = element else { continue };
             // Of items that share a key nobody can own parts.
             let is_single = counts.get(&element) == Some(&1);
-            path.push(element);
+            let trail = Trail::Item(&trail, &element);
             if is_single {
-                self.below(list.items, item).collect_set(path, set);
+                self.below(list.items, item).collect_set(trail, set);
             }
-            set.insert(path);
-            path.pop();
+            set.add(trail);
         }
     }
 }
@@ -222,13 +214,16 @@ fn set_item(item: &Value) -> Result<PathElement, String> {
         Value::Object(_) => "associative list without keys has an element that's a map type",
         Value::Array(_) => "not supported: associative list with lists as elements",
         Value::Null => "associative list without keys has an element that's an explicit null",
-        scalar => return Ok(PathElement::Value(scalar.clone())),
+        scalar => return Ok(PathElement::value(scalar.clone())),
     };
     Err(problem.to_owned())
 }
 
-fn with_path(path: &str, problem: &str) -> String {
-    if path.is_empty() { problem.to_owned() } else { format!("{path}: {problem}") }
+fn with_path(trail: Trail<'_>, problem: &str) -> String {
+    match trail {
+        Trail::Root => problem.to_owned(),
+        trail => format!("{trail}: {problem}"),
+    }
 }
 
 fn scalar_problem(kind: ScalarKind, value: &Value) -> Option<String> {

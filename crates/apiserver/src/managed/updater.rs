@@ -55,11 +55,12 @@ impl<'a> Updater<'a> {
         let fields = self.reconcile(fields);
         let compare = self.compare(live, new);
         // A forced change has no conflicts.
-        let mut fields = self.hand_over(&compare, fields, &id, true).unwrap_or_default();
-        let compare = compare.filtered(|set| self.endpoint.keep(set));
-        let own = fields.get(&id).map(|owned| owned.set.clone()).unwrap_or_default();
-        let set = own.difference(&compare.removed).union(&compare.modified).union(&compare.added);
-        let set = self.endpoint.keep(&set);
+        let (mut fields, compare) = self.hand_over(compare, fields, &id, true).unwrap_or_default();
+        let mut set = fields.remove(&id).map(|owned| owned.set).unwrap_or_default();
+        set.subtract(&compare.removed);
+        set.extend(compare.modified);
+        set.extend(compare.added);
+        let set = self.endpoint.keep(set);
         fields.insert(id, self.owned(owner, set, false));
         fields.retain(|_, owned| !owned.set.is_empty());
         fields
@@ -77,11 +78,11 @@ impl<'a> Updater<'a> {
         let id = owner.id();
         let mut fields = self.reconcile(fields);
         let merged = self.shapes().merge(self.root(), live, config);
-        let set = self.endpoint.keep(&self.set_of(config));
+        let set = self.endpoint.keep(self.set_of(config));
         let last = fields.insert(id.clone(), self.owned(owner, set, true));
         let new = self.prune(merged, &fields, last.as_ref());
         let compare = self.compare(live, &new);
-        let fields = self.hand_over(&compare, fields, &id, force)?;
+        let (fields, _) = self.hand_over(compare, fields, &id, force)?;
         let changed = !equal(live, &new);
         Ok((changed.then_some(new), fields))
     }
@@ -97,40 +98,50 @@ impl<'a> Updater<'a> {
         let served = fields.into_iter().filter(|(_, owned)| is_served(owned));
         served
             .map(|(id, owned)| {
-                let set = self.shapes().reconcile(self.root(), &owned.set);
+                let set = self.shapes().reconcile(self.root(), owned.set);
                 (id, Owned { set, ..owned })
             })
             .collect()
     }
 
-    /// Takes what changed from all owners but `id`.
+    /// Takes what changed from all owners but `id`. Returns the owners, and what of the change this
+    /// endpoint can own.
     fn hand_over(
         self,
-        compare: &Comparison,
+        compare: Comparison,
         mut fields: Fields,
         id: &str,
         force: bool,
-    ) -> Result<Fields, Vec<Conflict>> {
-        let filtered = compare.filtered(|set| self.endpoint.keep(set));
+    ) -> Result<(Fields, Comparison), Vec<Conflict>> {
+        // What this endpoint does not own is named in its own version only.
+        let is_own_version = |owned: &Owned| owned.api_version == self.endpoint.api_version;
+        let all = if fields.values().all(is_own_version) { None } else { Some(compare.clone()) };
+        let kept = compare.filtered(|set| self.endpoint.keep(set));
         let mut conflicts = Vec::new();
         for (other, owned) in &mut fields {
             if other == id {
                 continue;
             }
-            // What this endpoint does not own is named in its own version only.
-            let is_own_version = owned.api_version == self.endpoint.api_version;
-            let compare = if is_own_version { &filtered } else { compare };
-            let taken = owned.set.intersection(&compare.modified.union(&compare.added));
-            conflicts.extend(
-                taken.paths().into_iter().map(|path| Conflict { owner: owned.owner.clone(), path }),
-            );
-            owned.set = owned.set.difference(&taken).difference(&compare.removed);
+            let compare = if is_own_version(owned) { &kept } else { all.as_ref().unwrap_or(&kept) };
+            if !force {
+                let mut taken = owned.set.intersection(&compare.modified);
+                taken.extend(owned.set.intersection(&compare.added));
+                conflicts.extend(
+                    taken
+                        .paths()
+                        .into_iter()
+                        .map(|path| Conflict { owner: owned.owner.clone(), path }),
+                );
+            }
+            owned.set.subtract(&compare.modified);
+            owned.set.subtract(&compare.added);
+            owned.set.subtract(&compare.removed);
         }
-        if !force && !conflicts.is_empty() {
+        if !conflicts.is_empty() {
             return Err(conflicts);
         }
         fields.retain(|_, owned| !owned.set.is_empty());
-        Ok(fields)
+        Ok((fields, kept))
     }
 
     /// Removes what the owner applied last time, does not apply now, and nobody else owns.

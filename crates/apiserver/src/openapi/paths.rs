@@ -61,6 +61,13 @@ pub(super) fn add(paths: &mut BTreeMap<String, Value>, served: &Served) {
     let resource = &served.resource;
     let (prefix, plural) = (prefix(served), &resource.plural);
     let kind = Kind::of(served);
+    if served.is_review() {
+        let place = if resource.namespaced { "/namespaces/{namespace}" } else { "" };
+        let post = kind.operation("post", WRITE, Some(&kind.schema), &kind.schema);
+        let path = path(resource.namespaced, vec![("post", post)]);
+        paths.insert(format!("{prefix}{place}/{plural}"), path);
+        return;
+    }
     let list = format!("{}List", kind.schema);
     let all = format!("{prefix}/{plural}");
     let collection = if resource.namespaced {

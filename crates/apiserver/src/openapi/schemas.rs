@@ -144,9 +144,10 @@ impl Schemas {
 
     /// The type where it stands: those with a name are referred to.
     fn at(&mut self, id: TypeId) -> Value {
-        match self.names.get(&id) {
+        let named = self.types.granular(id).unwrap_or(id);
+        match self.names.get(&named) {
             Some(name) => {
-                self.open.push(id);
+                self.open.push(named);
                 reference(name)
             }
             None => self.shape(id),
@@ -247,6 +248,9 @@ impl Schemas {
         if let Some(default) = &field.default {
             schema["default"] = default.clone();
         }
+        if self.types.granular(field.shape).is_some() {
+            schema["x-kubernetes-map-type"] = "granular".into();
+        }
         let strategy = &field.strategy;
         if let Some(key) = strategy.merge_key.as_deref().filter(|key| !key.is_empty()) {
             schema["x-kubernetes-patch-merge-key"] = key.into();
@@ -255,6 +259,7 @@ impl Schemas {
             (Some(_), true) => "merge,retainKeys",
             (Some(_), false) => "merge",
             (None, true) => "retainKeys",
+            (None, false) if strategy.replace => "replace",
             (None, false) => return schema,
         };
         schema["x-kubernetes-patch-strategy"] = words.into();

@@ -44,7 +44,7 @@ impl Served {
     async fn tls(&self, protocol: &str) -> io::Result<TlsStream<TcpStream>> {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.ca_pem.as_bytes()).unwrap()).unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = rustls::ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
@@ -146,6 +146,17 @@ async fn nobody_is_let_in_without_the_token() {
             let (code, status) = json_of(client.send_request(request).await.unwrap()).await;
             assert_eq!((code.as_u16(), &status["reason"]), (401, &json!("Unauthorized")));
         }
+    }
+}
+
+#[tokio::test]
+async fn the_scheme_of_a_token_has_no_case() {
+    let mut served = Served::start(LIMITS).await;
+    let mut client = served.http2().await;
+    for scheme in ["Bearer", "bearer", "BEARER", "bearer "] {
+        let token = format!("{scheme} {}", served.token);
+        let request = with_token(served.anonymous("GET", DEFAULT, ""), &token);
+        assert_eq!(client.send_request(request).await.unwrap().status(), 200, "{scheme}");
     }
 }
 
@@ -255,6 +266,15 @@ async fn bodies_and_addresses_that_are_too_large_are_refused() {
     let (code, status) = json_of(client.send_request(request).await.unwrap()).await;
     assert_eq!((code.as_u16(), &status["reason"]), (413, &json!("RequestEntityTooLarge")));
 
+    // One that sends all before it reads anything.
+    let request = served.request("POST", CONFIG_MAPS, &config_map("a", 50_000_000));
+    let mut client = served.http1().await;
+    let (code, status) = json_of(client.send_request(request).await.unwrap()).await;
+    assert_eq!((code.as_u16(), &status["reason"]), (413, &json!("RequestEntityTooLarge")));
+    let answer = client.send_request(served.request("GET", DEFAULT, "")).await.unwrap();
+    assert_eq!(answer.status(), 200);
+
+    let mut client = served.http2().await;
     let path = format!("/api/v1/pods?labelSelector={}", "a,".repeat(30_000));
     let request = served.request("GET", &path, "");
     let refused = client.send_request(request).await;

@@ -10,15 +10,18 @@ use serde_json::{Map, Number, Value};
 use super::go::{GoField, Omit};
 use super::{Amount, Scalar, Type, TypeId, Types, quantity};
 use crate::admission::go_text;
+use crate::place::Place;
 use crate::status::Failure;
 
 mod time;
+
+pub(super) use self::time::{unix_micros, unix_seconds};
 
 /// Reads an object: wrong types are an error, unknown fields are dropped and their paths
 /// returned, the rest becomes canonical.
 pub fn decode(types: &Types, root: TypeId, value: &mut Value) -> Result<Vec<String>, Failure> {
     let mut check = Check { types, unknown: Vec::new(), saved: None, fields: Vec::new() };
-    let aborted = check.value(root, value, None, "").err();
+    let aborted = check.value(root, value, None, Place::Root).err();
     if let Some(problem) = aborted.or(check.saved) {
         let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
         let version = value.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
@@ -92,22 +95,45 @@ fn encode_item(types: &Types, id: TypeId, value: &mut Value) {
 
 fn encode_fields(types: &Types, id: TypeId, fields: &mut Map<String, Value>) {
     let (Type::Object(object), Some(go)) = (types.get(id), types.go(id)) else { return };
-    fields.retain(|name, value| object.fields.contains_key(name.as_str()) && !value.is_null());
-    for (name, field) in &object.fields {
-        let Some(how) = go.fields.get(name) else { continue };
-        if let Some(value) = fields.get_mut(&**name) {
-            encode(types, field.shape, value);
-            let gone = is_omitted(types, field.shape, how, value);
-            let is_list = matches!(types.get(field.shape), Type::List { .. } | Type::Map { .. });
-            if gone {
-                fields.remove(&**name);
-            } else if is_list && !how.pointer && is_empty(value) {
-                // Stored objects do not tell an empty list from none.
-                *value = Value::Null;
-            }
-        } else if let Some(value) = absent(types, field.shape, how) {
+    // Types have many more fields than objects set, so only what is there is looked at in full.
+    let mut gone = Vec::new();
+    fields.retain(|name, value| {
+        let Some((name, field)) = object.fields.get_key_value(name.as_str()) else { return false };
+        if value.is_null() {
+            return false;
+        }
+        let Some(how) = go.fields.get(name) else { return true };
+        encode(types, field.shape, value);
+        let is_list = matches!(types.get(field.shape), Type::List { .. } | Type::Map { .. });
+        if is_omitted(types, field.shape, how, value) {
+            gone.push(name);
+        } else if is_list && !how.pointer && is_empty(value) {
+            // Stored objects do not tell an empty list from none.
+            *value = Value::Null;
+        }
+        true
+    });
+    gone.sort_unstable();
+    let mut gone = gone.into_iter().peekable();
+    // By name: what goes and what comes says which order the fields have at the end.
+    for (name, how) in &go.fields {
+        if gone.next_if_eq(&name).is_some() {
+            fields.remove(&**name);
+        } else if let Some(field) = object.fields.get(name).filter(|_| may_be_written(how))
+            && !fields.contains_key(&**name)
+            && let Some(value) = absent(types, field.shape, how)
+        {
             fields.insert(name.to_string(), value);
         }
+    }
+}
+
+/// Whether a field that is not there may be written nevertheless.
+fn may_be_written(how: &GoField) -> bool {
+    match how.omit {
+        Omit::Never => true,
+        Omit::Empty => !how.pointer,
+        Omit::Zero => false,
     }
 }
 
@@ -192,7 +218,7 @@ impl<'a> Check<'a> {
         id: TypeId,
         value: &Value,
         within: Option<TypeId>,
-        path: &str,
+        place: Place<'_>,
     ) -> Result<(), String> {
         if value.is_null() {
             return Ok(());
@@ -200,16 +226,16 @@ impl<'a> Check<'a> {
         match (self.types.get(id), value) {
             (Type::Any, _) => Ok(()),
             (Type::Scalar(scalar), value) => self.scalar(*scalar, id, value, within),
-            (Type::Object(_), Value::Object(fields)) => self.object(id, fields, path),
+            (Type::Object(_), Value::Object(fields)) => self.object(id, fields, place),
             (Type::Map { values, .. }, Value::Object(entries)) => {
                 for (key, value) in entries {
-                    self.value(*values, value, within, &join(path, key))?;
+                    self.value(*values, value, within, Place::Field(&place, key))?;
                 }
                 Ok(())
             }
             (Type::List { items, .. }, Value::Array(values)) => {
                 for (index, value) in values.iter().enumerate() {
-                    self.value(*items, value, within, &format!("{path}[{index}]"))?;
+                    self.value(*items, value, within, Place::Item(&place, index))?;
                 }
                 Ok(())
             }
@@ -224,22 +250,22 @@ impl<'a> Check<'a> {
         &mut self,
         id: TypeId,
         fields: &Map<String, Value>,
-        path: &str,
+        place: Place<'_>,
     ) -> Result<(), String> {
         let (Type::Object(object), Some(go)) = (self.types.get(id), self.types.go(id)) else {
             return Ok(());
         };
         for (name, value) in fields {
-            let at = join(path, name);
+            let place = Place::Field(&place, name);
             let Some((known, field)) = object.fields.get_key_value(name.as_str()) else {
-                self.unknown.push(at);
+                self.unknown.push(place.to_string());
                 continue;
             };
             let depth = self.fields.len();
             let via = go.fields.get(name.as_str()).map_or(&[][..], |field| &field.via);
             self.fields.extend(via.iter().map(|part| &**part));
             self.fields.push(known);
-            self.value(field.shape, value, Some(id), &at)?;
+            self.value(field.shape, value, Some(id), place)?;
             self.fields.truncate(depth);
         }
         Ok(())
@@ -319,10 +345,6 @@ impl<'a> Check<'a> {
             }
         }
     }
-}
-
-fn join(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
 fn word(value: &Value) -> &'static str {

@@ -1,6 +1,8 @@
-//! What a type is in Go: its name in messages, and which of its fields are written when empty.
+//! What a type is in Go: its name in messages, which of its fields are written when empty, and the
+//! numbers that fields have in protobuf.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 /// How Go calls a type, and how it writes the fields of a struct.
 #[derive(Debug, Clone, Default)]
@@ -9,6 +11,31 @@ pub(crate) struct GoType {
     pub(crate) name: Box<str>,
     /// Empty for what is no struct.
     pub(crate) fields: BTreeMap<Box<str>, GoField>,
+    /// The fields by their numbers in protobuf. Those of embedded structs have several: one for
+    /// each struct on the way.
+    pub(crate) numbers: BTreeMap<Box<[u32]>, Box<str>>,
+}
+
+/// What a number in protobuf stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Numbered<'a> {
+    Field(&'a str),
+    /// A struct that is embedded, with its name.
+    Embedded(&'a str),
+}
+
+impl GoType {
+    pub(crate) fn numbered(&self, numbers: &[u32]) -> Option<Numbered<'_>> {
+        if let Some(name) = self.numbers.get(numbers) {
+            return Some(Numbered::Field(name));
+        }
+        let from = (Bound::Excluded(numbers), Bound::Unbounded);
+        let (found, name) = self.numbers.range::<[u32], _>(from).next()?;
+        // A field that it holds names the structs on the way.
+        let via = &self.fields.get(name)?.via;
+        let part = numbers.len().checked_sub(1).and_then(|at| via.get(at))?;
+        found.starts_with(numbers).then_some(Numbered::Embedded(part))
+    }
 }
 
 #[derive(Debug, Clone, Default)]

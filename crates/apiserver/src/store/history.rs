@@ -9,7 +9,7 @@ use super::{Key, Stored};
 
 /// How much of one resource is kept only for the history: objects as they were before changes. A
 /// watcher that is further behind lists anew. Some ten thousand changes of pods.
-const KEPT_BYTES: usize = 64 * 1024 * 1024;
+const KEPT_BYTES: usize = 32 * 1024 * 1024;
 
 /// What a change itself weighs, roughly: it bounds the number of those that hold nothing else.
 const CHANGE_BYTES: usize = 512;
@@ -37,8 +37,8 @@ impl Change {
 
     /// What nobody else holds.
     fn weight(&self) -> usize {
-        let old = self.old.as_ref().map_or(0, |old| old.bytes.len());
-        let last = if self.removed { self.now.bytes.len() } else { 0 };
+        let old = self.old.as_ref().map_or(0, |old| old.text.own_len());
+        let last = if self.removed { self.now.text.own_len() } else { 0 };
         CHANGE_BYTES + old + last
     }
 }

@@ -36,9 +36,7 @@ fn bind_pod(
     check(call, binding)?;
     let served = &call.served;
     let key = call.key();
-    let about = || served.about(&call.target.name);
-    let stored =
-        state.store.get(&served.id, &key).cloned().ok_or_else(|| Failure::not_found(about()))?;
+    let stored = call.stored(state)?;
     let mut pod = State::value(served, &stored);
     let node = binding["target"]["name"].as_str().unwrap_or_default();
     let uid = binding["metadata"]["uid"].as_str().unwrap_or_default();

@@ -30,11 +30,7 @@ pub(super) fn evict(state: &mut State, call: &Call) -> Result<Answer, Failure> {
     options.dry_run |= write.dry_run;
     let served = &call.served;
     let key = call.key();
-    let stored = state
-        .store
-        .get(&served.id, &key)
-        .cloned()
-        .ok_or_else(|| Failure::not_found(served.about(&call.target.name)))?;
+    let stored = call.stored(state)?;
     let pod = State::value(served, &stored);
     if !ignores_budgets(&pod) {
         spend(state, call, &pod, options.dry_run)?;

@@ -11,11 +11,7 @@ pub(super) fn finalize(state: &mut State, call: &Call) -> Result<Answer, Failure
     let wanted = body::read(&call.request, Expected::of(&call.served))?.value;
     let served = &call.served;
     let key = call.key();
-    let stored = state
-        .store
-        .get(&served.id, &key)
-        .cloned()
-        .ok_or_else(|| Failure::not_found(served.about(&call.target.name)))?;
+    let stored = call.stored(state)?;
     let mut namespace = State::value(served, &stored);
     copy(&mut namespace, &wanted, "spec");
     let empty = namespace["spec"]["finalizers"].as_array().is_none_or(Vec::is_empty);

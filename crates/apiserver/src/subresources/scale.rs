@@ -17,11 +17,7 @@ use crate::verbs::update::{Write, check_name};
 pub(super) fn scale(state: &mut State, call: &Call) -> Result<Answer, Failure> {
     let served = &call.served;
     let key = call.key();
-    let stored = state
-        .store
-        .get(&served.id, &key)
-        .cloned()
-        .ok_or_else(|| Failure::not_found(served.about(&call.target.name)))?;
+    let stored = call.stored(state)?;
     let old = State::value(served, &stored);
     let current = scale_of(&call.served.scale, &old);
     let (wanted, options) = match call.request.method {

@@ -1,6 +1,7 @@
 //! From the bytes of a request to an object of the kind.
 
 mod json;
+mod protobuf;
 
 use serde_json::{Map, Value};
 
@@ -44,8 +45,14 @@ impl<'a> Expected<'a> {
     }
 }
 
-/// The body of the request, of the kind that is expected: JSON, or YAML if the client says so.
+/// The body of the request, of the kind that is expected: JSON, or YAML or protobuf if the client
+/// says so.
 pub(crate) fn read(request: &Request, expected: Expected<'_>) -> Result<Parsed, Failure> {
+    if request.content_type() == protobuf::MEDIA_TYPE {
+        let mut value = protobuf::read(&request.body, expected)?;
+        check_kind(expected, &mut value, &request.body)?;
+        return Ok(Parsed { value, duplicates: Vec::new() });
+    }
     let mut parsed = parse(request)?.map_err(|problem| {
         let (kind, body) = (expected.kind, summary(&request.body));
         Failure::bad_request(format!(
@@ -61,7 +68,11 @@ pub(crate) fn delete_options(request: &Request) -> Result<Option<Value>, Failure
     if request.body.is_empty() {
         return Ok(None);
     }
-    let options = parse(request)?.map_err(Failure::bad_request)?.value;
+    let options = match request.content_type() {
+        protobuf::MEDIA_TYPE => protobuf::delete_options(&request.body),
+        _ => parse(request)?.map(|parsed| parsed.value),
+    };
+    let options = options.map_err(Failure::bad_request)?;
     let kind = options["kind"].as_str().unwrap_or_default();
     if !matches!(kind, "" | "DeleteOptions") {
         let version = options["apiVersion"].as_str().unwrap_or_default();
@@ -79,6 +90,18 @@ pub(crate) fn delete_options(request: &Request) -> Result<Option<Value>, Failure
         }
     }
     Ok(Some(options))
+}
+
+/// A message of a type as a body is read.
+#[cfg(any(test, feature = "testing"))]
+pub(crate) fn from_protobuf(id: shape::TypeId, bytes: &[u8]) -> Result<Value, String> {
+    protobuf::decode(id, bytes)
+}
+
+/// The type of the objects of a kind in bodies.
+#[cfg(any(test, feature = "testing"))]
+pub(crate) fn message_of(group: &str, version: &str, kind: &str) -> Option<shape::TypeId> {
+    protobuf::shape(group, version, kind)
 }
 
 /// The outer error is for media types, the inner one is what the decoder says.

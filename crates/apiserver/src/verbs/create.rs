@@ -73,7 +73,7 @@ fn check_definition(state: &State, served: &Served, name: &str) -> Result<(), Fa
     let definitions = ResourceId::new("apiextensions.k8s.io", "customresourcedefinitions");
     let definition = format!("{}.{}", served.resource.plural, served.resource.group);
     let stored = state.store.get(&definitions, &Key::new("", &definition));
-    if stored.is_some_and(|stored| stored.value()["metadata"].get("deletionTimestamp").is_some()) {
+    if stored.is_some_and(|stored| stored.is_ending) {
         let why = "create not allowed while custom resource definition is terminating";
         return Err(Failure::forbidden(served.about(name), why));
     }
@@ -140,9 +140,7 @@ fn check_namespace(
         return Err(Failure::not_found(about));
     };
     // Events may tell how a namespace ends.
-    if &*served.resource.kind != "Event"
-        && stored.value()["metadata"].get("deletionTimestamp").is_some()
-    {
+    if &*served.resource.kind != "Event" && stored.is_ending {
         let why = format!(
             "unable to create new content in namespace {namespace} because it is being terminated"
         );

@@ -19,9 +19,6 @@ pub(crate) fn get(state: &State, call: &Call) -> Result<Answer, Failure> {
     }
     let wanted = options::version(&call.request.query)?;
     options::check_reached(wanted, state.store.version())?;
-    let stored = state
-        .store
-        .get(&call.served.id, &call.key())
-        .ok_or_else(|| Failure::not_found(call.served.about(&call.target.name)))?;
-    Ok(Answer::new(StatusCode::OK, Body::Stored(call.served.clone(), stored.clone())))
+    let stored = call.stored(state)?;
+    Ok(Answer::new(StatusCode::OK, Body::Stored(call.served.clone(), stored)))
 }

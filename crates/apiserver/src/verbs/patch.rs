@@ -33,11 +33,7 @@ pub(crate) fn patch(state: &mut State, call: &Call) -> Result<Answer, Failure> {
         let about = About { group: "meta.k8s.io", kind: "PatchOptions", name: "" };
         return Err(Failure::invalid(about, &[error]));
     }
-    let stored = state
-        .store
-        .get(&served.id, &call.key())
-        .cloned()
-        .ok_or_else(|| Failure::not_found(served.about(&call.target.name)))?;
+    let stored = call.stored(state)?;
     let old = State::value(served, &stored);
     let change = change(&call.request, kind)?;
     let patched = match kind {

@@ -58,7 +58,7 @@ async fn bodies_that_are_no_object_of_the_kind_are_refused() {
         (YAML, &laughs, 400),
         (YAML, "a: &a [*a]", 400),
         (YAML, "{unclosed", 400),
-        ("application/vnd.kubernetes.protobuf", "k8s\0", 415),
+        ("application/vnd.kubernetes.protobuf", "k8s\0", 400),
         ("text/html", "<p>", 415),
         ("application/cbor", "\u{0}", 415),
         ("", "{}", 422),

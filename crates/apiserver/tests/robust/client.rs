@@ -11,6 +11,7 @@ use serde_json::Value;
 use tower::ServiceExt as _;
 
 pub(crate) const JSON: &str = "application/json";
+pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 pub(crate) const YAML: &str = "application/yaml";
 pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 pub(crate) const MERGE: &str = "application/merge-patch+json";

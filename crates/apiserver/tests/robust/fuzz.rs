@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use super::client::{APPLY, Client, JSON, JSON_PATCH, MERGE, STRATEGIC, YAML};
+use super::client::{APPLY, Client, JSON, JSON_PATCH, MERGE, PROTOBUF, STRATEGIC, YAML};
 
 #[derive(Debug, Clone)]
 struct Asked {
@@ -142,7 +142,7 @@ fn value() -> impl Strategy<Value = Value> {
 }
 
 /// An object that is nearly right, so that much of the way is gone before it is refused.
-fn object() -> impl Strategy<Value = Value> {
+pub(super) fn object() -> impl Strategy<Value = Value> {
     let pod = json!({"containers": [{"name": "c", "image": "i"}]});
     let template = json!({"metadata": {"labels": {"a": "a"}}, "spec": pod});
     let selector = json!({"matchLabels": {"a": "a"}});
@@ -193,7 +193,7 @@ fn asked() -> impl Strategy<Value = Asked> {
     let method =
         select(vec!["GET", "POST", "POST", "POST", "PUT", "PATCH", "PATCH", "DELETE", "OPTIONS"]);
     let content_type =
-        select(vec![JSON, JSON, YAML, JSON_PATCH, MERGE, STRATEGIC, APPLY, "", "text/x"]);
+        select(vec![JSON, JSON, YAML, PROTOBUF, JSON_PATCH, MERGE, STRATEGIC, APPLY, "", "text/x"]);
     let accept = select(vec![
         "",
         JSON,

@@ -1,14 +1,13 @@
-//! Deployments, sets and jobs.
+//! Deployments and sets: what keeps a number of pods running.
 
 use serde_json::Value;
 
-use super::super::access::{at, carry, entries, flag, has, list, number, text};
-use super::super::batch::GENERATED_LABELS;
+use super::super::access::{at, carry, entries, has, list, number, text};
 use super::super::pod_spec;
 use super::super::problems::{Problems, percent, selects};
 use crate::admission::{FieldError, FieldErrorKind};
 
-const MISMATCH: &str = "`selector` does not match template `labels`";
+pub(super) const MISMATCH: &str = "`selector` does not match template `labels`";
 
 /// A selector that has to be there and to select something.
 fn selector(problems: &mut Problems, spec: &Value, whose: &str) {
@@ -52,7 +51,7 @@ fn runs_forever(problems: &mut Problems, spec: &Value, whose: &str) {
     }
 }
 
-fn numbers(problems: &mut Problems, spec: &Value, names: &[&str]) {
+pub(super) fn numbers(problems: &mut Problems, spec: &Value, names: &[&str]) {
     for name in names {
         problems.not_negative(spec, &format!("/{name}"), &format!("spec.{name}"));
     }
@@ -439,147 +438,5 @@ pub(in super::super) fn controller_revision_update(new: &Value, old: &Value) -> 
 pub(in super::super) fn pod_template(template: &Value) -> Vec<FieldError> {
     let mut problems = Problems::default();
     pod_spec::template(&mut problems, at(template, "/template"), "template");
-    problems.done()
-}
-
-pub(in super::super) fn job(job: &Value) -> Vec<FieldError> {
-    let mut problems = Problems::default();
-    generated_selector(&mut problems, job);
-    job_spec(&mut problems, at(job, "/spec"), "spec", true);
-    problems.done()
-}
-
-/// The labels that a job gives its pods have to be its own.
-fn generated_selector(problems: &mut Problems, job: &Value) {
-    if flag(job, "/spec/manualSelector") {
-        return;
-    }
-    let labels = entries(job, "/spec/template/metadata/labels");
-    for key in GENERATED_LABELS {
-        let pointer = if key.ends_with("job-name") { "/metadata/name" } else { "/metadata/uid" };
-        let expected = text(job, pointer);
-        let path = format!("spec.template.metadata.labels[{key}]");
-        match labels.get(key).and_then(Value::as_str) {
-            None => problems.required(path, &format!("must be '{expected}'")),
-            Some(found) if found != expected => {
-                problems.invalid(path, labels.clone(), format!("must be '{expected}'"));
-            }
-            Some(_) => {}
-        }
-    }
-    let expected = GENERATED_LABELS.map(|key| {
-        let pointer = if key.ends_with("job-name") { "/metadata/name" } else { "/metadata/uid" };
-        (key.to_owned(), at(job, pointer).clone())
-    });
-    let selector = at(job, "/spec/selector");
-    if !selector.is_null() && !selects(selector, &expected.into_iter().collect()) {
-        problems.invalid("spec.selector", selector.clone(), "`selector` not auto-generated");
-    }
-}
-
-fn job_spec(problems: &mut Problems, spec: &Value, path: &str, needs_selector: bool) {
-    for name in [
-        "parallelism",
-        "completions",
-        "activeDeadlineSeconds",
-        "backoffLimit",
-        "ttlSecondsAfterFinished",
-        "backoffLimitPerIndex",
-        "maxFailedIndexes",
-    ] {
-        problems.not_negative(spec, &format!("/{name}"), &format!("{path}.{name}"));
-    }
-    match text(spec, "/completionMode") {
-        "Indexed" => {
-            if !has(spec, "/completions") {
-                problems.required(format!("{path}.completions"), "when completion mode is Indexed");
-            }
-        }
-        "NonIndexed" | "" => {
-            for name in ["backoffLimitPerIndex", "maxFailedIndexes"] {
-                if let Some(number) = at(spec, &format!("/{name}")).as_i64() {
-                    let detail = "requires indexed completion mode";
-                    problems.invalid(format!("{path}.{name}"), number, detail);
-                }
-            }
-        }
-        other => {
-            let known = ["NonIndexed", "Indexed"];
-            problems.not_supported(format!("{path}.completionMode"), other, &known);
-        }
-    }
-    pod_spec::template(problems, at(spec, "/template"), &format!("{path}.template"));
-    let at_policy = format!("{path}.template.spec.restartPolicy");
-    match text(spec, "/template/spec/restartPolicy") {
-        "Always" | "" => {
-            problems.required(at_policy, "valid values: \"OnFailure\", \"Never\"");
-        }
-        "OnFailure" | "Never" => {}
-        other => problems.not_supported(at_policy, other, &["OnFailure", "Never"]),
-    }
-    if needs_selector {
-        let own = at(spec, "/selector");
-        if own.is_null() {
-            problems.required(format!("{path}.selector"), "");
-        }
-        problems.selector(own, &format!("{path}.selector"));
-        let labels = entries(spec, "/template/metadata/labels");
-        if own.is_null() || !selects(own, labels) {
-            let value = if labels.is_empty() { Value::Null } else { labels.clone().into() };
-            problems.invalid(format!("{path}.template.metadata.labels"), value, MISMATCH);
-        }
-    }
-}
-
-pub(in super::super) fn job_update(new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut problems = Problems::default();
-    problems.extend(job(new));
-    let indexed = text(new, "/spec/completionMode") == "Indexed";
-    let completions = at(new, "/spec/completions");
-    if !indexed {
-        problems.immutable(new, old, "/spec/completions", "spec.completions");
-    } else if completions != at(old, "/spec/completions")
-        && !completions.is_null()
-        && completions != at(new, "/spec/parallelism")
-    {
-        let detail = "can only be modified in tandem with spec.parallelism";
-        problems.invalid("spec.completions", completions.clone(), detail);
-    }
-    problems.immutable(new, old, "/spec/selector", "spec.selector");
-    job_template_update(&mut problems, new, old);
-    for name in
-        ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"]
-    {
-        problems.immutable(new, old, &format!("/spec/{name}"), &format!("spec.{name}"));
-    }
-    problems.done()
-}
-
-/// A job that is suspended and has not started may still change where its pods go.
-fn job_template_update(problems: &mut Problems, new: &Value, old: &Value) {
-    let template = at(new, "/spec/template");
-    let mut before = at(old, "/spec/template").clone();
-    if flag(old, "/spec/suspend") && !has(old, "/status/startTime") {
-        for name in ["nodeSelector", "tolerations", "schedulingGates", "affinity"] {
-            carry(&mut before["spec"], at(template, "/spec"), name);
-        }
-        carry(&mut before, template, "metadata");
-    }
-    if *template != before {
-        problems.invalid("spec.template", template.clone(), "field is immutable");
-    }
-}
-
-pub(in super::super) fn cron_job(job: &Value) -> Vec<FieldError> {
-    let mut problems = Problems::default();
-    let spec = at(job, "/spec");
-    if text(spec, "/schedule").is_empty() {
-        problems.required("spec.schedule", "");
-    }
-    numbers(&mut problems, spec, &["startingDeadlineSeconds"]);
-    let policies = ["Allow", "Forbid", "Replace"];
-    problems.one_of("spec.concurrencyPolicy", text(spec, "/concurrencyPolicy"), &policies);
-    job_spec(&mut problems, at(spec, "/jobTemplate/spec"), "spec.jobTemplate.spec", false);
-    numbers(&mut problems, spec, &["successfulJobsHistoryLimit", "failedJobsHistoryLimit"]);
     problems.done()
 }

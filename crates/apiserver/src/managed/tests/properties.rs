@@ -13,8 +13,8 @@ fn element() -> impl Strategy<Value = PathElement> {
         4 => "[a-c]".prop_map(|name| PathElement::field(&name)),
         1 => "\\PC{0,3}".prop_map(|name| PathElement::field(&name)),
         2 => "[a-c]".prop_map(|name| PathElement::key(vec![("name".into(), json!(name))])),
-        1 => (0..3_i64).prop_map(|value| PathElement::Value(json!(value))),
-        1 => "[a<\"]{0,2}".prop_map(|value| PathElement::Value(json!(value))),
+        1 => (0..3_i64).prop_map(|value| PathElement::value(json!(value))),
+        1 => "[a<\"]{0,2}".prop_map(|value| PathElement::value(json!(value))),
         1 => (0..3_i64).prop_map(PathElement::Index),
     ]
 }

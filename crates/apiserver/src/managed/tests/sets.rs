@@ -14,9 +14,9 @@ fn elements_are_encoded_as_kubernetes_does() {
     let rows = [
         (PathElement::field("a.b/c"), "f:a.b/c", ".a.b/c"),
         (PathElement::Index(3), "i:3", "[3]"),
-        (PathElement::Value(json!("x<y")), "v:\"x\\u003cy\"", "[=\"x<y\"]"),
-        (PathElement::Value(json!(1.5)), "v:1.5", "[=1.5]"),
-        (PathElement::Value(json!(true)), "v:true", "[=true]"),
+        (PathElement::value(json!("x<y")), "v:\"x\\u003cy\"", "[=\"x<y\"]"),
+        (PathElement::value(json!(1.5)), "v:1.5", "[=1.5]"),
+        (PathElement::value(json!(true)), "v:true", "[=true]"),
         (
             PathElement::key(vec![("protocol".into(), json!("TCP")), ("port".into(), json!(80))]),
             "k:{\"port\":80,\"protocol\":\"TCP\"}",

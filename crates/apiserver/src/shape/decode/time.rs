@@ -22,12 +22,35 @@ const PARTS: [(usize, &str); 11] = [
 
 /// RFC 3339 in, whole seconds of UTC out. The error is Go's.
 pub(super) fn seconds(text: &str) -> Result<String, String> {
-    read(text, false).map(|time| written(time, "%Y-%m-%dT%H:%M:%SZ"))
+    read(text, false).map(write_seconds)
 }
 
 /// The same with exactly six digits after the seconds.
 pub(super) fn micros(text: &str) -> Result<String, String> {
-    read(text, true).map(|time| written(time, "%Y-%m-%dT%H:%M:%S%.6fZ"))
+    read(text, true).map(write_micros)
+}
+
+/// A time of protobuf, which leaves fractions out. `None` beyond what JSON can say.
+pub(in crate::shape) fn unix_seconds(seconds: i64, _nanos: i32) -> Option<String> {
+    Timestamp::from_second(seconds).ok().and_then(within_years).map(write_seconds)
+}
+
+/// The same with microseconds; what is smaller is cut.
+pub(in crate::shape) fn unix_micros(seconds: i64, nanos: i32) -> Option<String> {
+    let micros = seconds.checked_mul(1_000_000)?.checked_add(i64::from(nanos / 1000))?;
+    Timestamp::from_microsecond(micros).ok().and_then(within_years).map(write_micros)
+}
+
+fn within_years(time: Timestamp) -> Option<Timestamp> {
+    (time.to_zoned(TimeZone::UTC).year() >= 0).then_some(time)
+}
+
+fn write_seconds(time: Timestamp) -> String {
+    written(time, "%Y-%m-%dT%H:%M:%SZ")
+}
+
+fn write_micros(time: Timestamp) -> String {
+    written(time, "%Y-%m-%dT%H:%M:%S%.6fZ")
 }
 
 fn written(time: Timestamp, format: &str) -> String {

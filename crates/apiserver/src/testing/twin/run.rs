@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt as _, stream};
 use http::{Request, StatusCode, header};
@@ -11,10 +13,11 @@ use http_body_util::BodyExt as _;
 use serde_json::{Map, Value};
 
 use super::normal::{Answer, Content, Note};
-use super::script::{Act, Area, Check, Step, media_type};
+use super::script::{Act, Area, Check, PROTOBUF, Step, media_type};
 use super::select::{at, restricted};
 use super::{Body, Target, Transcript, normal};
 use crate::testing::admission_table::{expand, patched};
+use crate::testing::protobuf;
 
 /// How long an answer, or a watch's next event, may take before it counts as missing.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -192,10 +195,14 @@ impl<'a, T: Target> Runner<'a, T> {
             Some(with) => patched(&body, &self.value(&expand(with))),
             None => body,
         };
-        let body = match (&step.body, &step.text) {
-            (_, Some(text)) => self.filled(text),
-            (Some(_), None) => body.to_string(),
-            (None, None) => String::new(),
+        let is_protobuf = step.content_type.as_deref().map(media_type) == Some(PROTOBUF);
+        let body = match (&step.body, &step.text, &step.base64) {
+            (_, Some(text), _) => self.filled(text).into_bytes(),
+            (_, _, Some(text)) => STANDARD.decode(text).unwrap_or_else(|e| panic!("{path}: {e}")),
+            (Some(_), _, _) if is_protobuf => protobuf::body(&body)
+                .unwrap_or_else(|| panic!("{path}: {body} cannot be written as protobuf")),
+            (Some(_), _, _) => body.to_string().into_bytes(),
+            (None, None, None) => Vec::new(),
         };
         let agent = step.agent.as_deref().unwrap_or("twin");
         let accept = media_type(step.accept.as_deref().unwrap_or("json"));

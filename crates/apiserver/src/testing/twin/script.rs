@@ -17,7 +17,8 @@
 //! - `$ns` is the check's own namespace, made beforehand if it is named; `$core` the path of the core
 //!   group's objects in it, `$id` a name that no other check has. `save` gives names to parts of
 //!   an answer (dotted paths, `.` for all). A text that is one variable becomes its value.
-//! - `body` is sent as JSON, changed by the merge patch `with`; `text` is sent as it is.
+//! - `body` is sent as JSON, or as protobuf if the `type` says so, changed by the merge patch `with`;
+//!   `text` is sent as it is, and `base64` as the bytes that it stands for.
 //! - `type` and `accept` are media types, or short for one (see [`media_type`]).
 //! - `until` repeats a step until the answer has these values at these paths (`null`: nothing there;
 //!   `code`: the status code). Only the last answer is written down.
@@ -72,6 +73,7 @@ pub(super) struct Step {
     pub(super) body: Option<Value>,
     pub(super) with: Option<Value>,
     pub(super) text: Option<String>,
+    pub(super) base64: Option<String>,
     #[serde(rename = "type")]
     pub(super) content_type: Option<String>,
     pub(super) accept: Option<String>,
@@ -182,11 +184,13 @@ impl Step {
     fn is_sound(&self) -> bool {
         let [act] = self.acts()[..] else { return false };
         let is_ask = matches!(act, Act::Ask(..));
-        let has_body = self.body.is_some() || self.with.is_some() || self.text.is_some();
+        let bodies = [self.body.is_some(), self.text.is_some(), self.base64.is_some()];
+        let bodies = bodies.into_iter().filter(|given| *given).count();
+        let has_body = bodies > 0 || self.with.is_some();
         matches!(act, Act::Watch(_)) == self.stream.is_some()
             && matches!(act, Act::Read(_)) == self.events.is_some()
             && (is_ask || !(has_body || self.until.is_some()))
-            && !(self.body.is_some() && self.text.is_some())
+            && bodies <= 1
             && (self.with.is_none() || self.body.is_some())
     }
 
@@ -205,11 +209,14 @@ impl Step {
     }
 }
 
+pub(super) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
 /// Media types that are written often.
 pub(super) fn media_type(name: &str) -> &str {
     match name {
         "json" => "application/json",
         "yaml" => "application/yaml",
+        "protobuf" => PROTOBUF,
         "json-patch" => "application/json-patch+json",
         "merge" => "application/merge-patch+json",
         "strategic" => "application/strategic-merge-patch+json",
@@ -248,6 +255,7 @@ mod tests {
             ("{END: w, events: 1}", false),
             ("{CLOSE: w, until: {code: 1}}", false),
             ("{POST: /, body: {}, text: x}", false),
+            ("{POST: /, text: x, base64: eA==}", false),
             ("{POST: /, with: {}}", false),
         ];
         for (yaml, sound) in cases {

@@ -5,6 +5,8 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use crate::place::Place;
+
 /// A value, and the paths of fields that it had twice.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Parsed {
@@ -16,7 +18,7 @@ pub(crate) struct Parsed {
 pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed, String> {
     let mut duplicates = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let seed = Reader { path: String::new(), duplicates: &mut duplicates };
+    let seed = Reader { place: Place::Root, duplicates: &mut duplicates };
     let read = seed.deserialize(&mut deserializer);
     match read.and_then(|value| deserializer.end().map(|()| value)) {
         Ok(value) => Ok(Parsed { value, duplicates }),
@@ -25,7 +27,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed, String> {
 }
 
 struct Reader<'a> {
-    path: String,
+    place: Place<'a>,
     duplicates: &'a mut Vec<String>,
 }
 
@@ -71,8 +73,8 @@ impl<'de> Visitor<'de> for Reader<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
         loop {
-            let path = format!("{}[{}]", self.path, list.len());
-            match items.next_element_seed(Reader { path, duplicates: self.duplicates })? {
+            let place = Place::Item(&self.place, list.len());
+            match items.next_element_seed(Reader { place, duplicates: self.duplicates })? {
                 Some(item) => list.push(item),
                 None => return Ok(list.into()),
             }
@@ -82,12 +84,10 @@ impl<'de> Visitor<'de> for Reader<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
-            let dot = if self.path.is_empty() { "" } else { "." };
-            let path = format!("{}{dot}{key}", self.path);
-            let seed = Reader { path: path.clone(), duplicates: self.duplicates };
-            let value = entries.next_value_seed(seed)?;
+            let place = Place::Field(&self.place, &key);
+            let value = entries.next_value_seed(Reader { place, duplicates: self.duplicates })?;
             if map.contains_key(&key) {
-                self.duplicates.push(path);
+                self.duplicates.push(place.to_string());
             }
             // What comes second is read into what is there.
             match (map.get_mut(&key), value) {

@@ -1,6 +1,7 @@
 // Command shapes prints the shapes of the kinds that the embedded API serves: what their Go types
-// say about reading and writing JSON, and what their OpenAPI says about merging. The format is
-// explained in crates/apiserver/src/kinds/table.rs, which reads it.
+// say about reading and writing JSON and reading protobuf, and what their OpenAPI says about merging.
+// The format is explained in crates/apiserver/src/kinds/table.rs, which reads it. With the argument
+// "samples" it prints objects in both encodings, to compare the embedded API's decoder with.
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -42,7 +44,9 @@ var roots = []any{
 	corev1.Node{}, corev1.PersistentVolume{}, corev1.PersistentVolumeClaim{}, corev1.Pod{}, corev1.PodTemplate{},
 	corev1.ReplicationController{}, corev1.ResourceQuota{}, corev1.Secret{}, corev1.Service{}, corev1.ServiceAccount{},
 	appsv1.ControllerRevision{}, appsv1.DaemonSet{}, appsv1.Deployment{}, appsv1.ReplicaSet{}, appsv1.StatefulSet{},
-	authenticationv1.TokenRequest{}, autoscalingv1.Scale{},
+	authenticationv1.SelfSubjectReview{}, authenticationv1.TokenRequest{}, autoscalingv1.Scale{},
+	authorizationv1.LocalSubjectAccessReview{}, authorizationv1.SelfSubjectAccessReview{},
+	authorizationv1.SelfSubjectRulesReview{}, authorizationv1.SubjectAccessReview{},
 	batchv1.CronJob{}, batchv1.Job{},
 	coordinationv1.Lease{}, discoveryv1.EndpointSlice{}, eventsv1.Event{}, nodev1.RuntimeClass{},
 	policyv1.Eviction{}, policyv1.PodDisruptionBudget{},
@@ -62,9 +66,9 @@ var special = map[reflect.Type]string{
 	reflect.TypeOf(runtime.RawExtension{}):                         "any",
 	reflect.TypeOf(metav1.FieldsV1{}):                              "any",
 	reflect.TypeOf(apiextensionsv1.JSON{}):                         "any",
-	reflect.TypeOf(apiextensionsv1.JSONSchemaPropsOrArray{}):       "any",
-	reflect.TypeOf(apiextensionsv1.JSONSchemaPropsOrBool{}):        "any",
-	reflect.TypeOf(apiextensionsv1.JSONSchemaPropsOrStringArray{}): "any",
+	reflect.TypeOf(apiextensionsv1.JSONSchemaPropsOrArray{}):       "any=v1.JSONSchemaPropsOrArray",
+	reflect.TypeOf(apiextensionsv1.JSONSchemaPropsOrBool{}):        "any=v1.JSONSchemaPropsOrBool",
+	reflect.TypeOf(apiextensionsv1.JSONSchemaPropsOrStringArray{}): "any=v1.JSONSchemaPropsOrStringArray",
 }
 
 type table struct {
@@ -73,6 +77,12 @@ type table struct {
 }
 
 func main() {
+	out := bufio.NewWriter(os.Stdout)
+	defer out.Flush()
+	if len(os.Args) > 1 && os.Args[1] == "samples" {
+		printSamples(out)
+		return
+	}
 	t := table{
 		definitions: generated.GetOpenAPIDefinitions(func(path string) spec.Ref {
 			return spec.MustCreateRef("#/" + path)
@@ -87,8 +97,6 @@ func main() {
 		names = append(names, name)
 	}
 	sort.Strings(names)
-	out := bufio.NewWriter(os.Stdout)
-	defer out.Flush()
 	for _, name := range names {
 		for _, line := range t.lines[name] {
 			fmt.Fprintln(out, line)
@@ -118,13 +126,36 @@ func (t *table) visit(structure reflect.Type) string {
 	if definition.Schema.Extensions["x-kubernetes-map-type"] == "atomic" {
 		head += " atomic"
 	}
-	fields := t.fields(structure, definition.Schema, nil)
+	fields := t.fields(structure, definition.Schema, embedding{})
 	sort.Strings(fields)
 	t.lines[name] = append([]string{head}, fields...)
 	return name
 }
 
-func (t *table) fields(structure reflect.Type, schema spec.Schema, via []string) []string {
+// embedding is the way to a field through embedded structs: their names, and their numbers in protobuf,
+// where each is a message of its own.
+type embedding struct {
+	names, numbers []string
+}
+
+func (e embedding) with(field reflect.StructField) embedding {
+	e.names = append(e.names[:len(e.names):len(e.names)], field.Name)
+	if number := protobufNumber(field); number != "" {
+		e.numbers = append(e.numbers[:len(e.numbers):len(e.numbers)], number)
+	}
+	return e
+}
+
+// protobufNumber is the number of a field in protobuf. Kind and version have none: the envelope tells them.
+func protobufNumber(field reflect.StructField) string {
+	parts := strings.Split(field.Tag.Get("protobuf"), ",")
+	if len(parts) < 2 {
+		return ""
+	}
+	return parts[1]
+}
+
+func (t *table) fields(structure reflect.Type, schema spec.Schema, via embedding) []string {
 	var lines []string
 	for i := 0; i < structure.NumField(); i++ {
 		field := structure.Field(i)
@@ -137,7 +168,7 @@ func (t *table) fields(structure reflect.Type, schema spec.Schema, via []string)
 			if inner.Kind() == reflect.Pointer {
 				panic("inline pointer: " + structure.String())
 			}
-			lines = append(lines, t.fields(inner, schema, append(via[:len(via):len(via)], field.Name))...)
+			lines = append(lines, t.fields(inner, schema, via.with(field))...)
 			continue
 		}
 		lines = append(lines, t.field(field, tag, options, schema, via))
@@ -145,7 +176,7 @@ func (t *table) fields(structure reflect.Type, schema spec.Schema, via []string)
 	return lines
 }
 
-func (t *table) field(field reflect.StructField, name, options string, schema spec.Schema, via []string) string {
+func (t *table) field(field reflect.StructField, name, options string, schema spec.Schema, via embedding) string {
 	target, pointer := field.Type, ""
 	if target.Kind() == reflect.Pointer {
 		target, pointer = target.Elem(), "*"
@@ -157,8 +188,8 @@ func (t *table) field(field reflect.StructField, name, options string, schema sp
 			line = append(line, option)
 		}
 	}
-	if len(via) > 0 {
-		line = append(line, "via:"+strings.Join(via, "."))
+	if len(via.names) > 0 {
+		line = append(line, "via:"+strings.Join(via.names, "."))
 	}
 	property, ok := schema.Properties[name]
 	if !ok {
@@ -170,6 +201,12 @@ func (t *table) field(field reflect.StructField, name, options string, schema sp
 		}
 	}
 	line = append(line, merging(property)...)
+	inType := len(via.names) == 1 && via.names[0] == "TypeMeta"
+	if number := protobufNumber(field); number != "" && !inType {
+		line = append(line, "#"+strings.Join(append(via.numbers, number), "."))
+	} else if !inType {
+		panic("no number: " + field.Name)
+	}
 	if property.Default != nil {
 		text, err := json.Marshal(property.Default)
 		if err != nil {
@@ -197,8 +234,9 @@ func merging(property spec.Schema) []string {
 		}
 		flags = append(flags, "keys:"+strings.Join(keys, ","))
 	}
-	if extension("x-kubernetes-map-type") == "atomic" {
-		flags = append(flags, "atomic")
+	switch kind := extension("x-kubernetes-map-type"); kind {
+	case "atomic", "granular":
+		flags = append(flags, kind)
 	}
 	for _, strategy := range strings.Split(extension("x-kubernetes-patch-strategy"), ",") {
 		switch strategy {
@@ -206,6 +244,8 @@ func merging(property spec.Schema) []string {
 			flags = append(flags, "merge:"+extension("x-kubernetes-patch-merge-key"))
 		case "retainKeys":
 			flags = append(flags, "retainkeys")
+		case "replace":
+			flags = append(flags, "replace")
 		}
 	}
 	return flags

@@ -1,0 +1,112 @@
+//! What pods get, and all that has a template of one.
+
+use serde_json::{Value, json};
+
+use super::super::access::{fill, fill_number};
+use super::{Fields, child, each, text};
+
+pub(super) fn container(container: &mut Fields) {
+    let policy = if is_latest(text(container, "image")) { "Always" } else { "IfNotPresent" };
+    fill(container, "imagePullPolicy", policy);
+    fill(container, "terminationMessagePath", "/dev/termination-log");
+    fill(container, "terminationMessagePolicy", "File");
+}
+
+/// Whether an image has the tag `latest`, by name or for want of any tag and digest. What is no
+/// image name has no tag.
+fn is_latest(image: &str) -> bool {
+    let (name, digest) = match image.split_once('@') {
+        Some((name, _)) => (name, true),
+        None => (image, false),
+    };
+    let path = name.rsplit('/').next().unwrap_or(name);
+    let valid = |c: char| c.is_ascii_alphanumeric() || "._-/:".contains(c);
+    if name.is_empty() || !name.chars().all(valid) {
+        return false;
+    }
+    match path.split_once(':') {
+        Some((_, tag)) => tag == "latest",
+        None => !digest && !path.chars().any(|c| c.is_ascii_uppercase()),
+    }
+}
+
+pub(super) fn probe(probe: &mut Fields) {
+    fill_number(probe, "timeoutSeconds", 1);
+    fill_number(probe, "periodSeconds", 10);
+    fill_number(probe, "successThreshold", 1);
+    fill_number(probe, "failureThreshold", 3);
+}
+
+pub(super) fn volume(volume: &mut Fields) {
+    if volume.iter().all(|(name, value)| name == "name" || value.is_null()) {
+        volume.insert("emptyDir".to_owned(), json!({}));
+    }
+    if let Some(Value::Object(image)) = volume.get_mut("image") {
+        let latest = is_latest(text(image, "reference"));
+        fill(image, "pullPolicy", if latest { "Always" } else { "IfNotPresent" });
+    }
+}
+
+pub(super) fn pod_spec(spec: &mut Fields) {
+    fill(spec, "dnsPolicy", "ClusterFirst");
+    fill(spec, "restartPolicy", "Always");
+    fill(spec, "securityContext", json!({}));
+    fill(spec, "terminationGracePeriodSeconds", 30);
+    if spec["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
+        spec.insert("terminationGracePeriodSeconds".to_owned(), 1.into());
+    }
+    fill(spec, "schedulerName", "default-scheduler");
+    // One name in two fields, for clients of another time.
+    let name = match text(spec, "serviceAccountName") {
+        "" => text(spec, "serviceAccount"),
+        name => name,
+    };
+    let name = Value::from(name);
+    if name != "" {
+        spec.insert("serviceAccountName".to_owned(), name.clone());
+        spec.insert("serviceAccount".to_owned(), name);
+    }
+}
+
+pub(super) fn pod(pod: &mut Fields) {
+    let spec = child(pod, "spec");
+    for list in ["containers", "initContainers"] {
+        for container in each(spec, list) {
+            requests_from_limits(container);
+        }
+    }
+    super::super::pod::default_pod_resources(spec);
+    fill(spec, "enableServiceLinks", true);
+    // The network of the host brings its ports with it.
+    if spec.get("hostNetwork") == Some(&Value::Bool(true)) {
+        for list in ["containers", "initContainers"] {
+            for container in each(spec, list) {
+                for port in each(container, "ports") {
+                    let number = port.get("containerPort").and_then(Value::as_i64);
+                    fill_number(port, "hostPort", number.unwrap_or_default());
+                }
+            }
+        }
+    }
+}
+
+fn requests_from_limits(container: &mut Fields) {
+    let Some(Value::Object(resources)) = container.get_mut("resources") else { return };
+    let Some(Value::Object(limits)) = resources.get("limits").cloned() else { return };
+    if limits.is_empty() {
+        return;
+    }
+    let requests = child(resources, "requests");
+    for (name, limit) in limits {
+        requests.entry(name).or_insert(limit);
+    }
+}
+
+/// As for nodes: one address, and the list that it is the first of.
+pub(super) fn pod_status(status: &mut Fields) {
+    let address = text(status, "podIP").to_owned();
+    let first = status.get("podIPs").and_then(|list| list.get(0)?.get("ip")?.as_str());
+    if !address.is_empty() && first != Some(&address) {
+        status.insert("podIPs".to_owned(), json!([{"ip": address}]));
+    }
+}

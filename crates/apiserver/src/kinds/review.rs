@@ -1,0 +1,94 @@
+//! Reviews: questions that are asked by creating them. What is allowed is everything; see
+//! [`crate::verbs::review`].
+
+use serde_json::Value;
+
+use super::access::{at, has, text};
+use super::built_in::{BASE, BuiltIn};
+use crate::admission::FieldError;
+
+pub(super) static SELF_SUBJECT: BuiltIn =
+    BuiltIn { model: "io.k8s.api.authentication.v1.SelfSubjectReview", ..BASE };
+
+pub(super) static SELF_SUBJECT_RULES: BuiltIn =
+    BuiltIn { model: "io.k8s.api.authorization.v1.SelfSubjectRulesReview", ..BASE };
+
+pub(super) static SELF_SUBJECT_ACCESS: BuiltIn = BuiltIn {
+    model: "io.k8s.api.authorization.v1.SelfSubjectAccessReview",
+    validate: |object| {
+        let mut errors = Vec::from_iter(attributes(object));
+        errors.extend(metadata(object, "must be empty"));
+        errors
+    },
+    ..BASE
+};
+
+pub(super) static SUBJECT_ACCESS: BuiltIn = BuiltIn {
+    model: "io.k8s.api.authorization.v1.SubjectAccessReview",
+    validate: |object| {
+        let mut errors = Vec::from_iter(attributes(object));
+        errors.extend(subject(object));
+        errors.extend(metadata(object, "must be empty"));
+        errors
+    },
+    ..BASE
+};
+
+pub(super) static LOCAL_SUBJECT_ACCESS: BuiltIn = BuiltIn {
+    model: "io.k8s.api.authorization.v1.LocalSubjectAccessReview",
+    validate: |object| {
+        let mut errors = Vec::from_iter(attributes(object));
+        errors.extend(subject(object));
+        errors.extend(metadata(object, "must be empty except for namespace"));
+        let namespace = text(object, "/spec/resourceAttributes/namespace");
+        if has(object, RESOURCE) && namespace != text(object, "/metadata/namespace") {
+            let path = "spec.resourceAttributes.namespace";
+            errors.push(FieldError::invalid(path, namespace, "must match metadata.namespace"));
+        }
+        if has(object, NON_RESOURCE) {
+            let value = at(object, NON_RESOURCE).clone();
+            let detail = "disallowed on this kind of request";
+            errors.push(FieldError::invalid("spec.nonResourceAttributes", value, detail));
+        }
+        errors
+    },
+    ..BASE
+};
+
+const RESOURCE: &str = "/spec/resourceAttributes";
+const NON_RESOURCE: &str = "/spec/nonResourceAttributes";
+
+/// A question is about a resource, or about a path.
+fn attributes(object: &Value) -> Option<FieldError> {
+    match (has(object, RESOURCE), has(object, NON_RESOURCE)) {
+        (true, true) => Some(FieldError::invalid(
+            "spec.nonResourceAttributes",
+            at(object, NON_RESOURCE).clone(),
+            "cannot be specified in combination with resourceAttributes",
+        )),
+        (false, false) => Some(FieldError::invalid(
+            "spec.resourceAttributes",
+            Value::Null,
+            "exactly one of nonResourceAttributes or resourceAttributes must be specified",
+        )),
+        _ => None,
+    }
+}
+
+fn subject(object: &Value) -> Option<FieldError> {
+    let has_groups = at(object, "/spec/groups").as_array().is_some_and(|all| !all.is_empty());
+    (text(object, "/spec/user").is_empty() && !has_groups).then(|| {
+        FieldError::invalid("spec.user", "", "at least one of user or group must be specified")
+    })
+}
+
+/// A question has no name, and nothing else that objects have.
+fn metadata(object: &Value, detail: &str) -> Option<FieldError> {
+    let fields = at(object, "/metadata").as_object()?;
+    let is_said = |(key, value): (&String, &Value)| {
+        !matches!(key.as_str(), "managedFields" | "namespace" | "creationTimestamp")
+            && !value.is_null()
+    };
+    let found = fields.iter().find(|field| is_said(*field))?.1;
+    Some(FieldError::invalid("metadata", found.clone(), detail))
+}

@@ -1,0 +1,163 @@
+//! Bodies in protobuf: the envelope that names the kind, and what is in it.
+//!
+//! Answers are JSON nevertheless: clients that send protobuf accept both.
+
+use serde_json::Value;
+
+use super::{Expected, json, package, summary};
+use crate::kinds;
+use crate::registry::api_version;
+use crate::shape::{BYTES, TypeId, Wire, from_protobuf, text};
+use crate::status::Failure;
+
+pub(super) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
+
+/// What every body begins with.
+const MAGIC: &[u8] = b"k8s\0";
+
+/// The object of a body, with its kind and version, which are those that are expected if it does
+/// not say.
+pub(super) fn read(body: &[u8], expected: Expected<'_>) -> Result<Value, Failure> {
+    if expected.custom {
+        // Nobody knows the numbers of their fields. The real server breaks the connection.
+        return Err(Failure::unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include: \
+             application/json, application/yaml",
+        ));
+    }
+    let envelope = Envelope::open(body).map_err(|problem| {
+        let (kind, body) = (expected.kind, summary(body));
+        Failure::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {problem} ({body})"
+        ))
+    })?;
+    let (group, version) = match envelope.group_version() {
+        ("", "") => (expected.group, expected.version),
+        found => found,
+    };
+    let kind = if envelope.kind.is_empty() { expected.kind } else { &envelope.kind };
+    let object = match shape(group, version, kind) {
+        Some(shape) => decode(shape, envelope.raw),
+        None => Ok(Value::Object(serde_json::Map::new())), // the caller says what is wrong
+    };
+    let mut object = object.map_err(|problem| {
+        Failure::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {}: {problem}",
+            expected.kind
+        ))
+    })?;
+    object["apiVersion"] = api_version(group, version).into();
+    object["kind"] = kind.into();
+    Ok(object)
+}
+
+/// The options of a delete, of whatever group.
+pub(super) fn delete_options(body: &[u8]) -> Result<Value, String> {
+    let envelope = Envelope::open(body)?;
+    let mut options = match envelope.kind.as_str() {
+        "" | "DeleteOptions" => {
+            let name = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
+            let shape = kinds::types().named(name).ok_or("no options are known")?;
+            decode(shape, envelope.raw)?
+        }
+        _ => Value::Object(serde_json::Map::new()), // the caller says what is wrong
+    };
+    options["apiVersion"] = envelope.api_version.into();
+    options["kind"] = envelope.kind.into();
+    Ok(options)
+}
+
+pub(super) fn decode(shape: TypeId, bytes: &[u8]) -> Result<Value, String> {
+    let read = |raw: &[u8]| json::parse(raw).map(|parsed| parsed.value);
+    from_protobuf(kinds::types(), shape, bytes, read)
+}
+
+/// The type of a built-in kind, also of one that only subresources know.
+pub(super) fn shape(group: &str, version: &str, kind: &str) -> Option<TypeId> {
+    let resources = kinds::built_in().1;
+    let resource = resources.iter().find(|resource| {
+        (&*resource.group, &*resource.version, &*resource.kind) == (group, version, kind)
+    });
+    match resource {
+        Some(resource) => Some(resource.shape),
+        None => kinds::types().named(&format!("io.k8s.api.{}.{version}.{kind}", package(group))),
+    }
+}
+
+struct Envelope<'a> {
+    api_version: String,
+    kind: String,
+    raw: &'a [u8],
+}
+
+impl<'a> Envelope<'a> {
+    fn open(body: &'a [u8]) -> Result<Self, String> {
+        if body.is_empty() {
+            return Err("empty data".to_owned());
+        }
+        let rest = body.strip_prefix(MAGIC).ok_or_else(|| {
+            "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
+                .to_owned()
+        })?;
+        if rest.is_empty() {
+            return Err("empty body".to_owned());
+        }
+        let mut envelope = Self { api_version: String::new(), kind: String::new(), raw: &[] };
+        let mut wire = Wire::new(rest);
+        while !wire.is_empty() {
+            let tag = wire.tag("Unknown")?;
+            match tag.number {
+                1 => {
+                    tag.check(BYTES, "TypeMeta")?;
+                    envelope.read_type(wire.bytes()?)?;
+                }
+                2 => {
+                    tag.check(BYTES, "Raw")?;
+                    envelope.raw = wire.bytes()?;
+                }
+                // How the rest is encoded: nobody sends anything there.
+                3 => {
+                    tag.check(BYTES, "ContentEncoding")?;
+                    wire.bytes()?;
+                }
+                4 => {
+                    tag.check(BYTES, "ContentType")?;
+                    wire.bytes()?;
+                }
+                _ => wire.skip(tag)?,
+            }
+        }
+        Ok(envelope)
+    }
+
+    fn read_type(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let mut wire = Wire::new(bytes);
+        while !wire.is_empty() {
+            let tag = wire.tag("TypeMeta")?;
+            match tag.number {
+                1 => {
+                    tag.check(BYTES, "APIVersion")?;
+                    self.api_version = text(wire.bytes()?).into_owned();
+                }
+                2 => {
+                    tag.check(BYTES, "Kind")?;
+                    self.kind = text(wire.bytes()?).into_owned();
+                }
+                _ => wire.skip(tag)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Both empty if the version is none: it is then as if it had been left out.
+    fn group_version(&self) -> (&str, &str) {
+        match self.api_version.split_once('/') {
+            None => ("", &self.api_version),
+            Some((_, version)) if version.contains('/') => ("", ""),
+            Some(both) => both,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::testing::protobuf::{bytes, envelope, int};
+
+const DEPLOYMENT: Expected<'_> =
+    Expected { group: "apps", version: "v1", kind: "Deployment", custom: false };
+const CONFIG_MAP: Expected<'_> =
+    Expected { group: "", version: "v1", kind: "ConfigMap", custom: false };
+
+/// What `kubectl create deployment web --image=shop/web:1 --replicas=2 --port=80` sends.
+const KUBECTL: &str = "azhzAAoVCgdhcHBzL3YxEgpEZXBsb3ltZW50ErsBCh8KA3dlYhIAGgAiACoAMgA4AEIAWgoKA2FwcBID\
+     d2ViEokBCAISDAoKCgNhcHASA3dlYhpvChwKABIAGgAiACoAMgA4AEIAWgoKA2FwcBIDd2ViEk8SMQoDd2ViEgpzaG9\
+     wL3dlYjoxKgAyCgoAEAAYUCIAKgBCAGoAcgCAAQCIAQCQAQCiAQAaADIAQgBKAFIAWABgAGgAggEAigEAmgEAwgEAIg\
+     IKACgAOAAaDAgAEAAYACAAKAA4ABoAIgA=";
+
+#[test]
+fn a_body_of_kubectl_is_the_object_that_it_would_send_as_json() {
+    let body = STANDARD.decode(KUBECTL).unwrap();
+    let expected = json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "labels": {"app": "web"}},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "web"}},
+            "strategy": {},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{
+                    "name": "web", "image": "shop/web:1", "ports": [{"containerPort": 80}], "resources": {},
+                }]},
+            },
+        },
+        "status": {},
+    });
+    assert_eq!(read(&body, DEPLOYMENT), Ok(expected));
+}
+
+#[test]
+fn kind_and_version_may_be_left_out_and_a_version_that_is_none_counts_as_left_out() {
+    let map = bytes(1, &bytes(1, b"a"));
+    let expected = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+    for (version, kind) in [("", ""), ("v1", ""), ("", "ConfigMap"), ("a/b/c", "ConfigMap")] {
+        let found = read(&envelope(version, kind, &map), CONFIG_MAP);
+        assert_eq!(found, Ok(expected.clone()), "{version} {kind}");
+    }
+}
+
+#[test]
+fn a_kind_that_nobody_knows_is_left_to_the_caller() {
+    let found = read(&envelope("autoscaling/v2", "HorizontalPodAutoscaler", b"x"), CONFIG_MAP);
+    let expected = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler"});
+    assert_eq!(found, Ok(expected));
+}
+
+#[test]
+fn what_is_broken_is_refused_in_the_words_of_the_real_server() {
+    let in_kind = "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: ";
+    let map = |raw: &[u8]| envelope("v1", "ConfigMap", raw);
+    for (body, expected) in [
+        (vec![], "the object provided is unrecognized (must be of type ConfigMap): empty data (<empty>)".to_owned()),
+        (
+            b"{}".to_vec(),
+            "the object provided is unrecognized (must be of type ConfigMap): provided data does not appear to be \
+             a protobuf message, expected prefix [107 56 115 0] ({})".to_owned(),
+        ),
+        (
+            b"k8s\0".to_vec(),
+            "the object provided is unrecognized (must be of type ConfigMap): empty body (6b387300)".to_owned(),
+        ),
+        (
+            b"k8s\0\x0a\x05".to_vec(),
+            "the object provided is unrecognized (must be of type ConfigMap): unexpected EOF (6b3873000a05)".to_owned(),
+        ),
+        (
+            [b"k8s\0".to_vec(), int(2, 1)].concat(),
+            "the object provided is unrecognized (must be of type ConfigMap): proto: wrong wireType = 0 for field \
+             Raw (6b3873001001)".to_owned(),
+        ),
+        (map(&int(1, 1)), format!("{in_kind}proto: wrong wireType = 0 for field ObjectMeta")),
+        (map(&int(2, 1)), format!("{in_kind}proto: wrong wireType = 0 for field Data")),
+        (map(&[0x0a, 9]), format!("{in_kind}unexpected EOF")),
+        (map(&[0]), format!("{in_kind}proto: ConfigMap: illegal tag 0 (wire type 0)")),
+        (map(&bytes(1, &[0x0c])), format!("{in_kind}proto: ObjectMeta: wiretype end group for non-group")),
+    ] {
+        let failure = read(&body, CONFIG_MAP).unwrap_err();
+        assert_eq!((failure.code.as_u16(), failure.message), (400, expected), "{body:?}");
+    }
+}
+
+#[test]
+fn custom_kinds_have_no_form_in_protobuf() {
+    let expected = Expected { group: "x.example", version: "v1", kind: "Thing", custom: true };
+    let failure = read(&envelope("x.example/v1", "Thing", b""), expected).unwrap_err();
+    assert_eq!(failure.code.as_u16(), 415);
+    assert!(failure.message.ends_with("application/json, application/yaml"), "{}", failure.message);
+}
+
+#[test]
+fn options_of_a_delete_are_those_of_any_group() {
+    let raw = [int(1, 0), bytes(4, b"Foreground"), bytes(2, &bytes(1, b"u"))].concat();
+    for version in ["v1", "apps/v1", ""] {
+        let options = delete_options(&envelope(version, "DeleteOptions", &raw)).unwrap();
+        assert_eq!(
+            options,
+            json!({
+                "apiVersion": version, "kind": "DeleteOptions", "gracePeriodSeconds": 0,
+                "propagationPolicy": "Foreground", "preconditions": {"uid": "u"},
+            }),
+        );
+    }
+    let other = delete_options(&envelope("v1", "Pod", &raw)).unwrap();
+    assert_eq!(other["kind"], Value::from("Pod"));
+    assert_eq!(delete_options(b"{}").unwrap_err().split(',').count(), 2);
+}

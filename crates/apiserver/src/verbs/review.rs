@@ -1,0 +1,64 @@
+//! Reviews (`kubectl auth can-i`, `kubectl auth whoami`): questions that are asked by creating
+//! them, and never kept. Everybody is an administrator here, and may do everything.
+
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::api::{Answer, Body, Call, State};
+use crate::status::{About, Failure};
+use crate::verbs::body::{self, Expected};
+use crate::verbs::options::WriteOptions;
+
+/// Who asks.
+const USER: &str = "kubernetes-admin";
+const GROUPS: [&str; 2] = ["system:masters", "system:authenticated"];
+
+pub(crate) fn review(state: &State, call: &Call) -> Result<Answer, Failure> {
+    let served = &call.served;
+    let is_placed = !served.resource.namespaced || !call.target.namespace.is_empty();
+    if call.request.method != Method::POST || !call.target.name.is_empty() || !is_placed {
+        return Err(Failure::method_not_allowed());
+    }
+    let options = WriteOptions::parse(&call.request.query, "CreateOptions")?;
+    let object = body::read(&call.request, Expected::of(served))?;
+    let (mut object, warnings) = body::decode(served, object, options.field_validation)?;
+    body::check_place(call, &mut object)?;
+    let errors = served.review_errors(&object);
+    if !errors.is_empty() {
+        // The real one has forgotten the kind by then.
+        let about = About { group: &served.resource.group, kind: "", name: "" };
+        return Err(Failure::invalid(about, &errors));
+    }
+    match &*served.resource.kind {
+        "SelfSubjectReview" => {
+            object["metadata"] = json!({"creationTimestamp": state.now()});
+            object["status"] = json!({"userInfo": {"username": USER, "groups": GROUPS}});
+        }
+        "SelfSubjectRulesReview" => {
+            if object["spec"]["namespace"].as_str().is_none_or(str::is_empty) {
+                return Err(Failure::bad_request("no namespace on request"));
+            }
+            object["metadata"] = json!({});
+            object["spec"] = json!({});
+            object["status"] = all_rules();
+        }
+        _ => {
+            let manager = call.request.field_manager();
+            let now = state.now();
+            served.endpoint(None, |endpoint| endpoint.update(None, &mut object, &manager, &now));
+            object["status"] = json!({"allowed": true});
+        }
+    }
+    served.encode(&mut object);
+    let body = Body::Object(served.clone(), object);
+    Answer::warn(Ok(Answer::new(StatusCode::CREATED, body)), warnings)
+}
+
+/// Everything, for everybody.
+fn all_rules() -> Value {
+    json!({
+        "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+        "incomplete": false,
+    })
+}
