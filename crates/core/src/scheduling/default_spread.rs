@@ -177,15 +177,16 @@ mod tests {
                 service("web", Some(&[("app", "web")])),
                 service("web-tier", Some(&[("tier", "front")])),
                 Service { namespace: "other".to_owned(), ..service("web", Some(&[("team", "x")])) },
-            ],
-            workloads: [
+            ]
+            .into(),
+            workloads: BTreeMap::from([
                 (workload(REPLICA_SET, "one"), of(&[("hash", "1")])),
                 (workload(REPLICA_SET, "two"), of(&[("hash", "2")])),
                 (workload(STATEFUL_SET, "db"), with_expression),
                 (workload(REPLICATION_CONTROLLER, "old"), of(&[("app", "old")])),
                 (workload(REPLICATION_CONTROLLER, "empty"), of(&[])),
                 (workload(("batch", "Job"), "job"), of(&[("job", "1")])),
-            ]
+            ])
             .into(),
             ..Snapshot::default()
         }

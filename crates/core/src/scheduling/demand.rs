@@ -119,7 +119,7 @@ mod tests {
     use crate::volume::{StorageClass, VolumeClaim};
 
     fn placed(snapshot: Snapshot, pod: Pod) -> bool {
-        let snapshot = Snapshot { pods: vec![pod], ..snapshot };
+        let snapshot = Snapshot { pods: vec![pod.into()], ..snapshot };
         demand(&snapshot).place == [PodId(0)]
     }
 
@@ -139,7 +139,8 @@ mod tests {
             ("virtual, unvalidated", Pod { is_virtual: true, phase: Phase::Unset, claims: vec!["none".to_owned()], ..pod() }, true),
         ];
         for (case, pod, expected) in cases {
-            let demand = demand(&Snapshot { pods: vec![pod.clone()], ..Snapshot::default() });
+            let demand =
+                demand(&Snapshot { pods: vec![pod.clone().into()], ..Snapshot::default() });
             assert_eq!(demand.place == [PodId(0)], expected, "{case}");
             assert_eq!(demand.ignored, BTreeMap::new(), "{case}");
         }
@@ -178,7 +179,7 @@ mod tests {
             ("both",   with(&["none"], Some(problem(OPT_OUT, true))),   problem(&format!("{OPT_OUT}; {MISSING}"), true)),
         ];
         for (case, pod, expected) in cases {
-            let pods = vec![pod, example::with_claims("fine", &["late"])];
+            let pods = vec![pod.into(), example::with_claims("fine", &["late"]).into()];
             let demand = demand(&Snapshot { pods, ..snapshot_with_claims() });
             assert_eq!(demand.place, [PodId(1)], "{case}");
             assert_eq!(demand.ignored, [(PodId(0), expected)].into(), "{case}");
@@ -203,7 +204,7 @@ mod tests {
             last_pod_event: None,
             provider_id: "n".to_owned(),
         };
-        Snapshot { nodes: vec![node], ..Snapshot::default() }
+        Snapshot { nodes: vec![node.into()], ..Snapshot::default() }
     }
 
     fn running() -> Pod {
@@ -265,15 +266,16 @@ mod tests {
             ("is evicted already",   vec![here(true)],                          going,     true),
         ];
         for (case, disruption_budgets, pod, expected) in cases {
-            let snapshot = Snapshot { disruption_budgets, ..one_node(true) };
+            let snapshot =
+                Snapshot { disruption_budgets: disruption_budgets.into(), ..one_node(true) };
             assert_eq!(placed(snapshot, pod), expected, "{case}");
         }
     }
 
     #[test]
     fn pods_that_are_already_pending_count_beside_those_of_a_going_node() {
-        let pods =
-            vec![running(), example::pending("a"), running(), running(), example::pending("b")];
+        let pods = [running(), example::pending("a"), running(), running(), example::pending("b")];
+        let pods = pods.map(Into::into).into();
         let demand = demand(&Snapshot { pods, ..one_node(true) });
         assert_eq!(demand.place, [0, 1, 2, 3, 4].map(PodId), "20/B20");
     }

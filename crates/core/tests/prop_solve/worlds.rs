@@ -61,6 +61,7 @@ const LABELS: [(&str, &str); 5] =
 pub(crate) fn scene() -> impl Strategy<Value = Scene> {
     wild_scene().prop_map(|Scene(mut world)| {
         for node in &mut world.snapshot.nodes {
+            let node = &mut **node;
             let name = node.name.clone();
             for (short, value) in LABELS.into_iter().chain([("hostname", name.as_str())]) {
                 node.labels.entry(key(short).to_owned()).or_insert_with(|| value.to_owned());
@@ -122,8 +123,8 @@ pub(crate) fn wild_scene() -> impl Strategy<Value = Scene> {
         for namespace in ["default", "other"] {
             world.snapshot.namespaces.insert(namespace.to_owned(), [].into());
         }
-        world.snapshot.services = services;
-        world.snapshot.workloads = workloads();
+        world.snapshot.services = services.into();
+        world.snapshot.workloads = workloads().into();
         world.options = options;
         Scene(world)
     })

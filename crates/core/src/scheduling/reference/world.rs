@@ -89,7 +89,7 @@ impl<'a> World<'a> {
                 && !pod.is_terminal()
                 && !self.batch.contains(&PodId::new(*position))
         })
-        .map(|(_, pod)| pod)
+        .map(|(_, pod)| &**pod)
     }
 
     /// Whether relaxation may end with tolerating PreferNoSchedule (spec 20 §3.1).

@@ -3,11 +3,11 @@
 
 use std::collections::VecDeque;
 
-use super::amounts::{widen, within};
+use super::amounts::{Amounts, widen, within};
 use super::attempt::{No, View};
 use super::claims::Claim;
 use super::fits::{Candidate, Fit};
-use super::order::{Joining, Run};
+use super::order::{Joining, Position, Run};
 use super::store::{SetId, Undefined};
 use super::{Solver, Target};
 use crate::id::PodId;
@@ -18,12 +18,13 @@ impl Solver<'_> {
         let mut buckets = self.order.take();
         let found = self.first_in_flight(&mut buckets, class, view);
         self.order.put_back(buckets);
-        let Some((index, fit)) = found else { return false };
+        let Some((position, index, fit)) = found else { return false };
         self.put(pod, class, index, fit);
         let claim = &self.claims[index];
         let count = |group| self.topology.group(group).count(claim.host);
-        let joining = Joining { claim: super::id(index), room: &claim.room, count: &count };
-        self.order.grow(&joining, claim.pods.len());
+        let Claim { set, room, .. } = claim;
+        let joining = Joining { claim: super::id(index), set: *set, room, count: &count };
+        self.order.grow(&joining, position);
         true
     }
 
@@ -32,32 +33,52 @@ impl Solver<'_> {
         buckets: &mut [VecDeque<Run>],
         class: usize,
         view: &mut View,
-    ) -> Option<(usize, Fit)> {
+    ) -> Option<(Position, usize, Fit)> {
         let need = self.classes[class].requests.clone();
-        for run in buckets.iter_mut().flatten() {
-            let limits =
-                || view.shape.over_hosts.iter().filter_map(|over| Some((over.group, over.limit?)));
-            if !run.may_fit(&need) || limits().any(|(group, limit)| run.exceeds(group, limit)) {
+        for (bucket, runs) in buckets.iter_mut().enumerate() {
+            for (at, run) in runs.iter_mut().enumerate() {
+                if let Some((member, fit)) = self.first_of_run(run, &need, class, view) {
+                    let position = Position { bucket, run: at, member };
+                    return Some((position, run.claims[member] as usize, fit));
+                }
+            }
+        }
+        None
+    }
+
+    fn first_of_run(
+        &mut self,
+        run: &mut Run,
+        need: &Amounts,
+        class: usize,
+        view: &mut View,
+    ) -> Option<(usize, Fit)> {
+        let mut over_hosts = view.shape.over_hosts.iter();
+        if !run.may_fit(need)
+            || over_hosts.any(|over| over.limit.is_some_and(|limit| run.exceeds(over.group, limit)))
+            || run
+                .sets()
+                .is_some_and(|sets| !sets.iter().any(|&set| self.leaves_a_chance(set, view)))
+        {
+            return None;
+        }
+        let mut has_room = false;
+        for member in 0..run.claims.len() {
+            let index = run.claims[member] as usize;
+            let claim = &self.claims[index];
+            if !within(need, &claim.room) {
                 continue;
             }
-            let mut has_room = false;
-            for position in 0..run.claims.len() {
-                let index = run.claims[position] as usize;
-                let claim = &self.claims[index];
-                if !within(&need, &claim.room) {
-                    continue;
-                }
-                has_room = true;
-                if view.shape.tolerates[claim.template]
-                    && self.hosts_allow(view, Some(claim.host))
-                    && self.leaves_a_chance(claim.set, view)
-                    && let Ok(fit) = self.fits(&Candidate::InFlight(index), class, view)
-                {
-                    return Some((index, fit));
-                }
+            has_room = true;
+            if view.shape.tolerates[claim.template]
+                && self.hosts_allow(view, Some(claim.host))
+                && self.leaves_a_chance(claim.set, view)
+                && let Ok(fit) = self.fits(&Candidate::InFlight(index), class, view)
+            {
+                return Some((member, fit));
             }
-            self.learn(run, has_room, view);
         }
+        self.learn(run, has_room, view);
         None
     }
 
@@ -88,6 +109,7 @@ impl Solver<'_> {
             run.claims.iter().map(claim).for_each(|claim| widen(&mut run.room, &claim.room));
             return;
         }
+        run.learn_sets(|index| claim(&index).set);
         for over in &view.shape.over_hosts {
             let Some(limit) = over.limit else { continue };
             let group = self.topology.group(over.group);
@@ -135,7 +157,8 @@ impl Solver<'_> {
         self.put(pod, class, index, fit);
         let claim = &self.claims[index];
         let count = |group| self.topology.group(group).count(claim.host);
-        let joining = Joining { claim: super::id(index), room: &claim.room, count: &count };
+        let Claim { set, room, .. } = claim;
+        let joining = Joining { claim: super::id(index), set: *set, room, count: &count };
         self.order.open(&joining);
     }
 

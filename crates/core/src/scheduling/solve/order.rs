@@ -4,17 +4,23 @@
 //! pod to the front of those with as many, and a new one to the back of those with one; so buckets
 //! by number of pods, filled at either end, are the sorted list at all times.
 //!
-//! Buckets are cut into runs, each of which knows an upper bound of the room of its members and,
-//! for hostname constraints that found no member free, a lower bound of their counts. Pods come
-//! largest first and NodeClaims only fill up, so most runs are passed by with one look: 100,000
-//! plain pods on 8-core nodes take 17,000 NodeClaims, and 4,000 pods that keep away from each other
-//! as many as they are.
+//! Buckets are cut into runs, each of which knows an upper bound of the room of its members, which
+//! requirement sets they have, and, for hostname constraints that found no member free, a lower
+//! bound of their counts. Pods come largest first and NodeClaims only fill up, so most runs are
+//! passed by with one look: 100,000 plain pods on 8-core nodes take 17,000 NodeClaims, and 4,000
+//! pods that keep away from each other as many as they are. Pods that must go to one zone pass by
+//! all that others left elsewhere.
 
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
 use super::amounts::{Amounts, widen, within};
 use super::groups::GroupId;
+use super::store::SetId;
+
+/// A run with more requirement sets does not know them: to go through them would be no shorter than
+/// to go through the members.
+const MOST_SETS: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct Order {
@@ -31,11 +37,23 @@ pub(super) struct Run {
     pub(super) room: Amounts,
     /// At most the count of every member, for groups that were looked into.
     pub(super) floors: SmallVec<[(GroupId, u32); 4]>,
+    /// The requirement sets of all members, and maybe some that no member has any more. Empty if
+    /// there are too many.
+    sets: SmallVec<[SetId; MOST_SETS]>,
+}
+
+/// Where a NodeClaim stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Position {
+    pub(super) bucket: usize,
+    pub(super) run: usize,
+    pub(super) member: usize,
 }
 
 /// What a run must know of a NodeClaim that joins it.
 pub(super) struct Joining<'j> {
     pub(super) claim: u32,
+    pub(super) set: SetId,
     pub(super) room: &'j Amounts,
     /// How many pods a group counts on it.
     pub(super) count: &'j dyn Fn(GroupId) -> u32,
@@ -56,20 +74,15 @@ impl Order {
         }
     }
 
-    /// A NodeClaim that has got its pod number `pods`.
-    pub(super) fn grow(&mut self, joining: &Joining<'_>, pods: usize) {
-        let before = self.bucket(pods - 1);
-        let found = before.iter().enumerate().find_map(|(position, run)| {
-            Some((position, run.claims.iter().position(|&other| other == joining.claim)?))
-        });
-        if let Some((run, position)) = found {
-            before[run].claims.remove(position);
-            if before[run].claims.is_empty() {
-                before.remove(run);
-            }
+    /// A NodeClaim that has got one more pod since it stood here.
+    pub(super) fn grow(&mut self, joining: &Joining<'_>, from: Position) {
+        let before = self.bucket(from.bucket);
+        before[from.run].claims.remove(from.member);
+        if before[from.run].claims.is_empty() {
+            before.remove(from.run);
         }
         let longest = self.run;
-        let bucket = self.bucket(pods);
+        let bucket = self.bucket(from.bucket + 1);
         match bucket.front_mut() {
             Some(run) if run.claims.len() < longest => run.join(joining, VecDeque::push_front),
             _ => bucket.push_front(Run::new(joining)),
@@ -97,12 +110,16 @@ impl Order {
 impl Run {
     fn new(joining: &Joining<'_>) -> Self {
         let claims = VecDeque::from([joining.claim]);
-        Self { claims, room: joining.room.clone(), floors: SmallVec::new() }
+        let sets = SmallVec::from_slice(&[joining.set]);
+        Self { claims, room: joining.room.clone(), floors: SmallVec::new(), sets }
     }
 
     fn join(&mut self, joining: &Joining<'_>, push: impl Fn(&mut VecDeque<u32>, u32)) {
         push(&mut self.claims, joining.claim);
         widen(&mut self.room, joining.room);
+        if !self.sets.is_empty() {
+            self.add_set(joining.set);
+        }
         for (group, floor) in &mut self.floors {
             *floor = (joining.count)(*group).min(*floor);
         }
@@ -124,5 +141,32 @@ impl Run {
             Some((_, floor)) => *floor = least,
             None => self.floors.push((group, least)),
         }
+    }
+    /// The requirement sets of the members, if they are known, and some more.
+    pub(super) fn sets(&self) -> Option<&[SetId]> {
+        (!self.sets.is_empty()).then_some(&*self.sets)
+    }
+
+    /// Remembers the requirement sets of the members.
+    pub(super) fn learn_sets(&mut self, set_of: impl Fn(u32) -> SetId) {
+        self.sets.clear();
+        for member in 0..self.claims.len() {
+            if !self.add_set(set_of(self.claims[member])) {
+                return;
+            }
+        }
+    }
+
+    /// Returns whether there are few enough.
+    fn add_set(&mut self, set: SetId) -> bool {
+        if self.sets.contains(&set) {
+            return true;
+        }
+        if self.sets.len() == MOST_SETS {
+            self.sets.clear();
+            return false;
+        }
+        self.sets.push(set);
+        true
     }
 }

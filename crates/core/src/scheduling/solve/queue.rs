@@ -1,7 +1,7 @@
 //! The queue of pods (spec 20 §3.5): largest first, and round again while there is progress.
 
 use std::cmp::Reverse;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::id::PodId;
 use crate::resources::{CPU, MEMORY};
@@ -23,23 +23,21 @@ struct Entry {
 
 impl Queue {
     pub(super) fn new(snapshot: &Snapshot, pods: &[PodId]) -> Self {
-        let mut keyed: Vec<_> = pods
-            .iter()
-            .map(|&id| {
-                let requests = &snapshot.pod(id).spec.requests;
-                (Reverse(requests.amount(CPU)), Reverse(requests.amount(MEMORY)), id)
-            })
-            .collect();
-        keyed.sort_by(|a, b| {
-            let (x, y) = (snapshot.pod(a.2), snapshot.pod(b.2));
-            (a.0, a.1)
-                .cmp(&(b.0, b.1))
-                .then_with(|| x.created.cmp(&y.created))
-                .then_with(|| x.uid.cmp(&y.uid))
-                .then_with(|| a.2.cmp(&b.2))
-        });
-        let entry = |(_, _, pod)| Entry { pod, when_pushed: (0, 0) };
-        Self { waiting: keyed.into_iter().map(entry).collect() }
+        // Most pods have one of a few sizes.
+        let mut by_size: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for &id in pods {
+            let pod = snapshot.pod(id);
+            let requests = &pod.spec.requests;
+            let size = (Reverse(requests.amount(CPU)), Reverse(requests.amount(MEMORY)));
+            by_size.entry(size).or_default().push((pod.created, pod.uid.as_str(), id));
+        }
+        let mut waiting = VecDeque::with_capacity(pods.len());
+        for mut alike in by_size.into_values() {
+            alike.sort_unstable();
+            let entry = |(_, _, pod)| Entry { pod, when_pushed: (0, 0) };
+            waiting.extend(alike.into_iter().map(entry));
+        }
+        Self { waiting }
     }
 
     /// The next pod, or none when the queue is empty or went round once without progress. That a

@@ -157,7 +157,7 @@ impl Small {
             let (labels, taints) = (node.labels.clone(), node.taints.clone());
             node.object = Some(NodeObject { labels, taints });
         }
-        self.snapshot.nodes.push(node);
+        self.snapshot.nodes.push(node.into());
         self
     }
 
@@ -182,7 +182,7 @@ impl Small {
             let mut spec = PodSpec::clone(&pod.spec);
             change(&mut pod, &mut spec);
             pod.spec = Arc::new(spec);
-            self.snapshot.pods.push(pod);
+            self.snapshot.pods.push(pod.into());
         }
         self
     }
