@@ -17,6 +17,9 @@ pub const INITIALIZED: &str = "karpenter.sh/initialized";
 /// `true` on a Node whose taints registration leaves alone, because user data has set them.
 pub const DO_NOT_SYNC_TAINTS: &str = "karpenter.sh/do-not-sync-taints";
 
+/// On a Node that goes: load balancers send nothing more to it.
+pub const EXCLUDE_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+
 /// Availability zone name.
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 /// Region name.

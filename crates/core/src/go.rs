@@ -76,6 +76,39 @@ pub fn parse_duration(text: &str) -> Result<SignedDuration, DurationError> {
     Ok(SignedDuration::from_nanos(nanos))
 }
 
+/// Writes a duration as Go does: hours, minutes and seconds from the largest non-zero unit down
+/// (`1h30m0s`), or one of ms, µs and ns below a second.
+pub fn format_duration(duration: SignedDuration) -> String {
+    let nanos = duration.as_nanos().unsigned_abs();
+    let sign = if duration.is_negative() { "-" } else { "" };
+    let text = match nanos {
+        0 => "0s".to_owned(),
+        1..1_000 => format!("{nanos}ns"),
+        1_000..1_000_000 => format!("{}\u{b5}s", decimal(nanos, 3)),
+        1_000_000..1_000_000_000 => format!("{}ms", decimal(nanos, 6)),
+        _ => {
+            let (minutes, nanos) = (nanos / 60_000_000_000, nanos % 60_000_000_000);
+            let seconds = decimal(nanos, 9);
+            match (minutes / 60, minutes % 60) {
+                (0, 0) => format!("{seconds}s"),
+                (0, minutes) => format!("{minutes}m{seconds}s"),
+                (hours, minutes) => format!("{hours}h{minutes}m{seconds}s"),
+            }
+        }
+    };
+    format!("{sign}{text}")
+}
+
+/// The number with the point so many places from its end, without zeros after it.
+fn decimal(number: u128, places: usize) -> String {
+    let digits = format!("{number:0width$}", width = places + 1);
+    let (whole, fraction) = digits.split_at(digits.len() - places);
+    match fraction.trim_end_matches('0') {
+        "" => whole.to_owned(),
+        fraction => format!("{whole}.{fraction}"),
+    }
+}
+
 /// The nanoseconds of the first `<number><unit>` and what follows it.
 fn leading_term(text: &str) -> Result<(u128, &str), DurationProblem> {
     let (whole, after) = leading_digits(text);
@@ -229,6 +262,18 @@ mod tests {
                 .map(|duration| duration.as_nanos())
                 .map_err(|error| error.to_string());
             assert_eq!(got, expected.map(i128::from).map_err(str::to_owned), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn durations_are_written_as_go_writes_them() {
+        #[rustfmt::skip]
+        let cases = [
+            ("0s", "0s"), ("5m", "5m0s"), ("90m", "1h30m0s"), ("1.5s", "1.5s"), ("1h1.05s", "1h0m1.05s"),
+            ("300ms", "300ms"), ("1500us", "1.5ms"), ("1001ns", "1.001\u{b5}s"), ("7ns", "7ns"), ("-90s", "-1m30s"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(format_duration(parse_duration(text).unwrap()), expected, "{text}");
         }
     }
 

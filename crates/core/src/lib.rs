@@ -10,11 +10,12 @@
 //! | [`resources`] | exact quantities and maps of them |
 //! | [`taint`], [`selector`], [`host_port`], [`volume`] | the other algebras: tolerating, selecting, colliding, attaching |
 //! | [`weight`] | the order in which NodePools and NodeOverlays are tried |
-//! | [`snapshot`], [`pod`], [`catalog`], [`id`] | what is decided about: the cluster, its pods, what can be launched |
+//! | [`snapshot`], [`pod`], [`catalog`], [`id`], [`shared`] | what is decided about: the cluster, its pods, what can be launched |
 //! | [`scheduling`] | placing pods: the solver, which pods, limits, minValues, devices, default spread |
 //! | [`plan`], [`reason`] | what was decided, and why not otherwise |
 //! | [`verify`] | whether a plan can be carried out, by the rules of Kubernetes |
-//! | [`lifecycle`] | the next step of one NodeClaim: has it drifted from what it was made of |
+//! | [`lifecycle`] | the next step of one NodeClaim, from launch to finalization; repair, reboot |
+//! | [`termination`] | the end of a node: tiers of a drain, evictions, volumes, the deadline |
 //! | [`disruption`] | replacing and removing nodes: budgets, do-not-disrupt |
 //! | [`static_capacity`], [`buffers`] | replicas of static NodePools and of CapacityBuffers |
 //! | [`overlay`] | NodeOverlays: price and capacity on top of what the cloud reports |
@@ -39,9 +40,11 @@ pub mod requirement;
 pub mod resources;
 pub mod scheduling;
 pub mod selector;
+pub mod shared;
 pub mod snapshot;
 pub mod static_capacity;
 pub mod taint;
+pub mod termination;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod verify;

@@ -16,6 +16,7 @@ use crate::taint::Toleration;
 pub(crate) mod example;
 pub mod requests;
 mod requirements;
+pub mod standing;
 
 /// One pod: who it is, where it is, and what it asks for.
 #[expect(clippy::struct_excessive_bools, reason = "facts of the object, each on its own")]

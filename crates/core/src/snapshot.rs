@@ -10,34 +10,36 @@ use crate::requirement::Requirements;
 use crate::resources::Resources;
 use crate::scheduling::dra::DynamicState;
 use crate::selector::{LabelSelector, Labels, Selector};
+use crate::shared::Shared;
 use crate::taint::Taint;
 use crate::volume::Volumes;
 use std::sync::Arc;
 
-/// Everything of a cluster that a decision may look at.
+/// Everything of a cluster that a decision may look at. What can be large is shared, so a copy of it
+/// with a few changes costs little.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     /// The NodePools that can launch nodes for pods: managed, ready, not static, not deleting. In
     /// any order.
     pub pools: Vec<Pool>,
     /// Nodes and launched NodeClaims, also those that are not ours. In any order.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<Shared<Node>>,
     /// All pods, bound and unbound.
-    pub pods: Vec<Pod>,
+    pub pods: Vec<Shared<Pod>>,
     /// One pod for each DaemonSet, as a new node would get it.
     pub daemons: Vec<Daemon>,
     /// Labels of namespaces by name.
-    pub namespaces: BTreeMap<String, Labels>,
+    pub namespaces: Shared<BTreeMap<String, Labels>>,
     /// PersistentVolumeClaims and what they lead to.
-    pub volumes: Volumes,
+    pub volumes: Shared<Volumes>,
     /// PodDisruptionBudgets.
-    pub disruption_budgets: Vec<PodDisruptionBudget>,
+    pub disruption_budgets: Shared<Vec<PodDisruptionBudget>>,
     /// Selectors of Services, for default spread constraints, by namespace and then in name order.
-    pub services: Vec<Service>,
+    pub services: Shared<Vec<Service>>,
     /// Selectors of ReplicationControllers, ReplicaSets and StatefulSets, for the same.
-    pub workloads: BTreeMap<WorkloadKey, LabelSelector>,
+    pub workloads: Shared<BTreeMap<WorkloadKey, LabelSelector>>,
     /// Devices and claims of dynamic resource allocation.
-    pub dynamic: DynamicState,
+    pub dynamic: Shared<DynamicState>,
 }
 
 impl Snapshot {

@@ -69,6 +69,54 @@ pub fn excess(replicas: i64, active: u32) -> u32 {
     u32::try_from(i64::from(active).saturating_sub(replicas).max(0)).unwrap_or(u32::MAX)
 }
 
+/// What decides how much it matters if a NodeClaim of a static pool goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Standing {
+    /// It has no instance yet.
+    Unlaunched,
+    /// Its node has no pods, or only such of DaemonSets that do not mind.
+    Empty,
+    /// Its node has pods.
+    Occupied {
+        /// Whether one of them must not be disrupted now.
+        is_protected: bool,
+        /// What it costs to move them, times the share of its life that the node has left.
+        cost: f64,
+    },
+}
+
+impl Standing {
+    fn rank(self) -> (u8, f64) {
+        match self {
+            Self::Unlaunched => (0, 0.0),
+            Self::Empty => (1, 0.0),
+            Self::Occupied { is_protected: false, cost } => (2, cost),
+            Self::Occupied { is_protected: true, cost } => (3, cost),
+        }
+    }
+}
+
+/// Which NodeClaims go if there are so many too many: those first that matter least. Among equals
+/// the order of the list counts.
+pub fn surplus<T>(excess: u32, mut claims: Vec<(T, Standing)>) -> Vec<T> {
+    claims.sort_by(|(_, one), (_, other)| {
+        let (one, other) = (one.rank(), other.rank());
+        one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
+    });
+    claims.truncate(usize::try_from(excess).unwrap_or(usize::MAX));
+    claims.into_iter().map(|(claim, _)| claim).collect()
+}
+
+/// The share of its life that a node has left, from 1 down to 0; one that does not expire has all.
+pub fn lifetime_remaining(age: SignedDuration, expire_after: Option<SignedDuration>) -> f64 {
+    match expire_after {
+        Some(all) if all > SignedDuration::ZERO => {
+            (1.0 - age.as_secs_f64() / all.as_secs_f64()).clamp(0.0, 1.0)
+        }
+        _ => 1.0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +172,47 @@ mod tests {
             [(2, 4, 2), (4, 4, 0), (5, 4, 0), (0, 4, 4), (i64::MIN, u32::MAX, u32::MAX)]
         {
             assert_eq!(excess(replicas, active), expected, "{active} active of {replicas}");
+        }
+    }
+
+    #[test]
+    fn what_matters_least_goes_first() {
+        let occupied = |is_protected, cost| Standing::Occupied { is_protected, cost };
+        let claims = || {
+            vec![
+                ("protected", occupied(true, 0.5)),
+                ("dear", occupied(false, 2.0)),
+                ("cheap", occupied(false, 1.0)),
+                ("empty", Standing::Empty),
+                ("empty too", Standing::Empty),
+                ("unlaunched", Standing::Unlaunched),
+            ]
+        };
+        let all = ["unlaunched", "empty", "empty too", "cheap", "dear", "protected"];
+        for (case, excess, expected) in [
+            ("40/NP-20", 2, &all[..2]),
+            ("30/ST-7", 1, &all[..1]),
+            ("30/ST-8", 4, &all[..4]),
+            ("30/ST-5", 6, &all[..]),
+            ("more than there are", 9, &all[..]),
+            ("none", 0, &all[..0]),
+        ] {
+            assert_eq!(surplus(excess, claims()), expected, "{case}");
+        }
+    }
+
+    #[test]
+    fn a_life_gets_shorter_until_it_is_over() {
+        let hours = SignedDuration::from_hours;
+        for (age, expire_after, expected) in [
+            (hours(1), None, 1.0),
+            (hours(1), Some(hours(4)), 0.75),
+            (hours(9), Some(hours(4)), 0.0),
+            (hours(-1), Some(hours(4)), 1.0),
+            (hours(1), Some(SignedDuration::ZERO), 1.0),
+        ] {
+            let found = lifetime_remaining(age, expire_after);
+            assert!((found - expected).abs() < 1e-9, "{age:?} of {expire_after:?}: {found}");
         }
     }
 }

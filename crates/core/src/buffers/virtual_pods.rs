@@ -201,6 +201,7 @@ mod tests {
             assert_eq!(buffer_name(pod), Some("my-buffer"));
         }
         let ids = [0, 1, 2].map(PodId);
+        let pods = pods.into_iter().map(Into::into).collect();
         assert_eq!(demand(&Snapshot { pods, ..Snapshot::default() }).place, ids);
     }
 
@@ -246,6 +247,7 @@ mod tests {
         let mut pods = virtual_pods(&buffer("a", 3));
         pods.extend(virtual_pods(&buffer("b", 1)));
         pods.push(example::pending("real"));
+        let pods = pods.into_iter().map(Into::into).collect();
         let snapshot = Snapshot { pods, ..Snapshot::default() };
         let claim = PlannedClaim {
             pool: PoolId(0),

@@ -34,6 +34,8 @@ pub struct Evaluation {
     /// The catalog with all accepted overlays. What none of them touches is the same object as
     /// before.
     pub catalog: Catalog,
+    /// What was recorded, for lists of types that come later.
+    pub overrides: Overrides,
     /// What became of each overlay, in the order of evaluation.
     pub verdicts: Vec<(String, Verdict)>,
 }
@@ -64,7 +66,15 @@ pub fn evaluate(pools: &[Pool], catalog: &Catalog, overlays: &[NamedOverlay]) ->
         };
         verdicts.push((named.name.clone(), verdict));
     }
-    Evaluation { catalog: applied(&overrides, catalog, &views), verdicts }
+    Evaluation { catalog: applied(&overrides, catalog, &views), overrides, verdicts }
+}
+
+impl Overrides {
+    /// A pool's types with what was recorded for them. What nothing was recorded for is the same
+    /// object as before.
+    pub fn apply(&self, pool: &str, types: &InstanceTypes) -> InstanceTypes {
+        changed(pool, types, self).unwrap_or_else(|| Arc::clone(types))
+    }
 }
 
 /// Records an overlay for all pools, unless it conflicts on one.
@@ -107,7 +117,7 @@ impl<'a> PoolView<'a> {
                 &catalog.well_known,
             );
             (!matching.is_empty()).then(|| Selection {
-                instance_type: self.key(instance_type),
+                instance_type: key(self.name, instance_type),
                 offerings: matching.into_iter().map(|index| text(&offerings[index])).collect(),
             })
         };
@@ -124,22 +134,22 @@ impl<'a> PoolView<'a> {
             .cloned()
             .collect()
     }
+}
 
-    fn key(&self, instance_type: &InstanceType) -> TypeKey {
-        TypeKey { pool: self.name.to_owned(), instance_type: instance_type.name.clone() }
-    }
+fn key(pool: &str, instance_type: &InstanceType) -> TypeKey {
+    TypeKey { pool: pool.to_owned(), instance_type: instance_type.name.clone() }
+}
 
-    /// The types with what was recorded for them; none if nothing was.
-    fn overlaid(&self, overrides: &Overrides) -> Option<InstanceTypes> {
-        let overlay = |instance_type: &Arc<InstanceType>| {
-            overlaid(instance_type, &self.key(instance_type), overrides).map(Arc::new)
-        };
-        let changes: Vec<_> = self.types.iter().map(overlay).collect();
-        changes.iter().any(Option::is_some).then(|| {
-            let types = self.types.iter().zip(changes);
-            types.map(|(same, changed)| changed.unwrap_or_else(|| Arc::clone(same))).collect()
-        })
-    }
+/// A pool's types with what was recorded for them; none if nothing was.
+fn changed(pool: &str, types: &InstanceTypes, overrides: &Overrides) -> Option<InstanceTypes> {
+    let overlay = |instance_type: &Arc<InstanceType>| {
+        overlaid(instance_type, &key(pool, instance_type), overrides).map(Arc::new)
+    };
+    let changes: Vec<_> = types.iter().map(overlay).collect();
+    changes.iter().any(Option::is_some).then(|| {
+        let types = types.iter().zip(changes);
+        types.map(|(same, changed)| changed.unwrap_or_else(|| Arc::clone(same))).collect()
+    })
 }
 
 fn node_labels(pool: &Pool, aliases: &Aliases) -> Requirements {
@@ -159,7 +169,7 @@ fn applied(overrides: &Overrides, catalog: &Catalog, views: &[PoolView<'_>]) -> 
     // Pools that shared a list, and still have the same one, go on sharing it.
     let mut lists: Vec<(&InstanceTypes, InstanceTypes)> = Vec::new();
     for view in views {
-        let Some(types) = view.overlaid(overrides) else { continue };
+        let Some(types) = changed(view.name, view.types, overrides) else { continue };
         let known =
             lists.iter().find(|(before, after)| Arc::ptr_eq(before, view.types) && *after == types);
         let types = if let Some((_, after)) = known {

@@ -77,7 +77,7 @@ impl World {
     /// Adds a node.
     #[must_use]
     pub fn node(mut self, builder: NodeBuilder) -> Self {
-        self.snapshot.nodes.push(builder.build());
+        self.snapshot.nodes.push(builder.build().into());
         self
     }
 
@@ -85,7 +85,7 @@ impl World {
     #[must_use]
     pub fn pod(mut self, builder: PodBuilder) -> Self {
         let on = builder.node.as_deref().map(|name| self.node_id(name));
-        let pods = builder.build().into_iter().map(|pod| Pod { node: on, ..pod });
+        let pods = builder.build().into_iter().map(|pod| Pod { node: on, ..pod }.into());
         self.snapshot.pods.extend(pods);
         self
     }
@@ -274,7 +274,7 @@ impl World {
         for taint in &pool.taints {
             built = built.taint(&taint.to_string());
         }
-        self.snapshot.nodes.push(built.build());
+        self.snapshot.nodes.push(built.build().into());
         if let Some(id) = offering.reservation_id(self.catalog.reservation_id_label.as_deref()) {
             self.take_slot(id);
         }

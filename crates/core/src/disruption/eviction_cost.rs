@@ -1,0 +1,52 @@
+//! What it costs to move a pod (spec 30 §3.6, spec 45 §9.4).
+
+/// The least and the most that one pod costs.
+const MOST: f64 = 10.0;
+/// By how much costs that users write, and priorities, are scaled down.
+const COST_SCALE: f64 = 134_217_728.0; // 2^27
+const PRIORITY_SCALE: f64 = 33_554_432.0; // 2^25
+
+/// The cost of evicting a pod, from −10 to 10; 1 unless somebody said otherwise.
+///
+/// `disruption_cost` is the annotation `karpenter.sh/disruption-cost`. If it is there it decides,
+/// whatever it says; else `deletion_cost`, the annotation of ReplicaSets, does. What is no 32-bit
+/// integer counts as 0.
+pub fn eviction_cost(
+    disruption_cost: Option<&str>,
+    deletion_cost: Option<&str>,
+    priority: Option<i32>,
+) -> f64 {
+    let written = disruption_cost.or(deletion_cost);
+    let cost: i32 = written.and_then(|text| text.parse().ok()).unwrap_or_default();
+    let priority = priority.unwrap_or_default();
+    let sum = 1.0 + f64::from(cost) / COST_SCALE + f64::from(priority) / PRIORITY_SCALE;
+    sum.clamp(-MOST, MOST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cost_of_a_pod_is_what_its_annotations_and_priority_say() {
+        let big = 1 << 27;
+        let (big_text, half) = (big.to_string(), (big / 2).to_string());
+        #[rustfmt::skip]
+        let cases = [
+            // case         disruption-cost   deletion-cost    priority        cost
+            ("plain",       None,             None,            None,           1.0),
+            ("45/EC-1",     Some(&*half),     Some(&*big_text), None,          1.5),
+            ("45/EC-2",     None,             Some(&*big_text), None,          2.0),
+            ("45/EC-3",     Some("abc"),      Some("100"),     None,           1.0),
+            ("45/EC-4",     None,             Some("1.5"),     None,           1.0),
+            ("priority",    None,             None,            Some(1 << 25),  2.0),
+            ("at most",     None,             None,            Some(i32::MAX), 10.0),
+            ("at least",    None,             None,            Some(i32::MIN), -10.0),
+            ("too large",   Some("99999999999"), None,         None,           1.0),
+        ];
+        for (case, disruption_cost, deletion_cost, priority, expected) in cases {
+            let cost = eviction_cost(disruption_cost, deletion_cost, priority);
+            assert!((cost - expected).abs() < 1e-9, "{case}: {cost}");
+        }
+    }
+}

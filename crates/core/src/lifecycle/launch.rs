@@ -1,0 +1,129 @@
+//! Launching the instance of a claim (spec 40 §1.2).
+
+use std::collections::BTreeMap;
+
+use super::ConditionStatus;
+
+/// What to do about the launch of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing but to keep the condition current: it is decided.
+    Settled,
+    /// Take over the result of a launch that could not be written down. Invariant: a claim is
+    /// never launched twice by one process.
+    TakeOver,
+    /// Ask the cloud for an instance.
+    Create,
+}
+
+/// The step of a claim whose condition Launched is so; `is_remembered` if this process has a result
+/// of its launch.
+pub fn next(launched: ConditionStatus, is_remembered: bool) -> Step {
+    match (launched, is_remembered) {
+        (ConditionStatus::True | ConditionStatus::False, _) => Step::Settled,
+        (ConditionStatus::Unknown, true) => Step::TakeOver,
+        (ConditionStatus::Unknown, false) => Step::Create,
+    }
+}
+
+/// The kinds of errors of a launch. Where one wraps another, the first of these counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Nothing that the claim asks for can be had now.
+    InsufficientCapacity,
+    /// The node class cannot be used.
+    NodeClassNotReady,
+    /// The provider says why, in words for the condition.
+    Explained,
+    /// Anything else.
+    Other,
+}
+
+/// What a failed launch leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consequence {
+    /// The claim goes, and scheduling decides anew.
+    Delete {
+        /// The reason in metrics.
+        reason: &'static str,
+        /// Whether the claim and its pods hear of it.
+        is_told: bool,
+    },
+    /// The claim stays, and the launch is tried again until it is too late.
+    Retry {
+        /// Whether the condition says what the provider says, instead of the error.
+        is_explained: bool,
+    },
+}
+
+/// What the failure leads to.
+pub fn failed(failure: Failure) -> Consequence {
+    match failure {
+        Failure::InsufficientCapacity => {
+            Consequence::Delete { reason: "insufficient_capacity", is_told: true }
+        }
+        Failure::NodeClassNotReady => {
+            Consequence::Delete { reason: "nodeclass_not_ready", is_told: false }
+        }
+        Failure::Explained => Consequence::Retry { is_explained: true },
+        Failure::Other => Consequence::Retry { is_explained: false },
+    }
+}
+
+/// Labels or annotations: those of `upper` win.
+pub fn overlaid(
+    lower: &BTreeMap<String, String>,
+    upper: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    let mut all = lower.clone();
+    all.extend(upper.iter().map(|(key, value)| (key.clone(), value.clone())));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ConditionStatus::{False, True, Unknown};
+
+    #[test]
+    fn an_instance_is_asked_for_once() {
+        #[rustfmt::skip]
+        let cases = [
+            // case         launched  remembered  step
+            ("40/LC-01",    Unknown,  false,      Step::Create),
+            ("40/LC-04",    Unknown,  true,       Step::TakeOver),
+            ("40/LC-30",    True,     false,      Step::Settled),
+            ("written late", True,    true,       Step::Settled),
+            ("by others",   False,    false,      Step::Settled),
+        ];
+        for (case, launched, is_remembered, step) in cases {
+            assert_eq!(next(launched, is_remembered), step, "{case}");
+        }
+    }
+
+    #[test]
+    fn failures_delete_or_retry() {
+        let delete = |reason, is_told| Consequence::Delete { reason, is_told };
+        let cases = [
+            ("40/LC-05", Failure::InsufficientCapacity, delete("insufficient_capacity", true)),
+            ("40/LC-06", Failure::NodeClassNotReady, delete("nodeclass_not_ready", false)),
+            ("40/LC-07", Failure::Explained, Consequence::Retry { is_explained: true }),
+            ("40/LC-08", Failure::Other, Consequence::Retry { is_explained: false }),
+        ];
+        for (case, failure, consequence) in cases {
+            assert_eq!(failed(failure), consequence, "{case}");
+        }
+    }
+
+    #[test]
+    fn the_upper_map_wins() {
+        let map = |list: &[(&str, &str)]| {
+            list.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect::<BTreeMap<_, _>>()
+        };
+        let (claim, provider) = (map(&[("x", "a"), ("y", "c")]), map(&[("x", "b"), ("z", "p")]));
+        let labels = map(&[("x", "a"), ("y", "c"), ("z", "p")]);
+        assert_eq!(overlaid(&provider, &claim), labels, "40/LC-03: labels of the claim win");
+        let annotations = map(&[("x", "b"), ("y", "c"), ("z", "p")]);
+        assert_eq!(overlaid(&claim, &provider), annotations, "40/LC-03: the provider wins");
+    }
+}

@@ -1,0 +1,265 @@
+//! The restart of a node in place (spec 45 §6): its steps, from the request to the end.
+//!
+//! ```text
+//! RebootRequested ── fence ── drain ── note the boot id ── call the cloud ──▶ RebootIssued
+//!        │                                  5 min                                │ another boot id,
+//!        ▼                                                                 20 min │ and ready
+//!   failed: the node is replaced  ◀──────────────────────────────────────────────┴──▶ succeeded
+//! ```
+//!
+//! A step is worked out of what the NodeClaim and its Node say, so that a process that starts anew
+//! goes on where another one stopped. Two times are in the memory of the process alone.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::go;
+use crate::termination::drain::MIN_DRAIN_TIME;
+
+#[cfg(test)]
+mod tests;
+
+/// How often a node is looked at that is rebooting.
+pub const POLL: Duration = Duration::from_secs(15);
+
+/// How long the cloud may refuse to begin.
+const ISSUANCE_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
+
+/// How long the node may take to come back.
+const OBSERVATION_WINDOW: SignedDuration = SignedDuration::from_mins(20);
+
+/// How far a reboot is, as the reason of the condition `Rebooting` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Somebody wants it.
+    Requested,
+    /// The cloud has taken the order.
+    Issued,
+}
+
+/// A reboot, as its NodeClaim tells it.
+#[derive(Clone, Copy, Debug)]
+pub struct Reboot<'a> {
+    /// How far it is.
+    pub phase: Phase,
+    /// When it was asked for.
+    pub requested: Timestamp,
+    /// The annotation that bounds the drain.
+    pub bound: Option<&'a str>,
+    /// The annotation with the boot id from before the first call.
+    pub pre_boot_id: Option<&'a str>,
+    /// Last transition of the condition `Initialized`.
+    pub initialized: Option<Timestamp>,
+    /// What this process remembers.
+    pub memory: Memory,
+}
+
+/// What a process remembers of a reboot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// When it first called the cloud, or was about to.
+    pub issuing: Option<Timestamp>,
+    /// When the cloud took the order.
+    pub issued: Option<Timestamp>,
+}
+
+/// The node of a reboot.
+#[derive(Clone, Copy, Debug)]
+pub struct Node<'a> {
+    /// Names the boot that runs.
+    pub boot_id: &'a str,
+    /// Whether the node is ready.
+    pub is_ready: bool,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing but to look again.
+    Poll,
+    /// It did not work.
+    Fail(Failure),
+    /// Keep pods away, drain, and then call the cloud.
+    Drain(DrainBound),
+    /// Keep pods away, and call the cloud again: whether the last call arrived is not known.
+    Call,
+    /// The node has rebooted before this was noted: note it.
+    NoteIssued,
+    /// Watch the node come back; `has_booted` says that the new boot is there.
+    Observe {
+        /// Whether the boot is another one.
+        has_booted: bool,
+    },
+    /// The node is back.
+    Succeed,
+}
+
+/// How a reboot failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Where the fault is.
+    pub result: FailureResult,
+    /// The text for people.
+    pub message: String,
+}
+
+/// Whose fault it is that a reboot failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureResult {
+    /// The cloud's.
+    ProviderError,
+    /// The node's: it did not come back.
+    RecoveryTimeout,
+    /// Of the one who asked. The node is left as it is.
+    InvalidRequest,
+}
+
+impl FailureResult {
+    /// The value of the label `result` in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ProviderError => "provider_error",
+            Self::RecoveryTimeout => "recovery_timeout",
+            Self::InvalidRequest => "invalid_request",
+        }
+    }
+}
+
+impl Failure {
+    /// The cloud cannot reboot.
+    pub fn not_implemented() -> Self {
+        let message = "reboot not implemented by the cloud provider".to_owned();
+        Self { result: FailureResult::ProviderError, message }
+    }
+
+    /// The cloud will not reboot.
+    pub fn rejected(error: &str) -> Self {
+        let message = format!("reboot rejected by the cloud provider: {error}");
+        Self { result: FailureResult::ProviderError, message }
+    }
+
+    fn late(phase: Phase) -> Self {
+        let (result, message) = match phase {
+            Phase::Requested => {
+                (FailureResult::ProviderError, "reboot was not issued within the issuance timeout")
+            }
+            Phase::Issued => (
+                FailureResult::RecoveryTimeout,
+                "node did not recover within the observation window",
+            ),
+        };
+        Self { result, message: message.to_owned() }
+    }
+}
+
+/// How long a drain before a reboot may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainBound {
+    /// There is none: every pod rides along.
+    None,
+    /// Pods that are left at the time ride along.
+    Until(Timestamp),
+    /// It waits for every pod.
+    Unbounded,
+}
+
+impl Reboot<'_> {
+    /// What to do next about a node, or about one that is not there.
+    pub fn step(&self, node: Option<Node<'_>>, now: Timestamp) -> Step {
+        let is_late = |deadline: Option<Timestamp>| deadline.is_some_and(|deadline| now > deadline);
+        let Some(node) = node else {
+            // Without a node no drain starts the clock, so the request does.
+            let deadline = self.deadline().or(Some(after(self.requested, ISSUANCE_TIMEOUT)));
+            return if is_late(deadline) {
+                Step::Fail(Failure::late(self.phase))
+            } else {
+                Step::Poll
+            };
+        };
+        if is_late(self.deadline()) {
+            return Step::Fail(Failure::late(self.phase));
+        }
+        let has_booted = node.boot_id != self.pre_boot_id.unwrap_or_default();
+        match self.phase {
+            Phase::Issued if has_booted && node.is_ready => Step::Succeed,
+            Phase::Issued => Step::Observe { has_booted },
+            Phase::Requested => match (self.bound(), self.pre_boot_id) {
+                (Err(error), _) => Step::Fail(Failure {
+                    result: FailureResult::InvalidRequest,
+                    message: format!("invalid reboot request: {error}"),
+                }),
+                (Ok(_), Some(_)) if has_booted => Step::NoteIssued,
+                (Ok(_), Some(_)) => Step::Call,
+                (Ok(bound), None) => Step::Drain(self.drain_bound(bound)),
+            },
+        }
+    }
+
+    /// What to do after a look at the pods: how long to wait, or nothing if the drain is over.
+    pub fn after_drain(
+        &self,
+        bound: DrainBound,
+        has_pods: bool,
+        now: Timestamp,
+    ) -> Option<Duration> {
+        let rest = |deadline: Timestamp| {
+            let rest = Duration::try_from(deadline.duration_since(now)).unwrap_or_default();
+            (!rest.is_zero()).then_some(rest)
+        };
+        match (bound, has_pods) {
+            (DrainBound::None, _) => None,
+            // Pods may still be on their way from a scheduler that has not seen the fence.
+            (_, false) => rest(after(self.requested, MIN_DRAIN_TIME)),
+            (DrainBound::Unbounded, true) => Some(POLL),
+            (DrainBound::Until(deadline), true) => rest(deadline).map(|rest| rest.min(POLL)),
+        }
+    }
+
+    /// The bound of the drain: none for no bound. Also the bound of the termination after a failure.
+    pub fn bound(&self) -> Result<Option<Duration>, String> {
+        let Some(text) = self.bound else { return Ok(None) };
+        let duration = go::parse_duration(text).map_err(|error| {
+            format!("parsing reboot termination grace period {text:?}: {error}")
+        })?;
+        let duration = Duration::try_from(duration).map_err(|_| {
+            format!("reboot termination grace period must be non-negative, got {text:?}")
+        })?;
+        Ok(Some(duration))
+    }
+
+    /// When the cloud took the order, as far as is known.
+    pub fn issued(&self) -> Timestamp {
+        // `Initialized` turns Unknown then, but keeps its time if it was that before.
+        let noted = self.initialized.map_or(self.requested, |time| time.max(self.requested));
+        self.memory.issued.unwrap_or(noted)
+    }
+
+    fn drain_bound(&self, bound: Option<Duration>) -> DrainBound {
+        match bound {
+            None => DrainBound::Unbounded,
+            Some(Duration::ZERO) => DrainBound::None,
+            Some(bound) => {
+                let bound = SignedDuration::try_from(bound).unwrap_or(SignedDuration::MAX);
+                DrainBound::Until(after(self.requested, bound.max(MIN_DRAIN_TIME)))
+            }
+        }
+    }
+
+    /// When the phase has to be over, if that is known.
+    fn deadline(&self) -> Option<Timestamp> {
+        match self.phase {
+            Phase::Requested => Some(after(self.memory.issuing?, ISSUANCE_TIMEOUT)),
+            Phase::Issued => Some(after(self.issued(), OBSERVATION_WINDOW)),
+        }
+    }
+}
+
+/// Names one reboot to the cloud, also when it is asked for again.
+pub fn operation_id(claim_uid: &str, requested: Timestamp, pre_boot_id: &str) -> String {
+    format!("{claim_uid}-{}-{pre_boot_id}", requested.as_nanosecond())
+}
+
+fn after(time: Timestamp, duration: SignedDuration) -> Timestamp {
+    time.checked_add(duration).unwrap_or(Timestamp::MAX)
+}

@@ -1,0 +1,65 @@
+//! When a node has to be gone: the annotation `karpenter.sh/nodeclaim-termination-timestamp`.
+
+use jiff::Timestamp;
+
+/// Reads the annotation.
+pub fn parse(annotation: &str) -> Result<Timestamp, jiff::Error> {
+    annotation.parse()
+}
+
+/// Writes the annotation: whole seconds, as the API has times.
+pub fn text(deadline: Timestamp) -> String {
+    Timestamp::from_second(deadline.as_second()).unwrap_or(deadline).to_string()
+}
+
+/// The annotation that makes the deadline no later than `wanted`; none if it is that already. A
+/// deadline is never moved back, and what cannot be read is none.
+pub fn tightened(present: Option<&str>, wanted: Timestamp) -> Option<String> {
+    let present = present.and_then(|text| parse(text).ok());
+    present.is_none_or(|deadline| deadline > wanted).then(|| text(wanted))
+}
+
+/// The annotation that makes time up now; none if it is up already. Legacy repair overrides the
+/// grace period of the claim with it.
+pub fn elapsed(present: Option<&str>, now: Timestamp) -> Option<String> {
+    let present = present.and_then(|text| parse(text).ok());
+    present.is_none_or(|deadline| deadline >= now).then(|| text(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+
+    const NOW: &str = "2026-01-01T12:00:00Z";
+
+    fn now() -> Timestamp {
+        NOW.parse().unwrap()
+    }
+
+    #[test]
+    fn a_deadline_is_only_ever_moved_forward() {
+        #[rustfmt::skip]
+        let cases = [
+            // case               present                        tightened to now   elapsed now
+            ("40/NR-05",          None,                          Some(NOW),         Some(NOW)),
+            ("40/NR-06",          Some("2026-01-01T14:00:00Z"),  Some(NOW),         Some(NOW)),
+            ("40/NR-07, 45/RB-15", Some("2026-01-01T11:57:00Z"), None,              None),
+            ("the same",          Some(NOW),                     None,              Some(NOW)),
+            ("no time",           Some("tomorrow"),              Some(NOW),         Some(NOW)),
+        ];
+        for (case, present, tight, up) in cases {
+            assert_eq!(tightened(present, now()).as_deref(), tight, "{case}: tightened");
+            assert_eq!(elapsed(present, now()).as_deref(), up, "{case}: elapsed");
+        }
+    }
+
+    #[test]
+    fn the_annotation_has_whole_seconds() {
+        let time = now() + SignedDuration::from_millis(999);
+        assert_eq!(text(time), NOW);
+        assert_eq!(parse("2026-01-01T13:00:00+01:00").unwrap(), now());
+        assert!(parse("soon").is_err());
+    }
+}

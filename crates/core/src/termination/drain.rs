@@ -1,0 +1,212 @@
+//! Which pods leave a node next (spec 40 §2.3, spec 45 §12.3).
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::pod::Owner;
+use crate::pod::standing::Standing;
+
+/// A drain takes at least so long, since the scheduler may not have seen the taint at once.
+pub const MIN_DRAIN_TIME: SignedDuration = SignedDuration::from_secs(5);
+
+/// What happens to pods that are still there at the deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// They are deleted, early enough to end by then. The node goes.
+    ForceDelete,
+    /// They are left alone. The node comes back.
+    Timeout,
+}
+
+/// A drain that goes on. Pods are positions in what was asked about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draining {
+    /// Whose time is up: deleted whatever their tier.
+    pub forced: Vec<usize>,
+    /// The tier that leaves now. Its pods that are leaving or cannot leave keep it from the next.
+    pub tier: Vec<usize>,
+    /// How many pods there are to leave in all.
+    pub waiting: usize,
+}
+
+/// What to do to empty a node; none if nobody is left.
+pub fn drain(
+    pods: &[Standing],
+    deadline: Option<Timestamp>,
+    mode: Mode,
+    now: Timestamp,
+) -> Option<Draining> {
+    let waiting = (0..pods.len()).filter(|&pod| pods[pod].is_waiting_for_eviction(now));
+    let (forced, graceful): (Vec<_>, Vec<_>) = waiting.partition(|&pod| {
+        mode == Mode::ForceDelete && needs_force_delete(&pods[pod], deadline, now)
+    });
+    let waiting = forced.len() + graceful.len();
+    let first = graceful.iter().map(|&pod| tier(&pods[pod])).min();
+    let tier = graceful.into_iter().filter(|&pod| Some(tier(&pods[pod])) == first).collect();
+    (waiting > 0).then_some(Draining { forced, tier, waiting })
+}
+
+/// The order of leaving: what the cluster needs stays longer, and what runs on every node stays
+/// longer than what does not.
+fn tier(pod: &Standing) -> (bool, bool) {
+    (pod.is_critical, pod.owner == Owner::DaemonSet)
+}
+
+/// Whether the pod has to be deleted now to be gone at the deadline, whatever protects it.
+pub fn needs_force_delete(pod: &Standing, deadline: Option<Timestamp>, now: Timestamp) -> bool {
+    let Some(deadline) = deadline else { return false };
+    match (pod.deletion, pod.grace_seconds) {
+        (Some(deletion), _) => deletion > deadline,
+        (None, None) => false,
+        (None, Some(seconds)) => {
+            // In i128, so that no grace period of a user can overflow.
+            let left = deadline.as_nanosecond() - now.as_nanosecond();
+            left < i128::from(seconds) * 1_000_000_000
+        }
+    }
+}
+
+/// The grace period of a pod that is deleted for the deadline. Never none at all: that would take
+/// the pod out of the API while it still runs.
+pub fn force_grace_seconds(deadline: Timestamp, now: Timestamp) -> u32 {
+    let seconds = deadline.duration_since(now).as_secs();
+    u32::try_from(seconds.max(1)).unwrap_or(u32::MAX)
+}
+
+/// Whether a drain that found nobody began too short a while ago. `draining_since` is none when it
+/// was over before.
+pub fn is_too_early(draining_since: Option<Timestamp>, now: Timestamp) -> bool {
+    draining_since.is_some_and(|since| now.duration_since(since) < MIN_DRAIN_TIME)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pod::Phase;
+
+    fn now() -> Timestamp {
+        "2026-01-01T12:00:00Z".parse().unwrap()
+    }
+
+    fn at(seconds: i64) -> Timestamp {
+        now() + SignedDuration::from_secs(seconds)
+    }
+
+    fn pod() -> Standing {
+        Standing { phase: Phase::Running, grace_seconds: Some(30), ..Standing::default() }
+    }
+
+    fn of(owner: Owner, is_critical: bool) -> Standing {
+        Standing { owner, is_critical, ..pod() }
+    }
+
+    #[test]
+    fn one_tier_leaves_at_a_time() {
+        let tiers = [
+            of(Owner::DaemonSet, true),
+            of(Owner::Other, true),
+            of(Owner::DaemonSet, false),
+            of(Owner::Other, false),
+        ];
+        let mut order = Vec::new();
+        let mut left = tiers.to_vec();
+        while let Some(Draining { tier, waiting, forced }) =
+            drain(&left, None, Mode::ForceDelete, now())
+        {
+            assert_eq!((waiting, forced.len()), (left.len(), 0), "40/TM-15");
+            order.extend(tier.iter().map(|&pod| left[pod].clone()));
+            left.retain(|pod| !order.contains(pod));
+        }
+        order.reverse();
+        assert_eq!(order, tiers, "40/TM-15");
+    }
+
+    #[test]
+    fn those_that_leave_or_cannot_leave_keep_their_tier_open() {
+        let leaving = Standing { deletion: Some(at(20)), ..pod() };
+        let held = Standing { do_not_disrupt: Some("true".to_owned()), ..pod() };
+        for (case, first) in [("leaving", leaving), ("do-not-disrupt", held)] {
+            let pods = [of(Owner::Other, true), first];
+            let draining = drain(&pods, None, Mode::ForceDelete, now()).unwrap();
+            let expected = Draining { forced: vec![], tier: vec![1], waiting: 2 };
+            assert_eq!(draining, expected, "{case}");
+        }
+    }
+
+    #[test]
+    fn nobody_to_wait_for_is_a_drained_node() {
+        let over = Standing { phase: Phase::Succeeded, ..pod() };
+        let stuck = Standing { deletion: Some(at(-90)), ..pod() };
+        let cases = [
+            ("40/TM-01", vec![]),
+            ("40/TM-08", vec![Standing { tolerates_disruption: true, ..pod() }]),
+            ("40/TM-11", vec![over]),
+            ("40/TM-12", vec![of(Owner::Node, false)]),
+            ("40/TM-18", vec![stuck]),
+        ];
+        for (case, pods) in cases {
+            assert_eq!(drain(&pods, None, Mode::ForceDelete, now()), None, "{case}");
+        }
+    }
+
+    #[test]
+    fn pods_are_deleted_in_time_for_the_deadline() {
+        let grace = |seconds| Standing { grace_seconds: Some(seconds), ..pod() };
+        let deleted = |seconds| Standing { deletion: Some(at(seconds)), ..pod() };
+        let unset = Standing { grace_seconds: None, ..pod() };
+        #[rustfmt::skip]
+        let cases = [
+            // case                       pod              deadline in   forced
+            ("no deadline",               grace(300),      None,         false),
+            ("40/TM-22",                  grace(300),      Some(290),    true),
+            ("40/TM-23 at 90 s",          grace(60),       Some(210),    false),
+            ("40/TM-23 at 265 s",         grace(60),       Some(35),     true),
+            ("just in time",              grace(60),       Some(60),     false),
+            ("no grace period is known",  unset.clone(),   Some(1),      false),
+            ("nor ever",                  unset,           Some(-99),    false),
+            ("40/TM-24",                  deleted(60),     Some(30),     true),
+            ("ends by then",              deleted(30),     Some(30),     false),
+            ("40/TM-26",                  grace(0),        Some(-3600),  true),
+            ("no end",                    grace(i64::MAX), Some(300),    true),
+            ("no beginning",              grace(i64::MIN), Some(-300),   false),
+        ];
+        for (case, pod, deadline, forced) in cases {
+            assert_eq!(needs_force_delete(&pod, deadline.map(at), now()), forced, "{case}");
+        }
+    }
+
+    #[test]
+    fn the_forced_are_deleted_whatever_their_tier_and_only_if_the_node_goes() {
+        let critical = Standing { grace_seconds: Some(600), ..of(Owner::Other, true) };
+        let pods = [pod(), critical];
+        let of = |mode| drain(&pods, Some(at(300)), mode, now()).unwrap();
+        let forced = Draining { forced: vec![1], tier: vec![0], waiting: 2 };
+        assert_eq!(of(Mode::ForceDelete), forced, "40/TM-25");
+        let left_alone = Draining { forced: vec![], tier: vec![0], waiting: 2 };
+        assert_eq!(of(Mode::Timeout), left_alone, "45/EV-1");
+        let alone = drain(&pods[1..], Some(at(300)), Mode::ForceDelete, now()).unwrap();
+        assert_eq!((alone.forced, alone.tier, alone.waiting), (vec![0], vec![], 1));
+    }
+
+    #[test]
+    fn the_grace_period_is_what_is_left_and_at_least_a_second() {
+        let cases = [("40/TM-22", 290, 290), ("40/TM-26", -3600, 1), ("now", 0, 1)];
+        for (case, seconds, grace) in cases {
+            assert_eq!(force_grace_seconds(at(seconds), now()), grace, "{case}");
+        }
+        assert_eq!(force_grace_seconds(Timestamp::MAX, Timestamp::MIN), u32::MAX);
+        let almost = at(3) - SignedDuration::from_nanos(1);
+        assert_eq!(force_grace_seconds(almost, now()), 2, "cut to seconds");
+    }
+
+    #[test]
+    fn a_drain_lasts_five_seconds_at_least() {
+        let cases = [
+            ("40/TM-30", Some(at(-3)), true),
+            ("40/TM-30", Some(at(-5)), false),
+            ("over before", None, false),
+        ];
+        for (case, since, early) in cases {
+            assert_eq!(is_too_early(since, now()), early, "{case}");
+        }
+    }
+}
