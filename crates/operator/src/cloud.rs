@@ -18,10 +18,14 @@ use kube::core::ApiResource;
 
 pub mod claim;
 mod error;
+mod metered;
+mod overlaid;
 mod repair;
 
 pub use error::{BoxError, CloudError, CloudErrorClass, causes};
-pub use repair::{RepairAction, RepairPolicy};
+pub use metered::Metered;
+pub use overlaid::{Overlaid, OverlayStore};
+pub use repair::{RepairAction, RepairError, RepairPolicy, check_repair_policies};
 
 /// What a call to the cloud comes to.
 pub type CloudResult<T> = Result<T, CloudError>;

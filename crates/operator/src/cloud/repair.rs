@@ -1,53 +1,86 @@
-//! What a provider says about unhealthy nodes (spec 45 §4.1).
+//! Whether the provider's repair policies are good enough to start with (spec 45 §2, §4.1).
 
-use std::time::Duration;
+use karpenter_core::lifecycle::repair::policy::{InvalidPolicies, Policies};
+pub use karpenter_core::lifecycle::repair::policy::{RepairAction, RepairPolicy};
 
-/// What to do about nodes with a condition that lasts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RepairPolicy {
-    /// Type of the node's condition.
-    pub condition_type: String,
-    /// Status of the condition that is unhealthy: `True`, `False` or `Unknown`.
-    pub condition_status: String,
-    /// What the condition's reason has to match somewhere. Empty for the default fallback of the
-    /// set, of which there is exactly one.
-    pub reason_regex: String,
-    /// How long the condition is put up with.
-    pub toleration_duration: Duration,
-    /// Bound of the drain: none leaves it to the NodeClaim, zero is no drain.
-    pub termination_grace_period: Option<Duration>,
-    /// Weight from 0 to 100; the higher one goes first.
-    pub priority: u8,
-    /// What is done then.
-    pub action: RepairAction,
+use crate::options::{Gate, Options};
+
+/// Why node repair cannot start.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RepairError {
+    /// There is nothing to repair by.
+    #[error(
+        "node repair requires the cloud provider to define RepairPolicies, but it defines none"
+    )]
+    None,
+    /// The policies make no sense together or alone; all that is wrong.
+    #[error("node repair requires valid RepairPolicies, {0}")]
+    Invalid(#[from] InvalidPolicies),
 }
 
-/// A way to repair a node. The order is that of disruption: a later one disrupts more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RepairAction {
-    /// Restart it in place.
-    RebootNode,
-    /// Put another one in its place.
-    ReplaceNode,
-}
-
-impl RepairAction {
-    /// The action as events and annotations name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::RebootNode => "RebootNode",
-            Self::ReplaceNode => "ReplaceNode",
-        }
+/// The policies that the process may start with: they matter with the gate NodeRepair alone, and
+/// not to legacy repair. None where they do not.
+pub fn check_repair_policies(
+    options: &Options,
+    policies: &[RepairPolicy],
+) -> Result<Option<Policies>, RepairError> {
+    if !options.is_on(Gate::NodeRepair) || options.legacy_node_repair {
+        return Ok(None);
     }
+    if policies.is_empty() {
+        return Err(RepairError::None);
+    }
+    Ok(Some(Policies::new(policies.to_vec())?))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::options::FeatureGates;
+
+    fn policy(condition: &str, status: &str, regex: &str) -> RepairPolicy {
+        RepairPolicy {
+            condition_type: condition.to_owned(),
+            condition_status: status.to_owned(),
+            reason_regex: regex.to_owned(),
+            toleration_duration: Duration::ZERO,
+            termination_grace_period: None,
+            priority: 0,
+            action: RepairAction::ReplaceNode,
+        }
+    }
+
+    fn options(gate: bool, legacy_node_repair: bool) -> Options {
+        let feature_gates = FeatureGates::default().with(Gate::NodeRepair, gate);
+        Options { legacy_node_repair, feature_gates, ..Options::default() }
+    }
+
+    fn check(policies: &[RepairPolicy]) -> String {
+        let result = check_repair_policies(&options(true, false), policies);
+        result.map_or_else(|error| error.to_string(), |found| found.is_some().to_string())
+    }
 
     #[test]
-    fn a_replacement_disrupts_more_than_a_reboot() {
-        let (replace, reboot) = (RepairAction::ReplaceNode, RepairAction::RebootNode);
-        assert_eq!((replace > reboot, reboot > replace), (true, false), "45/CP-8");
+    fn repair_needs_policies() {
+        let none = "node repair requires the cloud provider to define RepairPolicies, but it \
+                    defines none";
+        assert_eq!(check(&[]), none, "45/OPT-4");
+        for (gate, legacy) in [(false, false), (true, true), (false, true)] {
+            let result = check_repair_policies(&options(gate, legacy), &[]);
+            assert!(matches!(result, Ok(None)), "45/OPT-5: {result:?}");
+        }
+        assert_eq!(check(&[policy("Ready", "False", "")]), "true");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_policy_is_told() {
+        let good = policy("Ready", "False", "");
+        let bad_regex = check(&[good, policy("Ready", "Unknown", "(")]);
+        let start = "node repair requires valid RepairPolicies, validating repair policy for \
+                     condition status \"Unknown\", policy[1]=";
+        assert!(bad_regex.starts_with(start), "45/OPT-6 {bad_regex}");
+        assert!(bad_regex.contains(" has invalid reason regex, unclosed group (condition=Ready)"));
     }
 }

@@ -60,6 +60,7 @@ struct State {
     next_create: Option<CloudError>,
     next_delete: Option<CloudError>,
     next_get: Option<CloudError>,
+    next_list: Option<CloudError>,
     next_reboot: Option<CloudError>,
     drift: Option<DriftReason>,
     policies: Vec<RepairPolicy>,
@@ -94,6 +95,7 @@ impl Default for FakeCloud {
                 next_create: None,
                 next_delete: None,
                 next_get: None,
+                next_list: None,
                 next_reboot: None,
                 drift: None,
                 policies: vec![bad_node],
@@ -126,6 +128,11 @@ impl FakeCloud {
         self.state().errors_by_pool.insert(pool.to_owned(), Arc::new(error));
     }
 
+    /// The types of the pool can be told again.
+    pub fn mend_pool(&self, pool: &str) {
+        self.state().errors_by_pool.remove(pool);
+    }
+
     /// Launches fail after so many calls in all.
     pub fn allow_creates(&self, count: usize) {
         self.state().allowed_creates = count;
@@ -144,6 +151,11 @@ impl FakeCloud {
     /// Lets the next search fail.
     pub fn fail_next_get(&self, error: CloudError) {
         self.state().next_get = Some(error);
+    }
+
+    /// Lets the next list fail.
+    pub fn fail_next_list(&self, error: CloudError) {
+        self.state().next_list = Some(error);
     }
 
     /// Lets the next restart fail.
@@ -332,7 +344,13 @@ impl CloudProvider for FakeCloud {
     }
 
     fn list(&self) -> CloudFuture<'_, Vec<NodeClaim>> {
-        Box::pin(async { Ok(self.state().instances.values().cloned().collect()) })
+        Box::pin(async {
+            let mut state = self.state();
+            match state.next_list.take() {
+                Some(error) => Err(error),
+                None => Ok(state.instances.values().cloned().collect()),
+            }
+        })
     }
 
     fn instance_types<'a>(&'a self, node_pool: &'a NodePool) -> CloudFuture<'a, InstanceTypes> {

@@ -1,0 +1,76 @@
+use super::*;
+use crate::clock::ScaledClock;
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("", name)
+}
+
+fn queue() -> (Queue, Arc<dyn Clock>) {
+    let clock: Arc<dyn Clock> = Arc::new(ScaledClock::starting_at(Timestamp::UNIX_EPOCH));
+    (Queue::new(&clock, Limit::REASONABLE), clock)
+}
+
+fn taken(queue: &Queue) -> Option<String> {
+    queue.next().map(|taken| taken.key.name)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_waits_once_and_in_order() {
+    let (queue, _) = queue();
+    for name in ["b", "a", "b"] {
+        queue.add(key(name));
+    }
+    assert_eq!(queue.len(), 2);
+    assert_eq!(
+        [taken(&queue), taken(&queue), taken(&queue)],
+        [Some("b".into()), Some("a".into()), None]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_in_work_is_not_taken_again_before_it_is_done() {
+    let (queue, _) = queue();
+    queue.add(key("a"));
+    assert!(taken(&queue).is_some());
+    queue.add(key("a"));
+    assert_eq!(taken(&queue), None);
+    queue.done(&key("a"));
+    assert_eq!(taken(&queue).as_deref(), Some("a"));
+    queue.done(&key("a"));
+    assert_eq!(taken(&queue), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_delays_the_earlier_counts() {
+    let (queue, clock) = queue();
+    queue.add_after(key("a"), Duration::from_secs(20));
+    queue.add_after(key("a"), Duration::from_secs(10));
+    queue.add_after(key("a"), Duration::from_secs(30));
+    assert_eq!(taken(&queue), None);
+    let start = clock.now();
+    while taken(&queue).is_none() {
+        queue.news().await;
+    }
+    assert_eq!(clock.now().duration_since(start).as_secs(), 10);
+    queue.done(&key("a"));
+    assert_eq!(format!("{queue:?}"), "Queue { ready: 0, running: 0, delayed: 0, .. }");
+}
+
+#[tokio::test(start_paused = true)]
+async fn retries_come_later_each_time_until_forgotten() {
+    let (queue, clock) = queue();
+    let mut waits = Vec::new();
+    for round in 0..5 {
+        if round == 3 {
+            queue.forget(&key("a"));
+        }
+        let start = clock.now();
+        queue.add_limited(key("a"));
+        while taken(&queue).is_none() {
+            queue.news().await;
+        }
+        queue.done(&key("a"));
+        waits.push(clock.now().duration_since(start).as_millis());
+    }
+    assert_eq!(waits, [100, 200, 400, 100, 200]);
+}

@@ -1,0 +1,163 @@
+//! The loop of a controller.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{Either, FutureExt, select};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use jiff::Timestamp;
+use tracing::{Instrument, debug_span, error};
+
+use super::observe::{Finished, Observe};
+use super::{Controller, Outcome, Reconciled, Shutdown, Trouble};
+use crate::chance::Chance;
+use crate::clock::Clock;
+use crate::watch::ObjectKey;
+
+#[cfg(test)]
+mod tests;
+
+tokio::task_local! {
+    static CONTROLLER: &'static str;
+}
+
+/// The controller in whose reconcile this is asked, for metrics; empty outside of one.
+pub fn current_controller() -> &'static str {
+    CONTROLLER.try_with(|name| *name).unwrap_or_default()
+}
+
+/// What controllers run on.
+#[derive(Clone, Debug)]
+pub struct Harness {
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Where ids of reconciles come from.
+    pub chance: Arc<Chance>,
+    /// Who is told what happens.
+    pub observer: Arc<dyn Observe>,
+    /// When to take no more work.
+    pub shutdown: Shutdown,
+}
+
+impl Harness {
+    /// Runs a controller until the shutdown begins and what is in work has ended. All of it is one
+    /// task, so its reconciles share one thread at a time: they wait for others more than they
+    /// compute, and what computes long is for other threads.
+    pub async fn run(&self, mut controller: Controller) {
+        let (name, queue) = (controller.name, controller.queue.clone());
+        let mut ids = self.chance.fork("reconcile ids").fork(name);
+        self.observer.started(name, controller.workers);
+        for source in std::mem::take(&mut controller.sources) {
+            source(&queue);
+        }
+        let mut running = FuturesUnordered::new();
+        loop {
+            while running.len() < controller.workers && !self.shutdown.has_begun() {
+                let Some(taken) = queue.next() else { break };
+                self.observer.taken(name, taken.waited, taken.depth, running.len() + 1);
+                running.push(self.work(&controller, taken.key, ids.u128()));
+            }
+            if self.shutdown.has_begun() && running.is_empty() {
+                return;
+            }
+            // A shutdown ends the wait for keys, not the wait for those in work.
+            let can_take = running.len() < controller.workers && !self.shutdown.has_begun();
+            let news = async {
+                if can_take {
+                    select(std::pin::pin!(queue.news()), std::pin::pin!(self.shutdown.begun()))
+                        .await;
+                } else if self.shutdown.has_begun() {
+                    std::future::pending::<()>().await;
+                } else {
+                    self.shutdown.begun().await;
+                }
+            };
+            let ended = async {
+                match running.next().await {
+                    Some(ended) => ended,
+                    None => std::future::pending().await,
+                }
+            };
+            let ended = match select(std::pin::pin!(news), std::pin::pin!(ended)).await {
+                Either::Left(_) => None,
+                Either::Right((ended, _)) => Some(ended),
+            };
+            if let Some(Ended { took, how }) = ended {
+                self.observer.finished(name, took, how, running.len());
+            }
+        }
+    }
+
+    async fn work(&self, controller: &Controller, key: ObjectKey, id: u128) -> Ended {
+        let started = self.clock.now();
+        let span = debug_span!(
+            "reconcile",
+            controller = controller.name,
+            controllerGroup = controller.group,
+            controllerKind = controller.kind,
+            namespace = key.namespace,
+            name = key.name,
+            reconcileID = %format_args!("{id:032x}"),
+        );
+        let work = AssertUnwindSafe(controller.reconcile(&key)).catch_unwind();
+        let result = CONTROLLER.scope(controller.name, work).instrument(span.clone()).await;
+        let queue = &controller.queue;
+        let how = match result {
+            Ok(result) => span.in_scope(|| self.settle(controller, &key, result)),
+            Err(panic) => {
+                let what = panic_text(panic.as_ref());
+                span.in_scope(|| error!(error = what, "Observed a panic"));
+                queue.add_limited(key.clone());
+                Finished::Panic
+            }
+        };
+        queue.done(&key);
+        Ended { took: elapsed(started, self.clock.now()), how }
+    }
+
+    fn settle(&self, controller: &Controller, key: &ObjectKey, result: Reconciled) -> Finished {
+        let queue = &controller.queue;
+        match result {
+            Ok(Outcome::Done) => {
+                queue.forget(key);
+                Finished::Success
+            }
+            Ok(Outcome::After(pause)) => {
+                queue.forget(key);
+                queue.add_after(key.clone(), pause);
+                Finished::RequeueAfter
+            }
+            Ok(Outcome::Again) => {
+                self.observer.retried(controller.name);
+                queue.add_limited(key.clone());
+                Finished::Requeue
+            }
+            Err(trouble) => {
+                log(&trouble);
+                self.observer.retried(controller.name);
+                queue.add_limited(key.clone());
+                Finished::Error
+            }
+        }
+    }
+}
+
+struct Ended {
+    took: Duration,
+    how: Finished,
+}
+
+fn log(trouble: &Trouble) {
+    error!(error = trouble as &(dyn std::error::Error + 'static), "Reconciler error");
+}
+
+fn elapsed(from: Timestamp, to: Timestamp) -> Duration {
+    Duration::try_from(to.duration_since(from)).unwrap_or_default()
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no text")
+}

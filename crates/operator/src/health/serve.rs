@@ -1,0 +1,127 @@
+//! A small HTTP/1 server: one request per connection, so that nobody can keep one.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::select;
+use http::{Request, Response, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::{Answer, Routes};
+use crate::clock::Clock;
+
+/// Connections at once; more wait until one has ended.
+const MAX_CONNECTIONS: usize = 128;
+
+/// Within that time a connection has to be over. A scrape of a large registry takes a second.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long to wait when the system gives no connection, for lack of files for example.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why there is no server.
+#[derive(Debug, thiserror::Error)]
+#[error("listening on port {port} for {purpose}: {source}")]
+pub struct ServeError {
+    /// What the server is for.
+    pub purpose: &'static str,
+    /// The port.
+    pub port: u16,
+    source: io::Error,
+}
+
+/// A server that listens.
+pub struct Server {
+    listener: TcpListener,
+    routes: Routes,
+}
+
+impl Server {
+    /// Listens on all addresses. Port 0 takes one that is free.
+    pub async fn listen(port: u16, routes: Routes) -> Result<Self, ServeError> {
+        let purpose = match routes {
+            Routes::Health { .. } => "probes",
+            Routes::Metrics { .. } => "metrics",
+        };
+        // Both families with one socket, where the system has IPv6 at all.
+        let listening = match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await {
+            Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
+                TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await
+            }
+            result => result,
+        };
+        let listener = listening.map_err(|source| ServeError { purpose, port, source })?;
+        Ok(Self { listener, routes })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Answers until it is dropped; a task of its own. Dropping it ends all connections.
+    pub async fn run(self, clock: Arc<dyn Clock>) {
+        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let routes = Arc::new(self.routes);
+        let mut connections = JoinSet::new();
+        loop {
+            let Ok(place) = places.clone().acquire_owned().await else { return };
+            while connections.try_join_next().is_some() {}
+            let Ok((stream, _)) = self.listener.accept().await else {
+                clock.sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
+            let (routes, patience) = (routes.clone(), clock.sleep(PATIENCE));
+            connections.spawn(async move {
+                // Whoever went away, or took too long, need not be told.
+                let _ = select(Box::pin(converse(stream, routes)), patience).await;
+                drop(place);
+            });
+        }
+    }
+}
+
+async fn converse(stream: TcpStream, routes: Arc<Routes>) {
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let answer = answer(&routes, &request);
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    let mut connection = http1::Builder::new();
+    connection.keep_alive(false).max_headers(64).max_buf_size(16 * 1024);
+    let _ = connection.serve_connection(TokioIo::new(stream), service).await;
+}
+
+fn answer(routes: &Routes, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    let uri = request.uri();
+    let Answer { status, body } =
+        routes.answer(request.method(), uri.path(), uri.query().unwrap_or_default());
+    let kind = match routes {
+        Routes::Metrics { .. } if status.is_success() => prometheus::TEXT_FORMAT,
+        _ => "text/plain; charset=utf-8",
+    };
+    let mut response = Response::new(Full::from(body));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, header::HeaderValue::from_static("nosniff"));
+    response
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("routes", &self.routes).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,153 @@
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::*;
+use crate::clock::{Clock, SystemClock};
+use crate::metrics::{Metrics, MetricsConfig};
+
+/// Ready once the CRDs are there.
+fn health() -> (Routes, Arc<AtomicBool>) {
+    let (healthz, readyz) = (Checks::new("healthz"), Checks::new("readyz"));
+    let there = Arc::new(AtomicBool::new(false));
+    let seen = there.clone();
+    readyz.add("crd", move || {
+        seen.load(Ordering::Relaxed).then_some(()).ok_or("no NodePool in karpenter.sh".to_owned())
+    });
+    (Routes::Health { healthz, readyz }, there)
+}
+
+fn metrics(profiling: bool) -> Routes {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let metrics = Metrics::new(clock, &MetricsConfig::default());
+    Routes::Metrics { registry: metrics.registry().clone(), profiling }
+}
+
+fn get(routes: &Routes, target: &str) -> (u16, String) {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let Answer { status, body } = routes.answer(&Method::GET, path, query);
+    (status.as_u16(), body)
+}
+
+#[test]
+fn a_process_without_crds_is_alive_and_not_ready() {
+    let (routes, there) = health();
+    let not_ready =
+        "[-]crd failed: no NodePool in karpenter.sh\n[+]readyz ok\nhealthz check failed\n";
+    assert_eq!(get(&routes, "/readyz"), (500, not_ready.to_owned()), "40/OP-14");
+    assert_eq!(get(&routes, "/healthz"), (200, "ok".to_owned()), "40/OP-14");
+    there.store(true, Ordering::Relaxed);
+    assert_eq!(get(&routes, "/readyz"), (200, "ok".to_owned()));
+}
+
+#[test]
+fn checks_can_be_asked_one_by_one() {
+    let (routes, _) = health();
+    #[rustfmt::skip]
+    let cases = [
+        ("/readyz/readyz", 200, "ok"),
+        ("/readyz/crd", 500, "internal server error: no NodePool in karpenter.sh\n"),
+        ("/readyz/nothing", 404, "404 page not found\n"),
+        ("/readyz?exclude=crd", 200, "ok"),
+        ("/readyz/?verbose&exclude=crd", 200, "[+]readyz ok\nhealthz check passed\n"),
+        ("/healthz?verbose=1", 200, "[+]healthz ok\nhealthz check passed\n"),
+        ("/readyzz", 404, "404 page not found\n"),
+        ("/metrics", 404, "404 page not found\n"),
+        ("/", 404, "404 page not found\n"),
+    ];
+    for (target, status, body) in cases {
+        assert_eq!(get(&routes, target), (status, body.to_owned()), "{target}");
+    }
+}
+
+#[test]
+fn profiles_are_there_when_asked_for_and_say_what_to_do() {
+    let off = metrics(false);
+    for path in ["/debug/pprof/", "/debug/pprof/profile", "/debug/pprof/heap"] {
+        assert_eq!(get(&off, path).0, 404, "40/OP-17 {path}");
+    }
+    let on = metrics(true);
+    for (path, status, said) in [
+        ("/debug/pprof/profile", 501, "perf record -g -p "),
+        ("/debug/pprof/heap", 501, "heaptrack"),
+        ("/debug/pprof/goroutine", 404, "not found"),
+    ] {
+        let (got, body) = get(&on, path);
+        assert_eq!((got, body.contains(said)), (status, true), "{path}: {body}");
+    }
+}
+
+#[test]
+fn only_reading_is_allowed() {
+    let answer = metrics(false).answer(&Method::POST, "/metrics", "");
+    assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED);
+}
+
+/// What a server on a free port says to these bytes.
+async fn talk(routes: Routes, request: &[u8]) -> io::Result<String> {
+    let server = Server::listen(0, routes).await.unwrap();
+    let port = server.address()?.port();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let conversation = async {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+        stream.write_all(request).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok(answer)
+    };
+    match futures_util::future::select(Box::pin(conversation), Box::pin(server.run(clock))).await {
+        futures_util::future::Either::Left((answer, _)) => answer,
+        futures_util::future::Either::Right(_) => Err(io::Error::other("the server ended")),
+    }
+}
+
+#[tokio::test]
+async fn every_replica_serves_metrics_and_probes() {
+    let answer = talk(metrics(false), b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "40/OP-15 {answer}");
+    assert!(answer.contains("content-type: text/plain; version=0.0.4"), "{answer}");
+    assert!(answer.contains(
+        "\n# TYPE karpenter_voluntary_disruption_consolidation_timeouts_total counter\n"
+    ));
+    let answer = talk(health().0, b"GET /healthz HTTP/1.0\r\n\r\n").await.unwrap();
+    assert!(answer.ends_with("\r\n\r\nok"), "40/OP-15 {answer}");
+}
+
+#[tokio::test]
+async fn nonsense_is_answered_and_ends() {
+    let answer = talk(metrics(false), b"\x16\x03\x01 hello\r\n\r\n").await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_named() {
+    let first = Server::listen(0, metrics(false)).await.unwrap();
+    let port = first.address().unwrap().port();
+    let error = Server::listen(port, metrics(false)).await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with(&format!("listening on port {port} for metrics: ")), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_says_nothing_is_hung_up_on() {
+    let server = Server::listen(0, metrics(false)).await.unwrap();
+    let port = server.address().unwrap().port();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let waited = async {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
+        let started = tokio::time::Instant::now();
+        let mut nothing = Vec::new();
+        let _ = stream.read_to_end(&mut nothing).await;
+        started.elapsed()
+    };
+    let waited =
+        match futures_util::future::select(Box::pin(waited), Box::pin(server.run(clock))).await {
+            futures_util::future::Either::Left((waited, _)) => waited,
+            futures_util::future::Either::Right(_) => panic!("the server ended"),
+        };
+    assert!(waited <= Duration::from_secs(31), "{waited:?}");
+}

@@ -1,0 +1,144 @@
+//! Metrics: the list of names, and handles to record with.
+//!
+//! [`Metrics`] has a field per metric; each takes a struct of labels, so a value cannot end up under
+//! another name. Series of objects go through a [`Store`], which removes the stale ones. Recording
+//! is cheap and takes no part in decisions. [`list`] has every metric of core.
+
+use std::collections::BTreeSet;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::cloud::CloudProvider;
+
+pub mod conditions;
+mod harness;
+pub mod labels;
+pub mod list;
+pub mod nodes;
+mod registry;
+mod requests;
+mod store;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+pub use conditions::ConditionMetrics;
+pub use labels::{LabelSet, LabelValues, NoLabels};
+pub use list::CoreMetrics;
+pub use nodes::{label_name, resource_type};
+pub use registry::{Counter, Describe, Family, Gauge, Histogram, Registry, Stage, Summary, Type};
+pub use store::{Sample, Store};
+
+use conditions::{KindLabels, Twins};
+
+/// All metrics of core.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    registry: Registry,
+    core: CoreMetrics,
+    /// Gauges of nodes.
+    pub nodes: nodes::NodeMetrics,
+    /// Status conditions of NodeClaims.
+    pub nodeclaim_status: ConditionMetrics,
+    /// Status conditions of NodePools.
+    pub nodepool_status: ConditionMetrics,
+    /// Status conditions of Nodes.
+    pub node_status: ConditionMetrics,
+    /// Status conditions of CapacityBuffers.
+    pub capacitybuffer_status: ConditionMetrics,
+    twins: Twins,
+}
+
+/// What the labels of metrics depend on.
+#[derive(Clone, Debug, Default)]
+pub struct MetricsConfig {
+    /// Labels of Nodes that metrics show.
+    pub well_known: BTreeSet<String>,
+    /// Labels that name the node class of an object.
+    pub node_class_labels: Vec<String>,
+}
+
+impl MetricsConfig {
+    /// What a provider makes of it.
+    pub fn of(cloud: &dyn CloudProvider) -> Self {
+        let label = |class: kube::core::ApiResource| {
+            format!("{}/{}", class.group, class.kind.to_lowercase())
+        };
+        Self {
+            well_known: cloud.vocabulary().well_known.iter().cloned().collect(),
+            node_class_labels: cloud.supported_node_classes().into_iter().map(label).collect(),
+        }
+    }
+}
+
+impl Metrics {
+    /// Makes them all, in a registry of their own.
+    pub fn new(clock: Arc<dyn Clock>, config: &MetricsConfig) -> Self {
+        use karpenter_api::labels::{INITIALIZED, NODEPOOL};
+        let registry = Registry::new(clock);
+        let core = CoreMetrics::new(&registry);
+        for consolidation_type in ["multi", "single"] {
+            let labels = labels::ConsolidationType { consolidation_type };
+            core.voluntary_disruption_consolidation_timeouts.add(&labels, 0.0);
+        }
+        let twins = Twins::new(&registry);
+        let classes = config.node_class_labels.iter().map(String::as_str);
+        let claim_labels: Vec<&str> = classes.chain([NODEPOOL]).collect();
+        let node_labels: Vec<&str> = claim_labels.iter().copied().chain([INITIALIZED]).collect();
+        let kind = |group: &str, kind: &str, labels: &[&str]| KindLabels::new(group, kind, labels);
+        let status = |labels: KindLabels, twins: Option<&Twins>| {
+            ConditionMetrics::new(&registry, labels, twins)
+        };
+        Self {
+            nodes: nodes::NodeMetrics::new(&registry, &config.well_known),
+            nodeclaim_status: status(
+                kind("karpenter.sh", "NodeClaim", &claim_labels),
+                Some(&twins),
+            ),
+            nodepool_status: status(kind("karpenter.sh", "NodePool", &[]), Some(&twins)),
+            node_status: status(kind("", "Node", &node_labels), None),
+            capacitybuffer_status: status(
+                kind("autoscaling.x-k8s.io", "CapacityBuffer", &[]),
+                Some(&twins),
+            ),
+            core,
+            twins,
+            registry,
+        }
+    }
+
+    /// Where they all are, for a provider that adds its own, and for /metrics.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Metrics of the status conditions of another kind, such as a node class.
+    pub fn status_of(&self, labels: KindLabels) -> ConditionMetrics {
+        ConditionMetrics::new(&self.registry, labels, Some(&self.twins))
+    }
+}
+
+impl Deref for Metrics {
+    type Target = CoreMetrics;
+
+    fn deref(&self) -> &CoreMetrics {
+        &self.core
+    }
+}
+
+/// The reference page, as Markdown, for a provider.
+pub fn reference(registry: &Registry) -> String {
+    use std::fmt::Write as _;
+    let mut text = "# Metrics\n\n\
+         <!-- Written by `cargo xtask codegen` from crates/operator/src/metrics. -->\n\n\
+         Labels of Nodes are those of the KWOK provider; other providers add their own.\n\n\
+         | Metric | Type | Stage | Labels | Meaning |\n\
+         |---|---|---|---|---|\n"
+        .to_owned();
+    for Family { name, metric_type, stage, labels, help, .. } in registry.families() {
+        let (metric_type, stage, labels) = (metric_type.name(), stage.name(), labels.join(", "));
+        let _ = writeln!(text, "| `{name}` | {metric_type} | {stage} | {labels} | {help} |");
+    }
+    text
+}

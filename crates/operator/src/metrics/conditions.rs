@@ -1,0 +1,270 @@
+//! Metrics and events of status conditions (spec 40 §8.2, spec 45 §15.1).
+//!
+//! [`observe::observe`] compares an object with what was seen of it before, and says what follows:
+//! that is pure. [`ConditionMetrics`] remembers objects of one kind and records. Kinds that upstream
+//! had before its metrics carried the kind in their names are recorded under the old names too.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use prometheus::{CounterVec, HistogramVec};
+
+use super::list::{default_buckets, exponential};
+use super::registry::{Describe, GaugeFamily, Registry, Stage};
+use super::store::{Sample, Store};
+use crate::events::Event;
+
+mod observe;
+#[cfg(test)]
+mod tests;
+
+pub use observe::{ObjectStatus, Observation, Seen, SeenCondition, Transition, observe};
+
+/// What identifies an object of a kind: namespace and name.
+type Key = (String, String);
+
+/// A kind, and which labels of its objects its metrics show.
+#[derive(Clone, Debug)]
+pub struct KindLabels {
+    group: String,
+    kind: String,
+    labels: Vec<String>,
+}
+
+impl KindLabels {
+    /// A kind with these labels of objects.
+    pub fn new(group: &str, kind: &str, labels: &[&str]) -> Self {
+        let labels = labels.iter().map(|&label| label.to_owned()).collect();
+        Self { group: group.to_owned(), kind: kind.to_owned(), labels }
+    }
+
+    /// The names of the labels in metrics.
+    fn names(&self) -> Vec<String> {
+        self.labels.iter().map(|label| label.replace(['/', '.', '-'], "_")).collect()
+    }
+
+    fn values(&self, labels: &BTreeMap<String, String>) -> Vec<String> {
+        let value = |label: &String| labels.get(label).cloned().unwrap_or_default();
+        self.labels.iter().map(value).collect()
+    }
+}
+
+/// Records what happens to the conditions of one kind. Clones are handles to the same one.
+#[derive(Clone)]
+pub struct ConditionMetrics(Arc<Inner>);
+
+struct Inner {
+    kind: KindLabels,
+    own: Metrics,
+    /// With the values of `group` and `kind`.
+    twins: Option<(Metrics, Vec<String>)>,
+    store: Store<Key>,
+    seen: Mutex<BTreeMap<Key, Seen>>,
+}
+
+/// The old names, which kinds share.
+#[derive(Clone)]
+pub(super) struct Twins(Metrics);
+
+impl Twins {
+    pub(super) fn new(registry: &Registry) -> Self {
+        let extra = ["group".to_owned(), "kind".to_owned()];
+        Self(Metrics::new(registry, "operator", &extra, &default_buckets()))
+    }
+}
+
+/// The six metrics of a kind, or of all kinds under their old names.
+#[derive(Clone)]
+struct Metrics {
+    count: GaugeFamily,
+    current_status_seconds: GaugeFamily,
+    transitions: CounterVec,
+    transition_seconds: HistogramVec,
+    termination_current_time: GaugeFamily,
+    termination_duration: HistogramVec,
+}
+
+impl Metrics {
+    fn new(registry: &Registry, prefix: &str, extra: &[String], buckets: &[f64]) -> Self {
+        let labels = |own: &[&str]| -> Vec<String> {
+            own.iter().map(|&label| label.to_owned()).chain(extra.iter().cloned()).collect()
+        };
+        let (stage, condition) = (Stage::Stable, ["namespace", "name", "type", "status", "reason"]);
+        let name = |rest: &str| format!("{prefix}_{rest}");
+        let gauge = |rest: &str, help: &str, own: &[&str]| {
+            registry.dynamic_gauge(Describe { name: &name(rest), stage, help }, &labels(own))
+        };
+        let histogram = |rest: &str, help: &str, own: &[&str]| {
+            let describe = Describe { name: &name(rest), stage, help };
+            registry.dynamic_histogram(describe, &labels(own), buckets.to_vec())
+        };
+        let transitions = Describe {
+            name: &name("status_condition_transitions_total"),
+            stage,
+            help: "Changes of the status of conditions.",
+        };
+        Self {
+            count: gauge(
+                "status_condition_count",
+                "1 for each condition of an object.",
+                &condition,
+            ),
+            current_status_seconds: gauge(
+                "status_condition_current_status_seconds",
+                "Time for which conditions have had their status.",
+                &condition,
+            ),
+            transitions: registry
+                .dynamic_counter(transitions, &labels(&["type", "status", "reason"])),
+            transition_seconds: histogram(
+                "status_condition_transition_seconds",
+                "Time for which conditions had a status before they changed it.",
+                &["type", "status", "to_status"],
+            ),
+            termination_current_time: gauge(
+                "termination_current_time_seconds",
+                "Time since objects were deleted that are still there.",
+                &["namespace", "name"],
+            ),
+            termination_duration: histogram(
+                "termination_duration_seconds",
+                "Time from the deletion of objects until they are gone.",
+                &[],
+            ),
+        }
+    }
+
+    /// What stands for an object now: a series for each of its [`numbers`].
+    fn samples(&self, key: &Key, seen: &Seen, extra: &[String], now: Timestamp) -> Vec<Sample> {
+        let values = |own: &[&str]| -> Vec<String> {
+            let all = [key.0.as_str(), key.1.as_str()].into_iter().chain(own.iter().copied());
+            all.map(str::to_owned).chain(extra.iter().cloned()).collect()
+        };
+        let mut series = Vec::with_capacity(2 * seen.conditions.len() + 1);
+        for (condition_type, condition) in &seen.conditions {
+            let values = values(&[condition_type, &condition.status, &condition.reason]);
+            series.push((&self.count, values.clone()));
+            series.push((&self.current_status_seconds, values));
+        }
+        if seen.deleted.is_some() {
+            series.push((&self.termination_current_time, values(&[])));
+        }
+        let series = series.into_iter().zip(numbers(seen, now));
+        series.map(|((family, values), number)| Sample::new(family, values, number)).collect()
+    }
+
+    fn count(&self, transition: &Transition, extra: &[String]) {
+        let Transition { condition_type, status, reason, from } = transition;
+        let values = |own: [&str; 3]| -> Vec<String> {
+            own.into_iter().map(str::to_owned).chain(extra.iter().cloned()).collect()
+        };
+        // The number of values is that of the labels, so there is an answer.
+        let counted = values([condition_type, status, reason]);
+        if let Ok(counter) = self.transitions.get_metric_with_label_values(&counted) {
+            counter.inc();
+        }
+        let Some((from, lasted)) = from else { return };
+        let observed = values([condition_type, from, status]);
+        if let Ok(histogram) = self.transition_seconds.get_metric_with_label_values(&observed) {
+            histogram.observe(lasted.as_secs_f64());
+        }
+    }
+
+    fn gone(&self, deleted: Timestamp, extra: &[String], now: Timestamp) {
+        if let Ok(histogram) = self.termination_duration.get_metric_with_label_values(extra) {
+            histogram.observe(now.duration_since(deleted).as_secs_f64());
+        }
+    }
+}
+
+/// The numbers that stand for an object, in the order of its series.
+fn numbers(seen: &Seen, now: Timestamp) -> impl Iterator<Item = f64> + Clone {
+    let age = move |since: Timestamp| now.duration_since(since).as_secs_f64();
+    let conditions = seen.conditions.values();
+    conditions
+        .flat_map(move |condition| [1.0, age(condition.last_transition)])
+        .chain(seen.deleted.map(age))
+}
+
+impl ConditionMetrics {
+    pub(super) fn new(registry: &Registry, kind: KindLabels, twins: Option<&Twins>) -> Self {
+        let prefix = format!("operator_{}", kind.kind.to_lowercase());
+        let own = Metrics::new(registry, &prefix, &kind.names(), &exponential(0.5, 2.0, 15));
+        let twins =
+            twins.map(|twins| (twins.0.clone(), vec![kind.group.clone(), kind.kind.clone()]));
+        let (store, seen) = (Store::new(), Mutex::default());
+        Self(Arc::new(Inner { kind, own, twins, store, seen }))
+    }
+
+    /// Records an object as it is now, and answers with what to publish.
+    pub fn observe(&self, object: &ObjectStatus, now: Timestamp) -> Vec<Event> {
+        let key = object.key();
+        let is_another = self.lock().get(&key).is_some_and(|seen| seen.is_replaced_by(object));
+        let mut ended = if is_another { self.gone(&key.0, &key.1, now) } else { Vec::new() };
+        let mut seen = self.lock();
+        let Observation { seen: after, transitions, events } = observe(seen.get(&key), object);
+        ended.extend(events);
+        let extra = self.0.kind.values(&after.labels);
+        let mut samples = Vec::new();
+        for (metrics, extra) in self.faces(&extra) {
+            samples.extend(metrics.samples(&key, &after, extra, now));
+            for transition in &transitions {
+                metrics.count(transition, extra);
+            }
+        }
+        self.0.store.update(&key, samples);
+        seen.insert(key, after);
+        ended
+    }
+
+    /// Lets the gauges of all objects show the time that has passed.
+    pub fn refresh(&self, now: Timestamp) {
+        let seen = self.lock();
+        let faces = self.faces(&[]).count();
+        for (key, seen) in seen.iter() {
+            let numbers = std::iter::repeat_n(numbers(seen, now), faces);
+            self.0.store.renumber(key, numbers.flatten());
+        }
+    }
+
+    /// Records that an object is gone, and answers with what to publish.
+    pub fn gone(&self, namespace: &str, name: &str, now: Timestamp) -> Vec<Event> {
+        let key = (namespace.to_owned(), name.to_owned());
+        let Some(seen) = self.lock().remove(&key) else { return Vec::new() };
+        self.0.store.delete(&key);
+        if let Some(deleted) = seen.deleted {
+            let extra = self.0.kind.values(&seen.labels);
+            for (metrics, extra) in self.faces(&extra) {
+                metrics.gone(deleted, extra, now);
+            }
+        }
+        seen.finalized_by_end()
+    }
+
+    /// The metrics of the kind, and those under the old names if it has them.
+    fn faces<'a>(
+        &'a self,
+        extra: &'a [String],
+    ) -> impl Iterator<Item = (&'a Metrics, &'a [String])> {
+        let twins = self.0.twins.as_ref().map(|(metrics, extra)| (metrics, extra.as_slice()));
+        std::iter::once((&self.0.own, extra)).chain(twins)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Seen>> {
+        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for ConditionMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ConditionMetrics({})", self.0.kind.kind)
+    }
+}
+
+impl fmt::Debug for Twins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Twins")
+    }
+}

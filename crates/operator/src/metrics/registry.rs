@@ -1,0 +1,347 @@
+//! A registry of metrics, and typed handles to record with.
+//!
+//! One per process, never global: a simulated world has several processes. Recording takes a read
+//! lock and a hash of the label values.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use prometheus::core::Collector;
+use prometheus::proto::MetricFamily;
+use prometheus::{
+    CounterVec, Encoder as _, GaugeVec, HistogramOpts, HistogramVec, Opts, TextEncoder,
+};
+
+use super::labels::{LabelSet, LabelValues};
+use super::store::Sample;
+use super::summary::SummaryVec;
+use crate::clock::Clock;
+
+/// How finished a metric is: alpha may change, beta may lose labels, stable only gains some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// May change.
+    Alpha,
+    /// May lose labels.
+    Beta,
+    /// Only gains labels.
+    Stable,
+    /// Of a library that upstream uses, which promises nothing.
+    Library,
+}
+
+impl Stage {
+    /// The stage in a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Alpha => "alpha",
+            Self::Beta => "beta",
+            Self::Stable => "stable",
+            Self::Library => "-",
+        }
+    }
+}
+
+/// What a metric measures with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// A number that grows.
+    Counter,
+    /// A number.
+    Gauge,
+    /// Counts of observations by size.
+    Histogram,
+    /// Quantiles of observations.
+    Summary,
+}
+
+impl Type {
+    /// The type in a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+            Self::Summary => "summary",
+        }
+    }
+}
+
+/// Name, stage and help of a metric that is to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Describe<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// How finished it is.
+    pub stage: Stage,
+    /// What it says, for a person.
+    pub help: &'a str,
+}
+
+/// A metric that exists.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Family {
+    /// Its name.
+    pub name: String,
+    /// What it measures with.
+    pub metric_type: Type,
+    /// How finished it is.
+    pub stage: Stage,
+    /// Names of its labels.
+    pub labels: Vec<String>,
+    /// Upper bounds of a histogram.
+    pub buckets: Vec<f64>,
+    /// What it says, for a person.
+    pub help: String,
+}
+
+/// All metrics of a process. Clones are handles to the same one.
+#[derive(Clone)]
+pub struct Registry(Arc<Inner>);
+
+struct Inner {
+    registry: prometheus::Registry,
+    families: Mutex<Vec<Family>>,
+    clock: Arc<dyn Clock>,
+}
+
+/// Names and labels are constants, or made of labels that are checked before.
+const VALID: &str = "names of metrics are valid and made once, which tests say too";
+
+impl Registry {
+    /// One without metrics. Summaries forget by the clock.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        let (registry, families) = (prometheus::Registry::new(), Mutex::default());
+        Self(Arc::new(Inner { registry, families, clock }))
+    }
+
+    /// Makes a counter.
+    pub fn counter<L: LabelSet>(&self, describe: Describe<'_>) -> Counter<L> {
+        Counter(self.dynamic_counter(describe, &owned(L::NAMES)), PhantomData)
+    }
+
+    /// Makes a gauge.
+    pub fn gauge<L: LabelSet>(&self, describe: Describe<'_>) -> Gauge<L> {
+        Gauge(self.dynamic_gauge(describe, &owned(L::NAMES)), PhantomData)
+    }
+
+    /// Makes a histogram.
+    pub fn histogram<L: LabelSet>(
+        &self,
+        describe: Describe<'_>,
+        buckets: Vec<f64>,
+    ) -> Histogram<L> {
+        Histogram(self.dynamic_histogram(describe, &owned(L::NAMES), buckets), PhantomData)
+    }
+
+    /// Makes a summary.
+    pub fn summary<L: LabelSet>(&self, describe: Describe<'_>) -> Summary<L> {
+        let vec = SummaryVec::new(describe.name, describe.help, L::NAMES, self.0.clock.clone());
+        let vec = vec.expect(VALID);
+        self.register(vec.clone());
+        self.note(describe, Type::Summary, &owned(L::NAMES), Vec::new());
+        Summary(vec, PhantomData)
+    }
+
+    pub(super) fn dynamic_counter(&self, describe: Describe<'_>, labels: &[String]) -> CounterVec {
+        let vec = CounterVec::new(Opts::new(describe.name, describe.help), &borrowed(labels));
+        let vec = vec.expect(VALID);
+        self.register(vec.clone());
+        self.note(describe, Type::Counter, labels, Vec::new());
+        vec
+    }
+
+    pub(super) fn dynamic_gauge(&self, describe: Describe<'_>, labels: &[String]) -> GaugeFamily {
+        let vec = GaugeVec::new(Opts::new(describe.name, describe.help), &borrowed(labels));
+        let vec = vec.expect(VALID);
+        self.register(vec.clone());
+        self.note(describe, Type::Gauge, labels, Vec::new());
+        GaugeFamily { name: describe.name.into(), vec }
+    }
+
+    pub(super) fn dynamic_histogram(
+        &self,
+        describe: Describe<'_>,
+        labels: &[String],
+        buckets: Vec<f64>,
+    ) -> HistogramVec {
+        let options = HistogramOpts::new(describe.name, describe.help).buckets(buckets.clone());
+        let vec = HistogramVec::new(options, &borrowed(labels)).expect(VALID);
+        self.register(vec.clone());
+        self.note(describe, Type::Histogram, labels, buckets);
+        vec
+    }
+
+    fn register(&self, collector: impl Collector + 'static) {
+        self.0.registry.register(Box::new(collector)).expect(VALID);
+    }
+
+    fn note(
+        &self,
+        describe: Describe<'_>,
+        metric_type: Type,
+        labels: &[String],
+        buckets: Vec<f64>,
+    ) {
+        let Describe { name, stage, help } = describe;
+        let (name, help, labels) = (name.to_owned(), help.to_owned(), labels.to_vec());
+        let family = Family { name, metric_type, stage, labels, buckets, help };
+        self.0.families.lock().unwrap_or_else(PoisonError::into_inner).push(family);
+    }
+
+    /// Every metric, by name, also those that nothing was recorded for.
+    pub fn families(&self) -> Vec<Family> {
+        let mut all = self.0.families.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    }
+
+    /// All that was recorded, in Prometheus' text format.
+    pub fn text(&self) -> String {
+        let mut text = Vec::new();
+        // It fails on metrics without a name or a value alone, and there are none of these.
+        let _ = TextEncoder::new().encode(&self.0.registry.gather(), &mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    /// The value of a series: of a counter or gauge its number, of others the count of
+    /// observations. All labels have to be named. For tests: it gathers everything.
+    pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+        let families: Vec<MetricFamily> = self.0.registry.gather();
+        let family = families.iter().find(|family| family.name() == name)?;
+        let metric = family.get_metric().iter().find(|metric| {
+            let pairs = metric.get_label();
+            pairs.len() == labels.len()
+                && pairs.iter().all(|pair| labels.contains(&(pair.name(), pair.value())))
+        })?;
+        #[expect(clippy::cast_precision_loss, reason = "counts of a test are small")]
+        let count = |count: u64| count as f64;
+        Some(match family.get_field_type() {
+            prometheus::proto::MetricType::COUNTER => metric.get_counter().get_value(),
+            prometheus::proto::MetricType::HISTOGRAM => {
+                count(metric.get_histogram().get_sample_count())
+            }
+            prometheus::proto::MetricType::SUMMARY => count(metric.get_summary().sample_count()),
+            _ => metric.get_gauge().get_value(),
+        })
+    }
+
+    /// How many series a metric has. For tests, as above.
+    pub fn series(&self, name: &str) -> usize {
+        let families = self.0.registry.gather();
+        families.iter().find(|family| family.name() == name).map_or(0, |f| f.get_metric().len())
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Registry({} metrics)", self.families().len())
+    }
+}
+
+fn owned(labels: &[&str]) -> Vec<String> {
+    labels.iter().map(|&label| label.to_owned()).collect()
+}
+
+fn borrowed(labels: &[String]) -> Vec<&str> {
+    labels.iter().map(String::as_str).collect()
+}
+
+/// Label values always are as many as the names, so this is how a series is reached.
+const COMPLETE: &str = "a label set has a value for each of its names";
+
+/// A number that grows.
+#[derive(Clone)]
+pub struct Counter<L>(CounterVec, PhantomData<fn(L)>);
+
+impl<L: LabelSet> Counter<L> {
+    /// Adds one.
+    pub fn inc(&self, labels: &L::With<'_>) {
+        self.add(labels, 1.0);
+    }
+
+    /// Adds a number that is not negative; nothing otherwise. Adding 0 creates the series.
+    pub fn add(&self, labels: &L::With<'_>, number: f64) {
+        let counter = labels.with(|values| self.0.get_metric_with_label_values(values));
+        if number >= 0.0 {
+            counter.expect(COMPLETE).inc_by(number);
+        }
+    }
+}
+
+/// A number.
+#[derive(Clone)]
+pub struct Gauge<L>(GaugeFamily, PhantomData<fn(L)>);
+
+/// A gauge whose labels are known when it runs.
+#[derive(Clone)]
+pub(super) struct GaugeFamily {
+    pub(super) name: Arc<str>,
+    pub(super) vec: GaugeVec,
+}
+
+impl<L: LabelSet> Gauge<L> {
+    /// Sets the number.
+    pub fn set(&self, labels: &L::With<'_>, number: f64) {
+        let gauge = labels.with(|values| self.0.vec.get_metric_with_label_values(values));
+        gauge.expect(COMPLETE).set(number);
+    }
+
+    /// Adds to the number.
+    pub fn add(&self, labels: &L::With<'_>, number: f64) {
+        let gauge = labels.with(|values| self.0.vec.get_metric_with_label_values(values));
+        gauge.expect(COMPLETE).add(number);
+    }
+
+    /// Removes the series, if it is there.
+    pub fn remove(&self, labels: &L::With<'_>) {
+        let _ = labels.with(|values| self.0.vec.remove_label_values(values));
+    }
+
+    /// Removes all series.
+    pub fn clear(&self) {
+        self.0.vec.reset();
+    }
+
+    /// The number for a [`super::Store`], which removes it when it is stale.
+    pub fn sample(&self, labels: &L::With<'_>, number: f64) -> Sample {
+        let values = labels.with(|values| values.iter().map(|&value| value.to_owned()).collect());
+        Sample::new(&self.0, values, number)
+    }
+}
+
+/// Counts of observations by size.
+#[derive(Clone)]
+pub struct Histogram<L>(HistogramVec, PhantomData<fn(L)>);
+
+impl<L: LabelSet> Histogram<L> {
+    /// Counts an observation.
+    pub fn observe(&self, labels: &L::With<'_>, number: f64) {
+        let histogram = labels.with(|values| self.0.get_metric_with_label_values(values));
+        histogram.expect(COMPLETE).observe(number);
+    }
+}
+
+/// Quantiles of observations.
+#[derive(Clone)]
+pub struct Summary<L>(SummaryVec, PhantomData<fn(L)>);
+
+impl<L: LabelSet> Summary<L> {
+    /// Counts an observation.
+    pub fn observe(&self, labels: &L::With<'_>, number: f64) {
+        labels.with(|values| self.0.observe(values, number));
+    }
+}
+
+macro_rules! debug {
+    ($($name:ident)+) => {$(
+        impl<L> fmt::Debug for $name<L> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(stringify!($name))
+            }
+        }
+    )+};
+}
+
+debug!(Counter Gauge Histogram Summary);

@@ -1,0 +1,100 @@
+//! Requests to the API server, as metrics.
+
+use std::sync::Arc;
+
+use http::Method;
+
+use super::Metrics;
+use super::labels::{ApiAnswer, ApiRequest};
+use crate::client::{OnRequest, RequestDone};
+
+impl Metrics {
+    /// Records every request of a client.
+    pub fn on_request(&self) -> OnRequest {
+        let metrics = self.clone();
+        Arc::new(move |done| metrics.record_request(done))
+    }
+
+    fn record_request(&self, done: &RequestDone<'_>) {
+        let target = Target::of(done.uri.path());
+        let verb = match (done.method, target.has_name) {
+            (&Method::POST, _) => "CREATE",
+            (&Method::GET, false) => "LIST",
+            (&Method::PUT, _) => "UPDATE",
+            (method, _) => method.as_str(),
+        };
+        let labels = ApiRequest {
+            verb,
+            group: target.group,
+            version: target.version,
+            kind: target.resource,
+            subresource: target.subresource,
+        };
+        self.client_go_request_duration.observe(&labels, done.took.as_secs_f64());
+        let code = done.status.map_or_else(|| "<error>".to_owned(), |s| s.as_u16().to_string());
+        self.client_go_requests.inc(&ApiAnswer { code: &code, method: done.method.as_str() });
+    }
+}
+
+/// What the path of a request names.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Target<'a> {
+    group: &'a str,
+    version: &'a str,
+    resource: &'a str,
+    subresource: &'a str,
+    has_name: bool,
+}
+
+impl<'a> Target<'a> {
+    fn of(path: &'a str) -> Self {
+        let mut parts = path.split('/').filter(|part| !part.is_empty());
+        let group = match parts.next() {
+            Some("api") => "",
+            Some("apis") => parts.next().unwrap_or_default(),
+            _ => return Self::default(),
+        };
+        let version = parts.next().unwrap_or_default();
+        let rest: Vec<&str> = parts.collect();
+        // A namespace is a place, unless it is what is asked for.
+        let rest = match rest.as_slice() {
+            ["namespaces", _, resource @ ..] if !resource.is_empty() && !is_part(resource) => {
+                resource
+            }
+            all => all,
+        };
+        let part = |index: usize| rest.get(index).copied().unwrap_or_default();
+        Self { group, version, resource: part(0), subresource: part(2), has_name: rest.len() > 1 }
+    }
+}
+
+/// Whether it is a part of a namespace itself.
+fn is_part(resource: &[&str]) -> bool {
+    matches!(resource, ["status" | "finalize"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_names_group_version_resource_and_part() {
+        let cases = [
+            ("/api/v1/nodes", ["", "v1", "nodes", ""], false),
+            ("/api/v1/nodes/a", ["", "v1", "nodes", ""], true),
+            ("/api/v1/namespaces/x/pods/a/eviction", ["", "v1", "pods", "eviction"], true),
+            ("/api/v1/namespaces/x", ["", "v1", "namespaces", ""], true),
+            ("/api/v1/namespaces/x/status", ["", "v1", "namespaces", "status"], true),
+            (
+                "/apis/karpenter.sh/v1/nodeclaims/a/status",
+                ["karpenter.sh", "v1", "nodeclaims", "status"],
+                true,
+            ),
+            ("/version", ["", "", "", ""], false),
+        ];
+        for (path, [group, version, resource, subresource], has_name) in cases {
+            let expected = Target { group, version, resource, subresource, has_name };
+            assert_eq!(Target::of(path), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Gauge series that belong to objects (spec 40 §8.1, end): what an object no longer has is removed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::registry::GaugeFamily;
+
+/// A number of a gauge, with the labels that it is to have.
+#[derive(Clone)]
+pub struct Sample {
+    family: GaugeFamily,
+    values: Vec<String>,
+    number: f64,
+}
+
+impl Sample {
+    pub(super) fn new(family: &GaugeFamily, values: Vec<String>, number: f64) -> Self {
+        Self { family: family.clone(), values, number }
+    }
+
+    fn id(&self) -> (Arc<str>, Vec<String>) {
+        (Arc::clone(&self.family.name), self.values.clone())
+    }
+}
+
+impl fmt::Debug for Sample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:?} = {}", self.family.name, self.values, self.number)
+    }
+}
+
+/// The series of objects with keys of type `K`.
+///
+/// Invariant: a series is here from its first update until it is removed from its gauge.
+pub struct Store<K> {
+    series: Mutex<BTreeMap<K, Vec<Series>>>,
+}
+
+/// A series that stands, with a handle that sets it without a search.
+struct Series {
+    sample: Sample,
+    gauge: prometheus::Gauge,
+}
+
+impl<K: Ord + Clone> Store<K> {
+    /// No series yet.
+    pub fn new() -> Self {
+        Self { series: Mutex::default() }
+    }
+
+    /// Sets what an object has now, and removes what it had and has no longer.
+    pub fn update(&self, key: &K, samples: Vec<Sample>) {
+        let mut series = self.lock();
+        let before = series.remove(key).unwrap_or_default();
+        let after = exchange(before, samples);
+        if !after.is_empty() {
+            series.insert(key.clone(), after);
+        }
+    }
+
+    /// Sets new numbers for what an object has, in the order of its last update.
+    pub fn renumber(&self, key: &K, numbers: impl IntoIterator<Item = f64>) {
+        let series = self.lock();
+        let own = series.get(key).into_iter().flatten();
+        own.zip(numbers).for_each(|(series, number)| series.gauge.set(number));
+    }
+
+    /// Removes all that an object has.
+    pub fn delete(&self, key: &K) {
+        self.update(key, Vec::new());
+    }
+
+    /// Sets what all objects have now. The series of objects that are not among them are removed.
+    pub fn replace_all(&self, samples: BTreeMap<K, Vec<Sample>>) {
+        let mut series = self.lock();
+        let mut before = std::mem::take(&mut *series);
+        // What goes is removed first, as another object may have the same series from now on.
+        let gone: Vec<_> =
+            before.keys().filter(|key| !samples.contains_key(key)).cloned().collect();
+        for key in gone {
+            exchange(before.remove(&key).unwrap_or_default(), Vec::new());
+        }
+        for (key, samples) in samples {
+            let after = exchange(before.remove(&key).unwrap_or_default(), samples);
+            series.insert(key, after);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<K, Vec<Series>>> {
+        self.series.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sets the samples and removes the series before that are none of them. Most updates change
+/// numbers alone, so a series is looked for at its old place first.
+fn exchange(before: Vec<Series>, samples: Vec<Sample>) -> Vec<Series> {
+    let mut old: Vec<Option<Series>> = before.into_iter().map(Some).collect();
+    let mut after = Vec::with_capacity(samples.len());
+    for (place, sample) in samples.into_iter().enumerate() {
+        let same = |series: &mut Series| {
+            series.sample.family.name == sample.family.name && series.sample.values == sample.values
+        };
+        let kept = old.get_mut(place).and_then(|series| series.take_if(same));
+        let gauge = match kept {
+            Some(series) => Some(series.gauge),
+            None => sample.family.vec.get_metric_with_label_values(&sample.values).ok(),
+        };
+        if let Some(gauge) = gauge {
+            gauge.set(sample.number);
+            after.push(Series { sample, gauge });
+        }
+    }
+    let mut old = old.into_iter().flatten().peekable();
+    if old.peek().is_some() {
+        let kept: BTreeSet<_> = after.iter().map(|series| series.sample.id()).collect();
+        for stale in old.filter(|series| !kept.contains(&series.sample.id())) {
+            let _ = stale.sample.family.vec.remove_label_values(&stale.sample.values);
+        }
+    }
+    after
+}
+
+impl<K: Ord + Clone> Default for Store<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K> fmt::Debug for Store<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        write!(f, "Store({} objects)", series.len())
+    }
+}

@@ -1,0 +1,266 @@
+//! Options of the controller: one table of flag, variable, default and help (spec 40 §7, spec 45 §2).
+//!
+//! [`table`] lists them, [`flags`] reads command lines and the environment, and [`Options`] is what
+//! everybody else sees: plain data. Providers read their own options from the same [`Resolved`].
+//! The environment is an argument: nothing here asks the process.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use karpenter_core::pod::SpreadConstraint;
+use karpenter_core::scheduling::{MinValuesPolicy, PreferencePolicy};
+
+pub mod flags;
+mod gates;
+mod scheduler_config;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use flags::{Definition, Kind, OptionsError, Problem, Resolved, Source};
+pub use gates::{FeatureGates, GATES, Gate, GateEntry};
+pub use scheduler_config::looks_like_a_path;
+pub use table::definitions;
+
+/// What `--cpu-requests` counts as when it says nothing sensible.
+const DEFAULT_CPU_MILLIS: i64 = 1000;
+
+/// The options of core.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub struct Options {
+    /// Port of /metrics; 0 takes one that is free.
+    pub metrics_port: u16,
+    /// Port of the probes; 0 takes one that is free.
+    pub health_probe_port: u16,
+    /// Requests per second to the API server. Below zero there is no limit.
+    pub kube_client_qps: i64,
+    /// Requests at once to the API server.
+    pub kube_client_burst: i64,
+    /// Whether /debug/pprof is there.
+    pub enable_profiling: bool,
+    /// Whether a standby watches nothing.
+    pub disable_controller_warmup: bool,
+    /// Whether there is no lease.
+    pub disable_leader_election: bool,
+    /// Whether gauges of objects, and metrics and events of conditions, are left out.
+    pub disable_cluster_state_observability: bool,
+    /// Name of the Lease.
+    pub leader_election_name: String,
+    /// Namespace of the Lease; empty is that of the pod.
+    pub leader_election_namespace: String,
+    /// Memory of the container in bytes; not above zero is unknown.
+    pub memory_limit: i64,
+    /// CPU of the container in millicores; above zero.
+    pub cpu_requests: i64,
+    /// The least level that is logged.
+    pub log_level: LogLevel,
+    /// Where logs go.
+    pub log_output_paths: Vec<String>,
+    /// Where problems of logging are told.
+    pub log_error_output_paths: Vec<String>,
+    /// The longest that pods are gathered.
+    pub batch_max_duration: Duration,
+    /// How long no pod has to come.
+    pub batch_idle_duration: Duration,
+    /// Treatment of preferences.
+    pub preference_policy: PreferencePolicy,
+    /// Treatment of minValues.
+    pub min_values_policy: MinValuesPolicy,
+    /// Whether pods with ResourceClaims are left alone.
+    pub ignore_dra_requests: bool,
+    /// Whether repair is that of before v1.15.
+    pub legacy_node_repair: bool,
+    /// Which gates are on.
+    pub feature_gates: FeatureGates,
+    /// Names in `--feature-gates` that are no gates; worth a warning.
+    pub unknown_feature_gates: Vec<String>,
+    /// Default spread constraints of kube-scheduler.
+    pub default_spread: Vec<SpreadConstraint>,
+    /// KWOK's file of instance types; empty for the built-in ones.
+    pub instance_types_file_path: String,
+    /// How far consolidation of several nodes looks.
+    pub consolidation_search: ConsolidationSearch,
+}
+
+/// Levels of logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// Everything.
+    Debug,
+    /// Decisions that change the cluster.
+    Info,
+    /// What somebody has to look at.
+    Error,
+}
+
+/// How far consolidation of several nodes looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConsolidationSearch {
+    /// For the best command that there is time for.
+    Best,
+    /// Where upstream looks, and no further.
+    Upstream,
+}
+
+/// What a command line asks for.
+#[derive(Clone, Debug)]
+pub enum Parsed {
+    /// To run. Arguments after the flags are in [`Resolved::rest`].
+    Run(Box<Options>, Resolved),
+    /// To print [`help`].
+    Help,
+}
+
+impl Options {
+    /// Reads arguments, without the program's name, and for what they do not say, the environment.
+    pub fn parse(
+        arguments: &[String],
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Parsed, OptionsError> {
+        Self::parse_with(&definitions(), arguments, environment)
+    }
+
+    /// The same with a provider's options beside core's.
+    pub fn parse_with(
+        definitions: &[Definition],
+        arguments: &[String],
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Parsed, OptionsError> {
+        let resolved = flags::resolve(definitions, arguments, environment)?;
+        if resolved.wants_help {
+            return Ok(Parsed::Help);
+        }
+        Ok(Parsed::Run(Box::new(Self::from_resolved(&resolved)?), resolved))
+    }
+
+    /// Core's part of what flags and variables came to.
+    pub fn from_resolved(resolved: &Resolved) -> Result<Self, OptionsError> {
+        let invalid = |flag: &str, problem: String| match resolved.given(flag) {
+            Some(given) => given.invalid(problem),
+            None => OptionsError::Unknown { name: flag.to_owned(), nearest: None },
+        };
+        let port = |flag| u16::try_from(resolved.int(flag)).unwrap_or_default();
+        let gates = resolved.text("feature-gates");
+        let spread = scheduler_config::parse(resolved.text("scheduler-config"));
+        let cpu_requests = match resolved.int("cpu-requests") {
+            millis if millis > 0 => millis,
+            _ => DEFAULT_CPU_MILLIS,
+        };
+        Ok(Self {
+            metrics_port: port("metrics-port"),
+            health_probe_port: port("health-probe-port"),
+            kube_client_qps: resolved.int("kube-client-qps"),
+            kube_client_burst: resolved.int("kube-client-burst"),
+            enable_profiling: resolved.bool("enable-profiling"),
+            disable_controller_warmup: resolved.bool("disable-controller-warmup"),
+            disable_leader_election: resolved.bool("disable-leader-election"),
+            disable_cluster_state_observability: resolved
+                .bool("disable-cluster-state-observability"),
+            leader_election_name: resolved.text("leader-election-name").to_owned(),
+            leader_election_namespace: resolved.text("leader-election-namespace").to_owned(),
+            memory_limit: resolved.int("memory-limit"),
+            cpu_requests,
+            log_level: match resolved.text("log-level") {
+                "debug" => LogLevel::Debug,
+                "error" => LogLevel::Error,
+                _ => LogLevel::Info,
+            },
+            log_output_paths: resolved.list("log-output-paths"),
+            log_error_output_paths: resolved.list("log-error-output-paths"),
+            batch_max_duration: resolved.duration("batch-max-duration"),
+            batch_idle_duration: resolved.duration("batch-idle-duration"),
+            preference_policy: match resolved.text("preference-policy") {
+                "Ignore" => PreferencePolicy::Ignore,
+                _ => PreferencePolicy::Respect,
+            },
+            min_values_policy: match resolved.text("min-values-policy") {
+                "BestEffort" => MinValuesPolicy::BestEffort,
+                _ => MinValuesPolicy::Strict,
+            },
+            ignore_dra_requests: resolved.bool("ignore-dra-requests"),
+            legacy_node_repair: resolved.bool("legacy-node-repair"),
+            feature_gates: FeatureGates::parse(gates)
+                .map_err(|problem| invalid("feature-gates", problem))?,
+            unknown_feature_gates: FeatureGates::unknown(gates)
+                .into_iter()
+                .map(str::to_owned)
+                .collect(),
+            default_spread: spread.map_err(|problem| invalid("scheduler-config", problem))?,
+            instance_types_file_path: resolved.text("instance-types-file-path").to_owned(),
+            consolidation_search: match resolved.text("consolidation-search") {
+                "upstream" => ConsolidationSearch::Upstream,
+                _ => ConsolidationSearch::Best,
+            },
+        })
+    }
+
+    /// Whether a gate is on.
+    pub fn is_on(&self, gate: Gate) -> bool {
+        self.feature_gates.is_on(gate)
+    }
+}
+
+impl Default for Options {
+    /// What counts when nothing is set.
+    fn default() -> Self {
+        let resolved = flags::resolve(&definitions(), &[], |_| None);
+        let options = resolved.and_then(|resolved| Self::from_resolved(&resolved));
+        options.expect("defaults are valid, which a test says too")
+    }
+}
+
+/// The help of a command that takes these options.
+pub fn help(definitions: &[Definition]) -> String {
+    let mut text = String::new();
+    for Definition { flag, env, default, kind, help } in definitions {
+        let value = match kind {
+            Kind::Bool => "[=true|false]".to_owned(),
+            Kind::Int { .. } => " <number>".to_owned(),
+            Kind::Duration => " <duration>".to_owned(),
+            Kind::OneOf(words) => {
+                let words: Vec<_> = words.iter().copied().filter(|word| !word.is_empty()).collect();
+                format!(" <{}>", words.join("|"))
+            }
+            Kind::Text => " <text>".to_owned(),
+        };
+        let _ =
+            write!(text, "  --{flag}{value}\n      {help} [env: {env}] [default: {default:?}]\n");
+    }
+    text.push_str("\nFeature gates:\n");
+    for GateEntry { name, default, stage, help, .. } in &GATES {
+        let _ = write!(text, "  {name} ({stage}, default {default})\n      {help}\n");
+    }
+    text
+}
+
+/// The reference page, as Markdown.
+pub fn reference() -> String {
+    let mut text = "# Options of the controller\n\n\
+         <!-- Written by `cargo xtask codegen` from crates/operator/src/options. -->\n\n\
+         A flag wins over the environment variable, the variable over the default. Flags are read \
+         as Go does: `-name` is `--name`, values follow `=` or a space, and a boolean takes its \
+         value after `=` only.\n\n\
+         | Flag | Variable | Default | Allowed | Meaning |\n\
+         |---|---|---|---|---|\n"
+        .to_owned();
+    for Definition { flag, env, default, kind, help } in definitions() {
+        // Gates have a table of their own.
+        let default = match (flag, default.is_empty()) {
+            ("feature-gates", _) => "see below".to_owned(),
+            (_, true) => String::new(),
+            (_, false) => format!("`{default}`"),
+        };
+        let allowed = kind.allowed();
+        let _ = writeln!(text, "| `--{flag}` | `{env}` | {default} | {allowed} | {help} |");
+    }
+    text.push_str(
+        "\n## Feature gates\n\n\
+         | Gate | Stage | Default | Meaning |\n\
+         |---|---|---|---|\n",
+    );
+    for GateEntry { name, default, stage, help, .. } in &GATES {
+        let _ = writeln!(text, "| `{name}` | {stage} | {default} | {help} |");
+    }
+    text
+}

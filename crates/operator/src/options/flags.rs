@@ -1,0 +1,389 @@
+//! Flags and environment variables as Go's `flag` package reads them (spec 40 §7.1).
+//!
+//! It knows definitions and texts, and no option in particular: core and each provider bring their
+//! own definitions, and make their own data of what is [resolved](resolve()).
+//!
+//! ```text
+//! flag      ──▶ wins; a text that cannot be read is an error
+//! variable  ──▶ counts where no flag is given; a number, boolean or duration that cannot be read
+//!               counts as not set; set to the empty text is set
+//! default
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use karpenter_api::grammar::parse_duration;
+
+/// One option: how it is given and what it may be.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    /// The name of the flag, without dashes.
+    pub flag: &'static str,
+    /// The environment variable.
+    pub env: &'static str,
+    /// What counts when neither is given.
+    pub default: String,
+    /// What texts are allowed.
+    pub kind: Kind,
+    /// What it does, for a person.
+    pub help: String,
+}
+
+/// What an option's text may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `true` or `false`. The flag alone is `true`, and never takes the next argument.
+    Bool,
+    /// A whole number of this range.
+    Int {
+        /// The smallest.
+        min: i64,
+        /// The largest.
+        max: i64,
+    },
+    /// A duration in Go's notation that is not negative.
+    Duration,
+    /// One of these words. The empty text is allowed where it is in the list.
+    OneOf(&'static [&'static str]),
+    /// Any text.
+    Text,
+}
+
+/// What a command line and an environment come to.
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    values: BTreeMap<&'static str, Given>,
+    /// Arguments from the first one that is no flag.
+    pub rest: Vec<String>,
+    /// Whether `-h` or `--help` was given.
+    pub wants_help: bool,
+}
+
+/// A text, and where it came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// The text.
+    pub text: String,
+    /// Where it came from.
+    pub from: Source,
+    env: &'static str,
+}
+
+/// Where a text came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Nobody gave one.
+    Default,
+    /// The environment variable of this name.
+    Environment(&'static str),
+    /// The flag of this name.
+    Flag(&'static str),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("the default"),
+            Self::Environment(name) => f.write_str(name),
+            Self::Flag(name) => write!(f, "--{name}"),
+        }
+    }
+}
+
+/// Why options cannot be used: one line that names the option, its value and what is allowed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OptionsError {
+    /// A dash with something after it that cannot be a flag.
+    #[error("bad flag syntax: {0}")]
+    Syntax(String),
+    /// A flag that does not exist.
+    #[error("flag --{name} is not defined{}", nearest.map(|name| format!(", did you mean --{name}?")).unwrap_or_default())]
+    Unknown {
+        /// The flag.
+        name: String,
+        /// One that does, with a name much like it.
+        nearest: Option<&'static str>,
+    },
+    /// A flag at the end that needs a value.
+    #[error("flag --{name} needs a value: {allowed}")]
+    Missing {
+        /// The flag.
+        name: &'static str,
+        /// What values there are.
+        allowed: String,
+    },
+    /// A boolean that is none.
+    #[error("--{name}: {text:?} is not a valid value, must be true or false")]
+    Bool {
+        /// The flag.
+        name: &'static str,
+        /// Its value.
+        text: String,
+    },
+    /// A value that is not allowed.
+    #[error("invalid {env} {:?}{}: {problem}", given.text, match &given.from { Source::Flag(name) => format!(" of --{name}"), _ => String::new() })]
+    Invalid {
+        /// The option's variable.
+        env: &'static str,
+        /// The value, and where it came from.
+        given: Given,
+        /// What is wrong with it.
+        problem: Problem,
+    },
+}
+
+/// What is wrong with a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// It is none of the words that are allowed.
+    NotOneOf(String),
+    /// Anything else.
+    Other(String),
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotOneOf(words) => write!(f, "must be {words}"),
+            Self::Other(problem) => f.write_str(problem),
+        }
+    }
+}
+
+impl Given {
+    /// The error that this value is wrong.
+    pub fn invalid(&self, problem: impl Into<String>) -> OptionsError {
+        let problem = Problem::Other(problem.into());
+        OptionsError::Invalid { env: self.env, given: self.clone(), problem }
+    }
+}
+
+/// Reads arguments, without the program's name, and for what they do not say, the environment.
+pub fn resolve(
+    definitions: &[Definition],
+    arguments: &[String],
+    environment: impl Fn(&str) -> Option<String>,
+) -> Result<Resolved, OptionsError> {
+    let (flags, rest, wants_help) = read_arguments(definitions, arguments)?;
+    resolve_flags(definitions, flags, environment).map(|resolved| Resolved {
+        rest,
+        wants_help,
+        ..resolved
+    })
+}
+
+/// The same, for flags that somebody else has read.
+pub fn resolve_flags(
+    definitions: &[Definition],
+    mut flags: BTreeMap<&'static str, String>,
+    environment: impl Fn(&str) -> Option<String>,
+) -> Result<Resolved, OptionsError> {
+    let mut values = BTreeMap::new();
+    for definition in definitions {
+        let Definition { flag, env, default, kind, .. } = definition;
+        let variable = || environment(env).filter(|text| kind.counts_in_environment(text));
+        let (text, from) = match flags.remove(flag) {
+            Some(text) => (text, Source::Flag(flag)),
+            None => match variable() {
+                Some(text) => (text, Source::Environment(env)),
+                None => (default.clone(), Source::Default),
+            },
+        };
+        let given = Given { text, from, env };
+        definition.check(&given)?;
+        values.insert(*flag, given);
+    }
+    Ok(Resolved { values, rest: Vec::new(), wants_help: false })
+}
+
+type Arguments = (BTreeMap<&'static str, String>, Vec<String>, bool);
+
+fn read_arguments(
+    definitions: &[Definition],
+    arguments: &[String],
+) -> Result<Arguments, OptionsError> {
+    let mut flags = BTreeMap::new();
+    let mut arguments = arguments.iter();
+    loop {
+        let rest = arguments.clone();
+        let Some(argument) = arguments.next() else { break };
+        if argument == "--" {
+            return Ok((flags, arguments.cloned().collect(), false));
+        }
+        let Some(body) = argument.strip_prefix('-').filter(|body| !body.is_empty()) else {
+            return Ok((flags, rest.cloned().collect(), false));
+        };
+        let body = body.strip_prefix('-').unwrap_or(body);
+        if body.starts_with(['-', '=']) {
+            return Err(OptionsError::Syntax(argument.clone()));
+        }
+        let (name, value) = match body.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (body, None),
+        };
+        let Some(definition) = definitions.iter().find(|definition| definition.flag == name) else {
+            if name == "h" || name == "help" {
+                return Ok((flags, Vec::new(), true));
+            }
+            let nearest = nearest(definitions, name);
+            return Err(OptionsError::Unknown { name: name.to_owned(), nearest });
+        };
+        let value = match (definition.kind, value) {
+            (_, Some(value)) => value.to_owned(),
+            (Kind::Bool, None) => "true".to_owned(),
+            (kind, None) => {
+                let missing =
+                    || OptionsError::Missing { name: definition.flag, allowed: kind.allowed() };
+                arguments.next().ok_or_else(missing)?.clone()
+            }
+        };
+        flags.insert(definition.flag, value);
+    }
+    Ok((flags, Vec::new(), false))
+}
+
+/// The flag whose name is at most two letters away.
+fn nearest(definitions: &[Definition], name: &str) -> Option<&'static str> {
+    let distances =
+        definitions.iter().map(|definition| (distance(definition.flag, name), definition.flag));
+    distances.filter(|(distance, _)| *distance <= 2).min().map(|(_, flag)| flag)
+}
+
+/// How many letters have to be added, removed or changed. Long words are far away from all.
+fn distance(a: &str, b: &str) -> usize {
+    if b.len() > 64 {
+        return usize::MAX;
+    }
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, letter) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, other) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != *other);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+impl Kind {
+    /// What texts are allowed, in words.
+    pub fn allowed(self) -> String {
+        match self {
+            Self::Bool => "true or false".to_owned(),
+            Self::Int { min: i64::MIN, .. } => "a whole number".to_owned(),
+            Self::Int { min, max } => format!("a whole number from {min} to {max}"),
+            Self::Duration => "a duration such as 10s or 1m30s".to_owned(),
+            Self::OneOf(words) => {
+                let words: Vec<_> = words.iter().copied().filter(|word| !word.is_empty()).collect();
+                match words.as_slice() {
+                    [all @ .., last] if !all.is_empty() => format!("{} or {last}", all.join(", ")),
+                    all => all.concat(),
+                }
+            }
+            Self::Text => "a text".to_owned(),
+        }
+    }
+
+    fn counts_in_environment(self, text: &str) -> bool {
+        match self {
+            Self::Bool => go_bool(text).is_some(),
+            // Here Go reads decimal numbers alone.
+            Self::Int { .. } => text.parse::<i64>().is_ok(),
+            Self::Duration => parse_duration(text).is_ok(),
+            Self::OneOf(_) | Self::Text => true,
+        }
+    }
+}
+
+impl Definition {
+    /// Whether the text is of the definition's kind.
+    fn check(&self, given: &Given) -> Result<(), OptionsError> {
+        let Given { text, from, env } = given;
+        let fine = match self.kind {
+            Kind::Bool => {
+                if matches!(from, Source::Flag(_)) && !["true", "false"].contains(&text.as_str()) {
+                    return Err(OptionsError::Bool { name: self.flag, text: text.clone() });
+                }
+                true
+            }
+            Kind::Int { min, max } => go_int(text).is_some_and(|n| (min..=max).contains(&n)),
+            Kind::Duration => parse_duration(text).is_ok_and(|duration| !duration.is_negative()),
+            Kind::OneOf(words) => words.contains(&text.as_str()),
+            Kind::Text => true,
+        };
+        if fine {
+            return Ok(());
+        }
+        let problem = Problem::NotOneOf(self.kind.allowed());
+        Err(OptionsError::Invalid { env, given: given.clone(), problem })
+    }
+}
+
+/// Asking for an option that nobody defined gives nothing, `false` and 0: definitions and their
+/// readers stand side by side, and a test reads every one.
+impl Resolved {
+    /// The value, and where it came from.
+    pub fn given(&self, flag: &str) -> Option<&Given> {
+        self.values.get(flag)
+    }
+
+    /// The value as it was given.
+    pub fn text(&self, flag: &str) -> &str {
+        self.values.get(flag).map_or("", |given| &given.text)
+    }
+
+    /// The value of a boolean.
+    pub fn bool(&self, flag: &str) -> bool {
+        go_bool(self.text(flag)).unwrap_or_default()
+    }
+
+    /// The value of a number.
+    pub fn int(&self, flag: &str) -> i64 {
+        go_int(self.text(flag)).unwrap_or_default()
+    }
+
+    /// The value of a duration.
+    pub fn duration(&self, flag: &str) -> Duration {
+        let duration = parse_duration(self.text(flag)).unwrap_or_default();
+        Duration::try_from(duration).unwrap_or_default()
+    }
+
+    /// The parts of a list that is separated by commas.
+    pub fn list(&self, flag: &str) -> Vec<String> {
+        let parts = self.text(flag).split(',').map(str::trim);
+        parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    }
+}
+
+/// The texts that Go's `strconv.ParseBool` takes.
+pub(super) fn go_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+/// A number in decimal or with one of Go's prefixes.
+fn go_int(text: &str) -> Option<i64> {
+    if let Ok(number) = text.parse() {
+        return Some(number);
+    }
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (radix, digits) = match digits.get(..2)?.to_ascii_lowercase().as_str() {
+        "0x" => (16, &digits[2..]),
+        "0o" => (8, &digits[2..]),
+        "0b" => (2, &digits[2..]),
+        _ => return None,
+    };
+    // A second sign would be read as well.
+    digits.starts_with(|c: char| c.is_ascii_hexdigit()).then_some(())?;
+    i64::from_str_radix(&format!("{sign}{digits}"), radix).ok()
+}

@@ -1,0 +1,209 @@
+//! The fields of a record, and how it is written.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tracing::Metadata;
+use tracing::field::{Field, Visit};
+
+use crate::harness::Trouble;
+
+/// Marks a text that is JSON. No text of ours begins with it.
+const JSON_MARK: &str = "\u{1e}json:";
+
+/// A value that a record shows as JSON: `nodes = ?json(&list)`.
+pub struct Json(String);
+
+/// A value that a record shows as JSON: `nodes = ?json(&list)`. What cannot be JSON is null.
+pub fn json(value: &impl Serialize) -> Json {
+    Json(serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned()))
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{JSON_MARK}{}", self.0)
+    }
+}
+
+/// The fields of a span or an event, in their order.
+#[derive(Debug, Default)]
+pub(super) struct Fields(Map<String, Value>);
+
+impl Fields {
+    pub(super) fn message(&self) -> &str {
+        self.text("message")
+    }
+
+    fn text(&self, key: &str) -> &str {
+        self.0.get(key).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    fn insert(&mut self, field: &Field, value: impl Into<Value>) {
+        let name = field.name();
+        self.0.insert(name.to_owned(), object_form(name, value.into()));
+    }
+}
+
+impl Visit for Fields {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.insert(field, value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.insert(field, value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.insert(field, value);
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.insert(field, value);
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.insert(field, value);
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
+        self.insert(field, value.to_string());
+        for (key, value) in error_values(value) {
+            self.0.entry(key).or_insert(value);
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let text = format!("{value:?}");
+        match text.strip_prefix(JSON_MARK).and_then(|json| serde_json::from_str(json).ok()) {
+            Some(json) => {
+                self.0.insert(field.name().to_owned(), json);
+            }
+            None => self.insert(field, text),
+        }
+    }
+}
+
+/// The values that errors in a chain carry; those of one key become a list under its plural.
+fn error_values(error: &(dyn Error + 'static)) -> Vec<(String, Value)> {
+    let chain = std::iter::successors(Some(error), |&error| error.source());
+    let troubles = chain.filter_map(|error| error.downcast_ref::<Trouble>());
+    let mut values: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    for (key, value) in troubles.flat_map(Trouble::values) {
+        values.entry(key).or_default().push(object_form(key, value.into()));
+    }
+    let one = |(key, mut values): (&str, Vec<Value>)| match (values.len(), values.pop()) {
+        (1, Some(value)) => (key.to_owned(), value),
+        (_, last) => {
+            values.extend(last);
+            (format!("{key}s"), Value::Array(values))
+        }
+    };
+    values.into_iter().map(one).collect()
+}
+
+/// Objects are written as such: a key with a capital names a kind.
+fn object_form(key: &str, value: Value) -> Value {
+    match value {
+        Value::String(text) if key.starts_with(|c: char| c.is_ascii_uppercase()) => object(&text),
+        value => value,
+    }
+}
+
+fn object(text: &str) -> Value {
+    let (namespace, name) = text.split_once('/').unwrap_or(("", text));
+    let mut object = Map::new();
+    object.insert("name".to_owned(), name.into());
+    if !namespace.is_empty() {
+        object.insert("namespace".to_owned(), namespace.into());
+    }
+    Value::Object(object)
+}
+
+/// A record that is being put together.
+pub(super) struct Line(Map<String, Value>);
+
+impl Line {
+    pub(super) fn new(metadata: &Metadata<'_>, now: Timestamp, commit: Option<&str>) -> Self {
+        let mut line = Map::new();
+        line.insert("level".to_owned(), metadata.level().as_str().into());
+        let time = now.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string();
+        line.insert("time".to_owned(), time.into());
+        line.insert("logger".to_owned(), "controller".into());
+        line.insert("message".to_owned(), "".into());
+        if let Some(commit) = commit {
+            line.insert("commit".to_owned(), commit.into());
+        }
+        Self(line)
+    }
+
+    /// Where it was written: the file with its folder, and the line.
+    pub(super) fn caller(&mut self, metadata: &Metadata<'_>) {
+        let (Some(file), Some(number)) = (metadata.file(), metadata.line()) else { return };
+        let parts: Vec<_> = file.rsplitn(3, '/').take(2).collect();
+        let place: Vec<_> = parts.into_iter().rev().collect();
+        self.0.insert("caller".to_owned(), format!("{}:{number}", place.join("/")).into());
+    }
+
+    /// What a span says, with the object of a reconcile in the form in which others refer to it.
+    pub(super) fn context(&mut self, span: &Fields) {
+        let kind = span.text("controllerKind");
+        for (key, value) in &span.0 {
+            if key.starts_with("controller") && value.as_str().is_some_and(str::is_empty) {
+                continue;
+            }
+            self.0.insert(key.clone(), value.clone());
+            if key == "controllerKind" {
+                let (namespace, name) = (span.text("namespace"), span.text("name"));
+                self.0.insert(kind.to_owned(), object(&format!("{namespace}/{name}")));
+            }
+        }
+    }
+
+    pub(super) fn fields(&mut self, fields: Fields) {
+        self.0.extend(fields.0);
+    }
+
+    pub(super) fn json(&self) -> String {
+        let line = serde_json::to_string(&self.0).unwrap_or_default();
+        format!("{line}\n")
+    }
+
+    /// For people: time, level and message first, and no more than they need.
+    pub(super) fn text(&self) -> String {
+        let text = |key: &str| self.0.get(key).and_then(Value::as_str).unwrap_or_default();
+        let mut line = format!("{} {:5} {}", text("time"), text("level"), text("message"));
+        let hidden = [
+            "level",
+            "time",
+            "logger",
+            "message",
+            "commit",
+            "namespace",
+            "name",
+            "controllerGroup",
+            "controllerKind",
+            "reconcileID",
+        ];
+        for (key, value) in self.0.iter().filter(|(key, _)| !hidden.contains(&key.as_str())) {
+            let _ = match value {
+                Value::String(text) if !text.contains([' ', '"', '\n']) => {
+                    write!(line, " {key}={text}")
+                }
+                Value::Object(object) if object.contains_key("name") => {
+                    let part = |part: &str| object.get(part).and_then(Value::as_str);
+                    let namespace = part("namespace").map(|text| format!("{text}/"));
+                    let name = part("name").unwrap_or_default();
+                    write!(line, " {key}={}{name}", namespace.unwrap_or_default())
+                }
+                value => write!(line, " {key}={value}"),
+            };
+        }
+        line.push('\n');
+        line
+    }
+}

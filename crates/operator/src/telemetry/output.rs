@@ -1,0 +1,113 @@
+//! Where logs go: stdout, stderr and files; text to terminals, JSON to all else.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal as _, Write};
+
+use super::fields::Line;
+
+/// An output that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("opening log output {path:?}: {source}")]
+pub struct OutputError {
+    path: String,
+    source: io::Error,
+}
+
+/// All outputs.
+pub(super) struct Output {
+    records: Vec<Place>,
+    failures: Vec<Place>,
+}
+
+enum Place {
+    Stdout,
+    Stderr,
+    File(File),
+    #[cfg(test)]
+    Memory {
+        bytes: Memory,
+        is_terminal: bool,
+    },
+}
+
+#[cfg(test)]
+type Memory = std::sync::Arc<std::sync::Mutex<Vec<u8>>>;
+
+impl Output {
+    pub(super) fn open(records: &[String], failures: &[String]) -> Result<Self, OutputError> {
+        let open = |paths: &[String]| -> Result<Vec<_>, _> {
+            paths.iter().map(|path| Place::open(path)).collect()
+        };
+        Ok(Self { records: open(records)?, failures: open(failures)? })
+    }
+
+    #[cfg(test)]
+    pub(super) fn memory() -> (Self, Memory) {
+        Self::kept(false)
+    }
+
+    #[cfg(test)]
+    pub(super) fn terminal() -> (Self, Memory) {
+        Self::kept(true)
+    }
+
+    #[cfg(test)]
+    fn kept(is_terminal: bool) -> (Self, Memory) {
+        let bytes = Memory::default();
+        let place = Place::Memory { bytes: bytes.clone(), is_terminal };
+        (Self { records: vec![place], failures: Vec::new() }, bytes)
+    }
+
+    /// Writes a record everywhere. A place that fails is told about; nothing else can be done.
+    pub(super) fn write(&mut self, line: &Line) {
+        for place in &mut self.records {
+            let text = if place.is_terminal() { line.text() } else { line.json() };
+            if let Err(error) = place.write(text.as_bytes()) {
+                let failure = format!("cannot write a log record: {error}\n");
+                for place in &mut self.failures {
+                    let _ = place.write(failure.as_bytes());
+                }
+            }
+        }
+    }
+}
+
+impl Place {
+    fn open(path: &str) -> Result<Self, OutputError> {
+        match path {
+            "stdout" => Ok(Self::Stdout),
+            "stderr" => Ok(Self::Stderr),
+            path => {
+                let path = path.strip_prefix("file://").unwrap_or(path);
+                let opened = OpenOptions::new().append(true).create(true).open(path);
+                opened
+                    .map(Self::File)
+                    .map_err(|source| OutputError { path: path.to_owned(), source })
+            }
+        }
+    }
+
+    fn is_terminal(&self) -> bool {
+        match self {
+            Self::Stdout => io::stdout().is_terminal(),
+            Self::Stderr => io::stderr().is_terminal(),
+            Self::File(_) => false,
+            #[cfg(test)]
+            Self::Memory { is_terminal, .. } => *is_terminal,
+        }
+    }
+
+    /// One call per record, so that records of several threads do not mix.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Stdout => io::stdout().lock().write_all(bytes),
+            Self::Stderr => io::stderr().lock().write_all(bytes),
+            Self::File(file) => file.write_all(bytes),
+            #[cfg(test)]
+            Self::Memory { bytes: memory, .. } => {
+                memory.lock().unwrap().extend_from_slice(bytes);
+                Ok(())
+            }
+        }
+    }
+}

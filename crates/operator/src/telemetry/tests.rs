@@ -1,0 +1,209 @@
+use std::error::Error;
+
+use jiff::Timestamp;
+use serde_json::{Value, json as value};
+use tracing::{debug, error, info, info_span, trace, warn};
+
+use super::*;
+use crate::harness::Trouble;
+
+/// A clock that stands.
+#[derive(Debug)]
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        "2026-11-01T10:00:00.0421Z".parse().unwrap()
+    }
+
+    fn sleep(&self, _: std::time::Duration) -> futures_util::future::BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+fn config(level: LogLevel, commit: Option<&str>) -> LogConfig {
+    LogConfig {
+        level,
+        output_paths: Vec::new(),
+        error_output_paths: Vec::new(),
+        commit: commit.map(str::to_owned),
+    }
+}
+
+/// What is logged by the function.
+fn logged(level: LogLevel, commit: Option<&str>, log: impl FnOnce()) -> Vec<Value> {
+    let config = config(level, commit);
+    let (output, memory) = Output::memory();
+    tracing::subscriber::with_default(subscriber(&config, Arc::new(Still), output), log);
+    let text = String::from_utf8(memory.lock().unwrap().clone()).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_record_has_upstreams_keys_in_their_order() {
+    let records = logged(LogLevel::Info, Some("1a2b3c4-dirty"), || {
+        info!(NodePool = "general", nodes = 3, "computed new nodeclaim(s)");
+    });
+    assert_eq!(
+        serde_json::to_string(&records).unwrap(),
+        r#"[{"level":"INFO","time":"2026-11-01T10:00:00.042Z","logger":"controller","message":"computed new nodeclaim(s)","commit":"1a2b3c4-dirty","NodePool":{"name":"general"},"nodes":3}]"#
+    );
+}
+
+#[test]
+fn a_reconcile_gives_its_records_their_context() {
+    let records = logged(LogLevel::Info, None, || {
+        let span = tracing::debug_span!(
+            "reconcile",
+            controller = "nodeclaim.lifecycle",
+            controllerGroup = "karpenter.sh",
+            controllerKind = "NodeClaim",
+            namespace = "",
+            name = "web-1",
+            reconcileID = "7"
+        );
+        span.in_scope(|| info!("launched nodeclaim"));
+        let singleton = tracing::debug_span!(
+            "reconcile",
+            controller = "provisioner",
+            controllerGroup = "",
+            controllerKind = "",
+            namespace = "",
+            name = "",
+            reconcileID = "8"
+        );
+        singleton.in_scope(|| info!(Pod = "default/web", "found provisionable pod(s)"));
+    });
+    let [first, second] = &records[..] else { panic!("{records:?}") };
+    assert_eq!(
+        serde_json::to_string(first).unwrap(),
+        r#"{"level":"INFO","time":"2026-11-01T10:00:00.042Z","logger":"controller","message":"launched nodeclaim","controller":"nodeclaim.lifecycle","controllerGroup":"karpenter.sh","controllerKind":"NodeClaim","NodeClaim":{"name":"web-1"},"namespace":"","name":"web-1","reconcileID":"7"}"#
+    );
+    assert_eq!(second["Pod"], value!({"name": "web", "namespace": "default"}));
+    assert_eq!((second.get("controllerKind"), &second["reconcileID"]), (None, &value!("8")));
+}
+
+#[test]
+fn levels_are_those_that_were_asked_for() {
+    let all = || {
+        trace!("trace");
+        debug!("debug");
+        info!("info");
+        warn!("warn");
+        error!("error");
+        info!(target: "hyper", "other info");
+        warn!(target: "hyper", "other warn");
+    };
+    for (level, wanted) in [
+        (LogLevel::Debug, &["debug", "info", "warn", "error", "other warn"][..]),
+        (LogLevel::Info, &["info", "warn", "error", "other warn"]),
+        (LogLevel::Error, &["error"]),
+    ] {
+        let records = logged(level, None, all);
+        let messages: Vec<_> = records.iter().map(|r| r["message"].as_str().unwrap()).collect();
+        assert_eq!(messages, wanted, "{level:?}");
+    }
+}
+
+#[test]
+fn the_caller_is_told_at_debug_only() {
+    let records = logged(LogLevel::Debug, None, || info!("text"));
+    let caller = records[0]["caller"].as_str().unwrap();
+    assert!(caller.starts_with("telemetry/tests.rs:"), "{caller}");
+    assert_eq!(logged(LogLevel::Info, None, || info!("text"))[0].get("caller"), None);
+}
+
+#[test]
+fn errors_bring_their_values() {
+    let records = logged(LogLevel::Info, None, || {
+        let inner = Trouble::while_("creating fleet", "no subnet")
+            .with("NodeClaim", "web-1")
+            .with("zone", "b");
+        let outer = Trouble::while_("launching", inner).with("zone", "a").with("id", "1");
+        error!(error = &outer as &(dyn Error + 'static), "Reconciler error");
+    });
+    let record = &records[0];
+    assert_eq!(
+        record["error"],
+        "launching, creating fleet, no subnet (NodeClaim=web-1, zone=b) (id=1, zone=a)"
+    );
+    assert_eq!(record["NodeClaim"], value!({"name": "web-1"}));
+    assert_eq!((&record["id"], &record["zones"]), (&value!("1"), &value!(["a", "b"])));
+    assert_eq!(record.get("zone"), None);
+}
+
+#[test]
+fn lists_are_json() {
+    let records = logged(LogLevel::Info, None, || {
+        info!("disrupted-nodes" = ?json(&value!([{"Node": {"name": "a"}}])), "disrupting node(s)");
+    });
+    assert_eq!(records[0]["disrupted-nodes"], value!([{"Node": {"name": "a"}}]));
+}
+
+#[test]
+fn a_flood_is_sampled() {
+    let records = logged(LogLevel::Info, None, || {
+        for n in 0..1000 {
+            info!(n, "again");
+        }
+        info!("other");
+    });
+    assert_eq!(records.len(), 110);
+}
+
+#[test]
+fn fields_that_come_later_are_shown() {
+    let records = logged(LogLevel::Info, None, || {
+        let span = info_span!("work", found = tracing::field::Empty);
+        span.record("found", 3);
+        span.in_scope(|| info!("text"));
+    });
+    assert_eq!(records[0]["found"], 3);
+}
+
+#[test]
+fn text_shows_what_people_need() {
+    let (output, memory) = Output::terminal();
+    let config = config(LogLevel::Info, Some("1a2b3c4"));
+    tracing::subscriber::with_default(subscriber(&config, Arc::new(Still), output), || {
+        let span = tracing::debug_span!(
+            "reconcile",
+            controller = "nodeclaim.lifecycle",
+            controllerGroup = "karpenter.sh",
+            controllerKind = "NodeClaim",
+            namespace = "",
+            name = "web-1",
+            reconcileID = "7"
+        );
+        span.in_scope(|| warn!(Pod = "default/web", why = "two words", n = 3, "waits"));
+    });
+    let text = String::from_utf8(memory.lock().unwrap().clone()).unwrap();
+    assert_eq!(
+        text,
+        "2026-11-01T10:00:00.042Z WARN  waits controller=nodeclaim.lifecycle NodeClaim=web-1 \
+         Pod=default/web why=\"two words\" n=3\n"
+    );
+}
+
+#[test]
+fn an_output_that_cannot_be_opened_is_named() {
+    let config =
+        LogConfig { output_paths: vec!["/no/such/log".to_owned()], ..config(LogLevel::Info, None) };
+    let error = install(&config, Arc::new(Still)).unwrap_err().to_string();
+    assert!(error.starts_with("opening log output \"/no/such/log\": "), "{error}");
+}
+
+#[test]
+fn records_are_added_to_files() {
+    let path = std::env::temp_dir().join(format!("karpenter-log-{}", std::process::id()));
+    std::fs::write(&path, "before\n").unwrap();
+    let paths = [format!("file://{}", path.display())];
+    let output = Output::open(&paths, &[]).unwrap();
+    let config = config(LogLevel::Info, None);
+    tracing::subscriber::with_default(subscriber(&config, Arc::new(Still), output), || {
+        info!("text");
+    });
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(text.starts_with("before\n{\"level\":\"INFO\"") && text.ends_with("}\n"), "{text}");
+}

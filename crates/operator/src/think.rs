@@ -1,0 +1,76 @@
+//! Where decisions are made: away from the threads that answer probes and talk to the API.
+//!
+//! A decision about many thousand pods takes a part of a second in which it lets nobody else run.
+//! In production it has a thread of its own; in a simulated world, where all happens on one thread
+//! in a fixed order, it is made on the spot.
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::future::BoxFuture;
+
+/// A piece of work without an answer.
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Somebody who works for others. It is used as `Arc<dyn Thinker>`, through [`think`].
+pub trait Thinker: Debug + Send + Sync {
+    /// Does the work.
+    fn work(&self, work: Work) -> BoxFuture<'static, ()>;
+}
+
+/// Has a decision made. None if it panicked.
+pub async fn think<T: Send + 'static>(
+    thinker: &dyn Thinker,
+    decide: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let answer: Arc<Mutex<Option<T>>> = Arc::default();
+    let slot = answer.clone();
+    thinker
+        .work(Box::new(move || {
+            let decided = decide();
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(decided);
+        }))
+        .await;
+    answer.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// On a thread of tokio's pool for such work.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OtherThread;
+
+impl Thinker for OtherThread {
+    fn work(&self, work: Work) -> BoxFuture<'static, ()> {
+        Box::pin(async {
+            if let Err(error) = tokio::task::spawn_blocking(work).await {
+                tracing::error!(error = %error, "A decision did not come to an end");
+            }
+        })
+    }
+}
+
+/// On the spot.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OnTheSpot;
+
+impl Thinker for OnTheSpot {
+    fn work(&self, work: Work) -> BoxFuture<'static, ()> {
+        work();
+        Box::pin(std::future::ready(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn both_kinds_give_the_answer() {
+        assert_eq!(think(&OtherThread, || 6 * 7).await, Some(42));
+        assert_eq!(think(&OnTheSpot, || 6 * 7).await, Some(42));
+    }
+
+    #[tokio::test]
+    async fn a_panic_elsewhere_is_no_answer() {
+        assert_eq!(think::<u32>(&OtherThread, || panic!("on purpose")).await, None);
+    }
+}

@@ -1,0 +1,527 @@
+//! What a process knows of the API: the objects of one kind, kept up to date by list and watch.
+//!
+//! Who reads an [`Informer`] learns of news in one of two ways. Controllers share one informer per
+//! kind and [subscribe](Informer::subscribe): each change is handed to them as it comes. An actor of
+//! a simulated world has informers of its own, with one [`Wake`] that all of them ring, and takes
+//! the changes when it is ready for them:
+//!
+//! ```no_run
+//! # use std::sync::Arc;
+//! # use futures_util::future::{self, Either};
+//! # use k8s_openapi::api::core::v1::{Node, Pod};
+//! # use karpenter_operator::clock::Clock;
+//! # use karpenter_operator::watch::{Informer, Wake};
+//! async fn run(client: kube::Client, clock: Arc<dyn Clock>) {
+//!     let wake = Wake::default();
+//!     let pods: Informer<Pod> = Informer::new(kube::Api::all(client.clone()), &clock, &wake);
+//!     let nodes: Informer<Node> = Informer::new(kube::Api::all(client.clone()), &clock, &wake);
+//!     let feeds = future::join(pods.feed(), nodes.feed());
+//!     let work = async {
+//!         loop {
+//!             wake.rung().await;
+//!             if !(pods.is_synced() && nodes.is_synced()) {
+//!                 continue;
+//!             }
+//!             for change in pods.take_changes() {
+//!                 // `change.before` and `change.after` are `Option<Arc<Pod>>`.
+//!             }
+//!             // … then act on what is known: `nodes.get("", "node-a")`, `nodes.all()`.
+//!         }
+//!     };
+//!     // Nothing is spawned: dropping this future ends the watches.
+//!     future::select(Box::pin(feeds), Box::pin(work)).await;
+//! }
+//! ```
+//!
+//! Everything here is in order and without chance: objects by namespace and name, one change per
+//! object, and a fixed pause after an error. So a world on a virtual clock repeats.
+//!
+//! Invariant: between two calls of [`Informer::take_changes`] memory is bounded by the number of
+//! objects, however many events there are.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fmt;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::{Either, select};
+use k8s_openapi::serde::de::DeserializeOwned;
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::{Api, Resource};
+use tokio::sync::Notify;
+
+use crate::clock::Clock;
+
+mod index;
+#[cfg(test)]
+mod tests;
+
+pub use index::Index;
+
+/// How long to wait after an error, or after a watch that ended without a word. After each further
+/// error it is twice as long.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The longest pause, as client-go has it.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Objects per page of a list, as client-go asks for them.
+const PAGE: u32 = 500;
+
+/// Wakes the loop of an actor. Ringing several times before it looks wakes it once.
+#[derive(Clone, Debug, Default)]
+pub struct Wake(Arc<Notify>);
+
+impl Wake {
+    /// Wakes the one who waits, or the next one who will.
+    pub fn ring(&self) {
+        self.0.notify_one();
+    }
+
+    /// Waits for the next ring, or returns at once if nobody has looked since the last one.
+    pub async fn rung(&self) {
+        self.0.notified().await;
+    }
+}
+
+/// Names an object of a kind. The namespace is empty for kinds without one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectKey {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+impl ObjectKey {
+    /// The key of a name in a namespace.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
+    /// The key of an object.
+    pub fn of<K: Resource>(object: &K) -> Self {
+        let meta = object.meta();
+        Self {
+            namespace: meta.namespace.clone().unwrap_or_default(),
+            name: meta.name.clone().unwrap_or_default(),
+        }
+    }
+}
+
+/// `namespace/name`, or the name alone.
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.namespace.as_str() {
+            "" => f.write_str(&self.name),
+            namespace => write!(f, "{namespace}/{}", self.name),
+        }
+    }
+}
+
+/// What became of an object since the last look. At least one side is there; where both are and
+/// their uids differ, the object was deleted and made anew.
+#[derive(Clone, Debug)]
+pub struct Change<K> {
+    /// Which object.
+    pub key: ObjectKey,
+    /// As it was at the last look.
+    pub before: Option<Arc<K>>,
+    /// As it is now.
+    pub after: Option<Arc<K>>,
+}
+
+/// All objects of one kind, or those that a selector leaves. Clones share them.
+pub struct Informer<K> {
+    api: Api<K>,
+    params: WatchParams,
+    clock: Arc<dyn Clock>,
+    wake: Wake,
+    again: Wake,
+    trim: fn(&mut K),
+    state: Arc<Mutex<State<K>>>,
+    subscribers: Arc<Mutex<Vec<Subscriber<K>>>>,
+}
+
+/// Is told every change.
+type Subscriber<K> = Arc<dyn Fn(&Change<K>) + Send + Sync>;
+
+struct State<K> {
+    objects: BTreeMap<ObjectKey, Arc<K>>,
+    /// What has changed since the last look, as it was then. Not kept for subscribers.
+    before: BTreeMap<ObjectKey, Option<Arc<K>>>,
+    is_shared: bool,
+    /// The newest version that the watch has told of; what is older has been told too.
+    told: u64,
+    is_synced: bool,
+    last_error: Option<String>,
+}
+
+impl<K> Informer<K>
+where
+    K: Resource + Clone + fmt::Debug + DeserializeOwned,
+{
+    /// An informer that knows nothing until its [feed](Self::feed) runs.
+    pub fn new(api: Api<K>, clock: &Arc<dyn Clock>, wake: &Wake) -> Self {
+        let state = State {
+            objects: BTreeMap::new(),
+            before: BTreeMap::new(),
+            is_shared: false,
+            told: 0,
+            is_synced: false,
+            last_error: None,
+        };
+        Self {
+            api,
+            params: WatchParams::default(),
+            clock: Arc::clone(clock),
+            wake: wake.clone(),
+            again: Wake::default(),
+            trim: |_| {},
+            state: Arc::new(Mutex::new(state)),
+            subscribers: Arc::default(),
+        }
+    }
+
+    /// An informer for [subscribers](Self::subscribe). It keeps no changes to be taken.
+    pub fn shared(api: Api<K>, clock: &Arc<dyn Clock>) -> Self {
+        let informer = Self::new(api, clock, &Wake::default());
+        informer.state().is_shared = true;
+        informer
+    }
+
+    /// Takes from every object what nobody reads, to save memory. Managed fields go anyway.
+    #[must_use]
+    pub fn trimmed(mut self, trim: fn(&mut K)) -> Self {
+        self.trim = trim;
+        self
+    }
+
+    /// Hands every change over from now on, and what is known already as new, in the order of the
+    /// subscriptions. It is called where the change is made, so it must be quick, and it may read
+    /// the informer but not write to it. While writers [teach](Self::learn) the informer on other
+    /// threads, changes of one object may come out of order: who keeps something reads it anew.
+    pub fn subscribe(&self, subscriber: impl Fn(&Change<K>) + Send + Sync + 'static) {
+        let known: Vec<_> = {
+            let mut subscribers = lock(&self.subscribers);
+            let subscriber: Subscriber<K> = Arc::new(subscriber);
+            subscribers.push(subscriber.clone());
+            let state = self.state();
+            let new = |(key, object): (&ObjectKey, &Arc<K>)| Change {
+                key: key.clone(),
+                before: None,
+                after: Some(object.clone()),
+            };
+            state.objects.iter().map(new).map(|change| (subscriber.clone(), change)).collect()
+        };
+        for (subscriber, change) in known {
+            subscriber(&change);
+        }
+    }
+
+    /// Only objects with these labels, written as `kubectl --selector` takes it.
+    #[must_use]
+    pub fn labels(mut self, selector: &str) -> Self {
+        self.params = self.params.labels(selector);
+        self
+    }
+
+    /// Only objects with these fields, written as `kubectl --field-selector` takes it.
+    #[must_use]
+    pub fn fields(mut self, selector: &str) -> Self {
+        self.params = self.params.fields(selector);
+        self
+    }
+
+    /// Whether the objects have been listed once.
+    pub fn is_synced(&self) -> bool {
+        self.state().is_synced
+    }
+
+    /// The object of that name; the namespace is empty for kinds without one.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
+        self.state().objects.get(&ObjectKey::new(namespace, name)).cloned()
+    }
+
+    /// All objects, by namespace and name.
+    pub fn all(&self) -> Vec<Arc<K>> {
+        self.state().objects.values().cloned().collect()
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.state().objects.len()
+    }
+
+    /// Whether there is no object.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What has changed since the last call, one change per object, by namespace and name. The
+    /// first call tells all objects. For one reader: what is taken is not told again.
+    pub fn take_changes(&self) -> Vec<Change<K>> {
+        let mut state = self.state();
+        let before = std::mem::take(&mut state.before);
+        let changes = before.into_iter().map(|(key, before)| {
+            let after = state.objects.get(&key).cloned();
+            Change { key, before, after }
+        });
+        changes.filter(|change| change.before.is_some() || change.after.is_some()).collect()
+    }
+
+    /// Takes in what a write has answered, so that the writer need not wait for its watch to see
+    /// it. What the watch has told already, or will tell again, does no harm.
+    pub fn learn(&self, object: K) {
+        let mut state = self.state();
+        let key = ObjectKey::of(&object);
+        let is_news = number_of(&object) > state.told
+            && state.objects.get(&key).is_none_or(|known| is_newer(&object, known.as_ref()));
+        if is_news {
+            let change = state.set(key, Some(self.trimmed_object(object)));
+            drop(state);
+            self.announce([change]);
+        }
+    }
+
+    /// Takes in that a write has removed the object, as [`Self::learn`] does for what is left.
+    pub fn learn_gone(&self, key: &ObjectKey) {
+        let mut state = self.state();
+        if state.objects.contains_key(key) {
+            let change = state.set(key.clone(), None);
+            drop(state);
+            self.announce([change]);
+        }
+    }
+
+    /// Lists all objects anew, soon. For who has reason to doubt what it knows.
+    pub fn relist(&self) {
+        self.again.ring();
+    }
+
+    /// Why the last list or watch ended, until the next list that succeeds.
+    pub fn last_error(&self) -> Option<String> {
+        self.state().last_error.clone()
+    }
+
+    /// Lists and watches until it is dropped.
+    pub async fn feed(&self) -> Infallible {
+        let mut pause = PAUSE;
+        loop {
+            let Err(error) = self.list_and_watch(&mut pause).await;
+            self.state().last_error = Some(error.to_string());
+            self.clock.sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    async fn list_and_watch(&self, pause: &mut Duration) -> Result<Infallible, kube::Error> {
+        let mut version = self.list().await?;
+        loop {
+            let mut events = pin!(self.api.watch(&self.params, &version).await?);
+            let mut is_silent = true;
+            loop {
+                // Events come first, so a list replaces nothing that has been told after it.
+                let next = match select(events.next(), pin!(self.again.rung())).await {
+                    Either::Left((next, _)) => next,
+                    Either::Right(_) => {
+                        version = self.list().await?;
+                        is_silent = false;
+                        None
+                    }
+                };
+                let Some(event) = next else { break };
+                is_silent = false;
+                let event = event?;
+                *pause = PAUSE;
+                match event {
+                    WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                        version = version_of(&object);
+                        self.put(object);
+                    }
+                    WatchEvent::Deleted(object) => {
+                        version = version_of(&object);
+                        self.remove(&object);
+                    }
+                    WatchEvent::Bookmark(bookmark) => {
+                        version = bookmark.metadata.resource_version;
+                        self.state().tell(number(&version));
+                    }
+                    WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
+                }
+            }
+            // The server ended the watch, as it does after some minutes. One that does so at once
+            // must not be asked again at once.
+            if is_silent {
+                self.clock.sleep(PAUSE).await;
+            }
+        }
+    }
+
+    /// Replaces what is known by what is there, and says as of when.
+    async fn list(&self) -> Result<String, kube::Error> {
+        let mut params = ListParams {
+            label_selector: self.params.label_selector.clone(),
+            field_selector: self.params.field_selector.clone(),
+            limit: Some(PAGE),
+            ..ListParams::default()
+        };
+        let mut found = BTreeMap::new();
+        loop {
+            let page = self.api.list(&params).await?;
+            for object in page.items {
+                found.insert(ObjectKey::of(&object), self.trimmed_object(object));
+            }
+            params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+            if params.continue_token.is_none() {
+                let version = page.metadata.resource_version.unwrap_or_default();
+                self.replace(found, number(&version));
+                return Ok(version);
+            }
+        }
+    }
+
+    fn replace(&self, found: BTreeMap<ObjectKey, K>, version: u64) {
+        let mut state = self.state();
+        let gone = state.objects.iter().filter(|(key, known)| {
+            // What was learned after the list is not in it.
+            !found.contains_key(*key) && (version == 0 || number_of(known.as_ref()) <= version)
+        });
+        let gone: Vec<_> = gone.map(|(key, _)| key.clone()).collect();
+        let mut changes: Vec<_> = gone.into_iter().map(|key| state.set(key, None)).collect();
+        for (key, object) in found {
+            let known = state.objects.get(&key);
+            let is_news = known.is_none_or(|known| {
+                version_of(known.as_ref()) != version_of(&object)
+                    && !is_newer(known.as_ref(), &object)
+            });
+            if is_news {
+                changes.push(state.set(key, Some(object)));
+            }
+        }
+        state.tell(version);
+        state.is_synced = true;
+        state.last_error = None;
+        drop(state);
+        self.announce(changes);
+    }
+
+    fn put(&self, object: K) {
+        let key = ObjectKey::of(&object);
+        let mut state = self.state();
+        state.tell(number_of(&object));
+        let known = state.objects.get(&key);
+        // What was learned is told again, or is newer than what is told.
+        if known.is_none_or(|known| {
+            !is_newer(known.as_ref(), &object) && version_of(known.as_ref()) != version_of(&object)
+        }) {
+            let change = state.set(key, Some(self.trimmed_object(object)));
+            drop(state);
+            self.announce([change]);
+        }
+    }
+
+    fn remove(&self, object: &K) {
+        let key = ObjectKey::of(object);
+        let mut state = self.state();
+        state.tell(number_of(object));
+        if state.objects.get(&key).is_none_or(|known| !is_newer(known.as_ref(), object)) {
+            let change = state.set(key, None);
+            drop(state);
+            self.announce([change]);
+        }
+    }
+
+    fn trimmed_object(&self, mut object: K) -> K {
+        // Half of a pod's bytes, and of no use to any reader.
+        object.meta_mut().managed_fields = None;
+        (self.trim)(&mut object);
+        object
+    }
+
+    fn announce(&self, changes: impl IntoIterator<Item = Change<K>>) {
+        let subscribers = lock(&self.subscribers).clone();
+        if !subscribers.is_empty() {
+            for change in changes {
+                for subscriber in &subscribers {
+                    subscriber(&change);
+                }
+            }
+        }
+        self.wake.ring();
+    }
+}
+
+impl<K> Informer<K> {
+    fn state(&self) -> MutexGuard<'_, State<K>> {
+        lock(&self.state)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it is held, and each change is complete in itself.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<K: Resource> State<K> {
+    fn tell(&mut self, version: u64) {
+        self.told = self.told.max(version);
+    }
+
+    fn set(&mut self, key: ObjectKey, object: Option<K>) -> Change<K> {
+        let after = object.map(Arc::new);
+        let before = match &after {
+            Some(object) => self.objects.insert(key.clone(), object.clone()),
+            None => self.objects.remove(&key),
+        };
+        if !self.is_shared {
+            self.before.entry(key.clone()).or_insert_with(|| before.clone());
+        }
+        Change { key, before, after }
+    }
+}
+
+impl<K: Clone> Clone for Informer<K> {
+    fn clone(&self) -> Self {
+        Self {
+            api: self.api.clone(),
+            params: self.params.clone(),
+            clock: Arc::clone(&self.clock),
+            wake: self.wake.clone(),
+            again: self.again.clone(),
+            trim: self.trim,
+            state: Arc::clone(&self.state),
+            subscribers: Arc::clone(&self.subscribers),
+        }
+    }
+}
+
+impl<K> fmt::Debug for Informer<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state();
+        f.debug_struct("Informer")
+            .field("is_synced", &state.is_synced)
+            .field("objects", &state.objects.len())
+            .finish_non_exhaustive()
+    }
+}
+
+fn version_of<K: Resource>(object: &K) -> String {
+    object.meta().resource_version.clone().unwrap_or_default()
+}
+
+/// Versions are numbers that grow, as Kubernetes promises since 1.35; 0 for others.
+fn number(version: &str) -> u64 {
+    version.parse().unwrap_or_default()
+}
+
+fn number_of<K: Resource>(object: &K) -> u64 {
+    object.meta().resource_version.as_deref().map_or(0, number)
+}
+
+fn is_newer<K: Resource>(one: &K, other: &K) -> bool {
+    number_of(one) > number_of(other)
+}

@@ -1,0 +1,154 @@
+//! Writing to the API server: patches that carry only what changed (spec 40 §0.4).
+//!
+//! ```text
+//! read ──▶ change a copy ──▶ patch(before, after) ──▶ Written::{Unchanged, Done, Conflict, Gone}
+//! ```
+
+use std::fmt::Debug;
+
+use k8s_openapi::serde::Serialize;
+use k8s_openapi::serde::de::DeserializeOwned;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Resource, ResourceExt};
+use serde_json::{Map, Value, json};
+
+use crate::harness::{Outcome, Trouble};
+
+/// What became of a write.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Written<K> {
+    /// There was nothing to write.
+    Unchanged,
+    /// It is done, and the object is now this.
+    Done(Box<K>),
+    /// Somebody else was faster: look again.
+    Conflict,
+    /// The object is gone.
+    Gone,
+}
+
+impl<K> Written<K> {
+    /// The answer of a call, in which a conflict and a missing object are no errors.
+    pub fn of(result: Result<K, kube::Error>) -> Result<Self, Trouble> {
+        match result {
+            Ok(object) => Ok(Self::Done(Box::new(object))),
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(Self::Conflict),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Self::Gone),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// How a reconcile ends that cannot go on after this: with backoff after a conflict, and for
+    /// good if the object is gone. None if it can go on.
+    pub fn end(&self) -> Option<Outcome> {
+        match self {
+            Self::Unchanged | Self::Done(_) => None,
+            Self::Conflict => Some(Outcome::Again),
+            Self::Gone => Some(Outcome::Done),
+        }
+    }
+}
+
+/// Whether a patch is refused if the object has changed since it was read. Lists are replaced as a
+/// whole, so a patch of finalizers, taints or conditions has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// Refused if anything has changed.
+    Version,
+    /// Taken in any case.
+    Nothing,
+}
+
+/// Patches what differs between the object as it was read and as it should be, but for its status.
+pub async fn patch<K>(
+    api: &Api<K>,
+    before: &K,
+    after: &K,
+    check: Check,
+) -> Result<Written<K>, Trouble>
+where
+    K: Resource + Clone + Debug + Serialize + DeserializeOwned,
+{
+    let Some(body) = difference(before, after, |key| key != "status", check)? else {
+        return Ok(Written::Unchanged);
+    };
+    let params = PatchParams::default();
+    Written::of(api.patch(&before.name_any(), &params, &Patch::Merge(body)).await)
+}
+
+/// The same for the status alone.
+pub async fn patch_status<K>(
+    api: &Api<K>,
+    before: &K,
+    after: &K,
+    check: Check,
+) -> Result<Written<K>, Trouble>
+where
+    K: Resource + Clone + Debug + Serialize + DeserializeOwned,
+{
+    let Some(body) = difference(before, after, |key| key == "status", check)? else {
+        return Ok(Written::Unchanged);
+    };
+    let params = PatchParams::default();
+    Written::of(api.patch_status(&before.name_any(), &params, &Patch::Merge(body)).await)
+}
+
+fn difference<K: Resource + Serialize>(
+    before: &K,
+    after: &K,
+    part: impl Fn(&str) -> bool,
+    check: Check,
+) -> Result<Option<Value>, Trouble> {
+    let of = |object: &K| -> Result<Map<String, Value>, Trouble> {
+        match serde_json::to_value(object).map_err(Trouble::new)? {
+            Value::Object(mut map) => {
+                map.retain(|key, _| part(key));
+                Ok(map)
+            }
+            other => Err(Trouble::new(format!("not an object: {other}"))),
+        }
+    };
+    let Some(mut patch) = merge_patch(&Value::Object(of(before)?), &Value::Object(of(after)?))
+    else {
+        return Ok(None);
+    };
+    if check == Check::Version {
+        patch["metadata"]["resourceVersion"] = json!(before.meta().resource_version);
+    }
+    Ok(Some(patch))
+}
+
+/// The JSON merge patch (RFC 7386) that makes `after` of `before`; none if they are equal.
+pub fn merge_patch(before: &Value, after: &Value) -> Option<Value> {
+    let (Value::Object(old), Value::Object(new)) = (before, after) else {
+        return (before != after).then(|| after.clone());
+    };
+    let mut patch = Map::new();
+    for key in old.keys().filter(|key| !new.contains_key(*key)) {
+        patch.insert(key.clone(), Value::Null);
+    }
+    for (key, value) in new {
+        let change = match old.get(key) {
+            Some(known) => merge_patch(known, value),
+            None => Some(value.clone()),
+        };
+        if let Some(change) = change {
+            patch.insert(key.clone(), change);
+        }
+    }
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_merge_patch_holds_what_differs() {
+        let before = json!({"a": 1, "b": {"c": [1, 2], "d": "x"}, "gone": true, "same": {"e": 1}});
+        let after = json!({"a": 1, "b": {"c": [1], "d": "x"}, "new": 2, "same": {"e": 1}});
+        let patch = merge_patch(&before, &after);
+        assert_eq!(patch, Some(json!({"gone": null, "b": {"c": [1]}, "new": 2})));
+        assert_eq!(merge_patch(&after, &after), None);
+    }
+}
