@@ -6,6 +6,8 @@
 //!
 //! Invariant: every pod that goes in comes out, in the snapshot or as a mark.
 //!
+//! [`Mirror`](crate::mirror::Mirror) reads with the same functions, one object at a time.
+//!
 //! One file per kind; each works on what it is given and knows no other kind, except that nodes
 //! are read before pods (bindings) and pods before daemons (the newest pod of a DaemonSet).
 
@@ -20,32 +22,35 @@ use karpenter_core::overlay::NamedOverlay;
 use karpenter_core::pod::Pod;
 use karpenter_core::requirement::Aliases;
 use karpenter_core::selector::Labels;
+use karpenter_core::shared::Shared;
 use karpenter_core::snapshot::Snapshot;
 
-mod buffer;
-mod daemon;
-mod disruption_budget;
-mod dynamic_resources;
+pub(crate) mod buffer;
+pub(crate) mod daemon;
+pub(crate) mod disruption_budget;
+pub(crate) mod dynamic_resources;
 mod intern;
-mod node;
+pub(crate) mod node;
 mod objects;
 mod overlay;
 pub mod parts;
-mod pod;
+pub(crate) mod pod;
 mod pod_spec;
-mod pool;
+pub(crate) mod pool;
 mod quantity;
-mod replica;
+pub(crate) mod replica;
 mod requests;
 mod requirement;
 mod selector;
 mod taint;
 #[cfg(test)]
 mod tests;
-mod volume;
-mod workload;
+pub(crate) mod volume;
+pub(crate) mod workload;
 
+pub use buffer::buffer_replicas;
 pub use objects::Objects;
+pub use overlay::node_overlay;
 
 /// What the reader of objects has to know beside them.
 #[derive(Clone, Debug)]
@@ -71,6 +76,8 @@ pub struct Gates {
     pub node_overlay: bool,
     /// `CapacityBuffer`.
     pub capacity_buffer: bool,
+    /// `PodDeletionCostManagement`: deletion costs are ours to write, so they say nothing to us.
+    pub pod_deletion_cost_management: bool,
 }
 
 impl Settings {
@@ -136,29 +143,31 @@ pub struct Marked {
 
 /// Reads all objects.
 pub fn snapshot(objects: &Objects, settings: &Settings) -> Ingested {
-    let mut reader = Reader { settings, aliases: settings.aliases(), marked: Vec::new() };
+    let aliases = settings.aliases();
+    let mut reader = Reader::new(settings, &aliases, settings.now);
     let nodes = node::read(objects, &mut reader);
     let mut pods = pod::read(objects, &nodes.by_name, &mut reader);
     pods.extend(buffer::read(objects, &mut reader));
+    let pods: Vec<_> = pods.into_iter().map(Shared::from).collect();
     let daemons = daemon::read(objects, &mut reader);
     let snapshot = Snapshot {
         pools: pool::read(objects, &mut reader),
-        nodes: nodes.nodes,
-        namespaces: namespaces(objects, &pods),
+        nodes: nodes.nodes.into_iter().map(Shared::from).collect(),
+        namespaces: namespaces(objects, &pods).into(),
         pods,
         daemons,
-        volumes: volume::read(objects, &mut reader),
-        disruption_budgets: disruption_budget::read(objects, &mut reader),
-        services: workload::services(objects),
-        workloads: workload::selectors(objects, &mut reader),
-        dynamic: dynamic_resources::read(objects, &mut reader),
+        volumes: volume::read(objects, &mut reader).into(),
+        disruption_budgets: disruption_budget::read(objects, &mut reader).into(),
+        services: workload::services(objects).into(),
+        workloads: workload::selectors(objects, &mut reader).into(),
+        dynamic: dynamic_resources::read(objects, &mut reader).into(),
     };
     let overlays = overlay::read(objects, &mut reader);
     Ingested { snapshot, overlays, marked: reader.marked }
 }
 
 /// Labels of namespaces. One that only pods mention exists as well.
-fn namespaces(objects: &Objects, pods: &[Pod]) -> BTreeMap<String, Labels> {
+fn namespaces(objects: &Objects, pods: &[Shared<Pod>]) -> BTreeMap<String, Labels> {
     let mut namespaces: BTreeMap<String, Labels> = BTreeMap::new();
     for namespace in &objects.namespaces {
         let labels = namespace.metadata.labels.clone().unwrap_or_default();
@@ -173,13 +182,34 @@ fn namespaces(objects: &Objects, pods: &[Pod]) -> BTreeMap<String, Labels> {
 }
 
 /// What every kind needs while it is read.
-struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     settings: &'a Settings,
-    aliases: Aliases,
+    aliases: &'a Aliases,
+    now: Timestamp,
     marked: Vec<Marked>,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    /// A reader that has read nothing. The aliases are those of the settings.
+    pub(crate) fn new(settings: &'a Settings, aliases: &'a Aliases, now: Timestamp) -> Self {
+        Self { settings, aliases, now, marked: Vec::new() }
+    }
+
+    /// The time of reading.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Whether objects of this NodeClass are ours.
+    pub(crate) fn serves(&self, class: &NodeClassRef) -> bool {
+        self.settings.serves(class)
+    }
+
+    /// Which alpha features are on.
+    pub(crate) fn gates(&self) -> Gates {
+        self.settings.gates
+    }
+
     /// Notes that an object is not in the snapshot, though nothing is wrong with it.
     fn leave_out(&mut self, kind: &'static str, meta: &ObjectMeta, reason: impl Into<String>) {
         self.mark(kind, meta, (true, false), reason.into());
@@ -216,6 +246,6 @@ impl Reader<'_> {
 }
 
 /// An optional text; absent and empty are the same to Go.
-fn text(text: Option<&String>) -> &str {
+pub(crate) fn text(text: Option<&String>) -> &str {
     text.map_or("", String::as_str)
 }

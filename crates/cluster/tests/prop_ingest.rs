@@ -344,7 +344,7 @@ proptest! {
             objects.as_snapshot_file();
         }
         let now = Timestamp::from_second(1_750_000_000).unwrap();
-        let gates = Gates { node_overlay: true, capacity_buffer: true };
+        let gates = Gates { node_overlay: true, capacity_buffer: true, ..Gates::default() };
         let settings = Settings { gates, assume_pools_ready, ..Settings::kwok(now) };
         let ingested = snapshot(&objects, &settings);
         let real = ingested.snapshot.pods.iter().filter(|pod| !pod.is_virtual);

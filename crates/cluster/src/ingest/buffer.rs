@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{PodSpec as WireSpec, PodTemplateSpec};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::{PodSpec as WireSpec, PodTemplate, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use karpenter_api::capacity_buffer::CapacityBuffer;
 use karpenter_core::buffers::virtual_pods::{Buffer, virtual_pods};
@@ -20,13 +21,26 @@ const PODS_MAX: usize = 200_000;
 
 /// The virtual pods of all buffers. One that cannot be resolved has none and is marked.
 pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<Pod> {
-    let mut pods = Vec::new();
     if !reader.settings.gates.capacity_buffer || objects.capacity_buffers.is_empty() {
-        return pods;
+        return Vec::new();
     }
-    let templates = Templates::new(objects);
-    for buffer in &objects.capacity_buffers {
-        match resolve(buffer, &templates, reader) {
+    let mut templates = Templates::default();
+    objects.pod_templates.iter().for_each(|wire| templates.pod_template(wire));
+    objects.deployments.iter().for_each(|wire| templates.deployment(wire));
+    objects.stateful_sets.iter().for_each(|wire| templates.stateful_set(wire));
+    objects.replica_sets.iter().for_each(|wire| templates.replica_set(wire));
+    pods(&objects.capacity_buffers, &templates, reader)
+}
+
+/// The virtual pods of these buffers.
+pub(crate) fn pods<'a>(
+    buffers: impl IntoIterator<Item = &'a CapacityBuffer>,
+    templates: &Templates<'_>,
+    reader: &mut Reader<'_>,
+) -> Vec<Pod> {
+    let mut pods = Vec::new();
+    for buffer in buffers {
+        match resolve(buffer, templates, reader) {
             Ok(mut resolved) => {
                 let room = u32::try_from(PODS_MAX - pods.len()).unwrap_or(0);
                 let room = room.min(PODS_PER_BUFFER_MAX);
@@ -45,7 +59,8 @@ pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<Pod> {
 }
 
 /// Where the pods of buffers come from, by kind, namespace and name.
-struct Templates<'a> {
+#[derive(Default)]
+pub(crate) struct Templates<'a> {
     by_name: HashMap<(&'static str, &'a str, &'a str), Source<'a>>,
 }
 
@@ -56,31 +71,39 @@ struct Source<'a> {
 }
 
 impl<'a> Templates<'a> {
-    fn new(objects: &'a Objects) -> Self {
-        let mut by_name = HashMap::new();
-        let mut insert = |kind, meta: &'a ObjectMeta, workload, template| {
-            let key = (kind, text(meta.namespace.as_ref()), text(meta.name.as_ref()));
-            by_name.insert(key, Source { workload, template });
-        };
-        for wire in &objects.pod_templates {
-            insert("PodTemplate", &wire.metadata, Workload::PodTemplate, wire.template.as_ref());
-        }
-        for wire in &objects.deployments {
-            let spec = wire.spec.as_ref();
-            let workload = scalable(spec.and_then(|spec| spec.replicas));
-            insert("Deployment", &wire.metadata, workload, spec.map(|spec| &spec.template));
-        }
-        for wire in &objects.stateful_sets {
-            let spec = wire.spec.as_ref();
-            let workload = scalable(spec.and_then(|spec| spec.replicas));
-            insert("StatefulSet", &wire.metadata, workload, spec.map(|spec| &spec.template));
-        }
-        for wire in &objects.replica_sets {
-            let spec = wire.spec.as_ref();
-            let workload = scalable(spec.and_then(|spec| spec.replicas));
-            insert("ReplicaSet", &wire.metadata, workload, spec.and_then(|s| s.template.as_ref()));
-        }
-        Self { by_name }
+    pub(crate) fn pod_template(&mut self, wire: &'a PodTemplate) {
+        let template = wire.template.as_ref();
+        self.insert("PodTemplate", &wire.metadata, Workload::PodTemplate, template);
+    }
+
+    pub(crate) fn deployment(&mut self, wire: &'a Deployment) {
+        let spec = wire.spec.as_ref();
+        let workload = scalable(spec.and_then(|spec| spec.replicas));
+        self.insert("Deployment", &wire.metadata, workload, spec.map(|spec| &spec.template));
+    }
+
+    pub(crate) fn stateful_set(&mut self, wire: &'a StatefulSet) {
+        let spec = wire.spec.as_ref();
+        let workload = scalable(spec.and_then(|spec| spec.replicas));
+        self.insert("StatefulSet", &wire.metadata, workload, spec.map(|spec| &spec.template));
+    }
+
+    pub(crate) fn replica_set(&mut self, wire: &'a ReplicaSet) {
+        let spec = wire.spec.as_ref();
+        let workload = scalable(spec.and_then(|spec| spec.replicas));
+        let template = spec.and_then(|spec| spec.template.as_ref());
+        self.insert("ReplicaSet", &wire.metadata, workload, template);
+    }
+
+    fn insert(
+        &mut self,
+        kind: &'static str,
+        meta: &'a ObjectMeta,
+        workload: Workload,
+        template: Option<&'a PodTemplateSpec>,
+    ) {
+        let key = (kind, text(meta.namespace.as_ref()), text(meta.name.as_ref()));
+        self.by_name.insert(key, Source { workload, template });
     }
 
     /// What a buffer points to. A PodTemplate wins.
@@ -114,6 +137,38 @@ fn count(number: i32) -> u32 {
     u32::try_from(number).unwrap_or(0)
 }
 
+/// How many pods of this workload and of this shape the buffer keeps room for.
+pub fn buffer_replicas(
+    buffer: &CapacityBuffer,
+    workload: Workload,
+    template: Option<&PodTemplateSpec>,
+) -> Result<u32, String> {
+    let mut problems = Vec::new();
+    let none = WireSpec::default();
+    let wire = template.and_then(|template| template.spec.as_ref()).unwrap_or(&none);
+    let requests = requests::of_pod(wire, None, &mut problems);
+    let replicas = replicas(buffer, workload, &requests, &mut problems);
+    if problems.is_empty() { Ok(replicas) } else { Err(problems.join("; ")) }
+}
+
+fn replicas(
+    buffer: &CapacityBuffer,
+    workload: Workload,
+    requests: &Resources,
+    problems: &mut Vec<String>,
+) -> u32 {
+    let limits = buffer.spec.limits.as_ref();
+    let size = BufferSize {
+        workload,
+        percentage: buffer.spec.percentage.map(count),
+        replicas: buffer.spec.replicas.map(count),
+        limits: quantity::field_resources(limits, "spec.limits", problems),
+    };
+    // That a pod is one pod is no request that limits could be about.
+    let limited: Resources = requests.iter().filter(|(name, _)| *name != PODS).collect();
+    size.replicas_for(&limited)
+}
+
 /// The buffer with its size and the pods that it stands for.
 fn resolve(
     buffer: &CapacityBuffer,
@@ -125,18 +180,9 @@ fn resolve(
     let none = WireSpec::default();
     let wire = source.template.and_then(|template| template.spec.as_ref()).unwrap_or(&none);
     let requests = requests::of_pod(wire, None, &mut problems);
-    let limits = buffer.spec.limits.as_ref();
-    let size = BufferSize {
-        workload: source.workload,
-        percentage: buffer.spec.percentage.map(count),
-        replicas: buffer.spec.replicas.map(count),
-        limits: quantity::field_resources(limits, "spec.limits", &mut problems),
-    };
-    // That a pod is one pod is no request that limits could be about.
-    let limited: Resources = requests.iter().filter(|(name, _)| *name != PODS).collect();
-    let replicas = size.replicas_for(&limited);
+    let replicas = replicas(buffer, source.workload, &requests, &mut problems);
     let claims = dynamic_resources::claims(wire, None);
-    let spec = pod_spec::read(wire, requests, claims, &reader.aliases, &mut problems);
+    let spec = pod_spec::read(wire, requests, claims, reader.aliases, &mut problems);
     if !problems.is_empty() {
         return Err(problems.join("; "));
     }
@@ -150,6 +196,6 @@ fn resolve(
         replicas,
         labels: Arc::new(labels),
         spec: Arc::new(spec),
-        created: reader.settings.now,
+        created: reader.now,
     })
 }

@@ -20,33 +20,43 @@ pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<Daemon> {
     for set in &objects.daemon_sets {
         let namespace = text(set.metadata.namespace.as_ref());
         let uid = text(set.metadata.uid.as_ref());
-        let mut problems = Vec::new();
-        let spec = spec(set, newest.get(&(namespace, uid)).copied(), reader, &mut problems);
-        reader.remark(KIND, &set.metadata, &problems);
-        daemons.push(Daemon {
-            namespace: namespace.to_owned(),
-            name: set.metadata.name.clone().unwrap_or_default(),
-            spec: Arc::new(spec),
-        });
+        daemons.push(daemon(set, newest.get(&(namespace, uid)).copied(), reader));
     }
     daemons
 }
 
-/// The newest pod of every controller, by namespace and uid. Of those made in one second the first
-/// by name is taken; upstream takes any.
+/// One DaemonSet, with its newest pod if it has one.
+pub(crate) fn daemon(set: &DaemonSet, newest: Option<&WirePod>, reader: &mut Reader<'_>) -> Daemon {
+    let mut problems = Vec::new();
+    let spec = spec(set, newest, reader, &mut problems);
+    reader.remark(KIND, &set.metadata, &problems);
+    Daemon {
+        namespace: set.metadata.namespace.clone().unwrap_or_default(),
+        name: set.metadata.name.clone().unwrap_or_default(),
+        spec: Arc::new(spec),
+    }
+}
+
+/// The uid of the DaemonSet that controls a pod, if one does. An object without a uid controls
+/// nothing.
+pub(crate) fn controlling_set(pod: &WirePod) -> Option<&str> {
+    let owners = pod.metadata.owner_references.iter().flatten();
+    let owner = owners.into_iter().find(|owner| owner.controller == Some(true))?;
+    (owner.kind == KIND && !owner.uid.is_empty()).then_some(owner.uid.as_str())
+}
+
+/// Of two pods the newer one has the smaller age. Of those made in one second the first by name is
+/// taken; upstream takes any.
+pub(crate) fn age(pod: &WirePod) -> (Reverse<i64>, &str) {
+    (Reverse(pod::created(pod).as_second()), text(pod.metadata.name.as_ref()))
+}
+
+/// The newest pod of every controller, by namespace and uid.
 fn newest_pods(objects: &Objects) -> HashMap<(&str, &str), &WirePod> {
     let mut newest: HashMap<(&str, &str), &WirePod> = HashMap::new();
-    let age = |pod: &WirePod| {
-        (Reverse(pod::created(pod).as_second()), text(pod.metadata.name.as_ref()).to_owned())
-    };
     for pod in &objects.pods {
-        let owners = pod.metadata.owner_references.iter().flatten();
-        let controller = owners.into_iter().find(|owner| owner.controller == Some(true));
-        // An object without a uid controls nothing.
-        let Some(owner) = controller.filter(|o| o.kind == KIND && !o.uid.is_empty()) else {
-            continue;
-        };
-        let key = (text(pod.metadata.namespace.as_ref()), owner.uid.as_str());
+        let Some(uid) = controlling_set(pod) else { continue };
+        let key = (text(pod.metadata.namespace.as_ref()), uid);
         let newest = newest.entry(key).or_insert(pod);
         if age(pod) < age(newest) {
             *newest = pod;
@@ -71,11 +81,11 @@ fn spec(
         let template = template.unwrap_or(&none);
         let requests = requests::of_template(template, problems);
         let claims = dynamic_resources::claims(template, None);
-        pod_spec::read(template, requests, claims, &reader.aliases, problems)
+        pod_spec::read(template, requests, claims, reader.aliases, problems)
     };
     let affinity = template.and_then(|template| template.affinity.as_ref());
     let affinity = affinity.and_then(|affinity| affinity.node_affinity.as_ref());
-    if let Some(terms) = pod_spec::required_node_affinity(affinity, &reader.aliases) {
+    if let Some(terms) = pod_spec::required_node_affinity(affinity, reader.aliases) {
         spec.node_affinity = terms;
     }
     spec

@@ -1,5 +1,6 @@
 //! PodDisruptionBudgets that never allow anything (spec 20 §2.4).
 
+use k8s_openapi::api::policy::v1::PodDisruptionBudget as WireBudget;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use karpenter_core::selector::Selector;
 use karpenter_core::snapshot::PodDisruptionBudget;
@@ -8,27 +9,29 @@ use super::{Objects, Reader, selector};
 
 /// All budgets. One whose selector cannot be read protects nobody.
 pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<PodDisruptionBudget> {
-    let mut budgets = Vec::with_capacity(objects.pod_disruption_budgets.len());
-    for wire in &objects.pod_disruption_budgets {
-        let spec = wire.spec.as_ref();
-        let selector = match spec.and_then(|spec| spec.selector.as_ref()).map(selector::parts) {
-            None => Selector::Nothing,
-            Some(Ok(parts)) => Selector::Matching(parts),
-            Some(Err(error)) => {
-                reader.remark("PodDisruptionBudget", &wire.metadata, &[error]);
-                Selector::Nothing
-            }
-        };
-        let max_unavailable = spec.and_then(|spec| spec.max_unavailable.as_ref());
-        let min_available = spec.and_then(|spec| spec.min_available.as_ref());
-        budgets.push(PodDisruptionBudget {
-            namespace: wire.metadata.namespace.clone().unwrap_or_default(),
-            selector,
-            blocks_all: max_unavailable.is_some_and(is_nothing)
-                || min_available.is_some_and(|least| is_text(least, "100%")),
-        });
+    let budgets = objects.pod_disruption_budgets.iter();
+    budgets.map(|wire| budget(wire, reader)).collect()
+}
+
+/// One budget.
+pub(crate) fn budget(wire: &WireBudget, reader: &mut Reader<'_>) -> PodDisruptionBudget {
+    let spec = wire.spec.as_ref();
+    let selector = match spec.and_then(|spec| spec.selector.as_ref()).map(selector::parts) {
+        None => Selector::Nothing,
+        Some(Ok(parts)) => Selector::Matching(parts),
+        Some(Err(error)) => {
+            reader.remark("PodDisruptionBudget", &wire.metadata, &[error]);
+            Selector::Nothing
+        }
+    };
+    let max_unavailable = spec.and_then(|spec| spec.max_unavailable.as_ref());
+    let min_available = spec.and_then(|spec| spec.min_available.as_ref());
+    PodDisruptionBudget {
+        namespace: wire.metadata.namespace.clone().unwrap_or_default(),
+        selector,
+        blocks_all: max_unavailable.is_some_and(is_nothing)
+            || min_available.is_some_and(|least| is_text(least, "100%")),
     }
-    budgets
 }
 
 fn is_nothing(most: &IntOrString) -> bool {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PodSpec as WireSpec, PodStatus};
 use k8s_openapi::api::resource::v1::{
-    AllocationResult, ResourceClaim, ResourceClaimConsumerReference,
+    AllocationResult, DeviceClass as WireClass, ResourceClaim, ResourceClaimConsumerReference,
 };
 use karpenter_core::requirement::{Aliases, Requirements};
 use karpenter_core::scheduling::dra::{
@@ -17,6 +17,8 @@ use super::{Objects, Reader, quantity, requirement, text};
 
 mod request;
 mod slice;
+
+pub(crate) use slice::one as resource_slice;
 
 /// Whether the pod or one of its containers asks for devices.
 pub(super) fn is_asked(spec: &WireSpec) -> bool {
@@ -46,23 +48,34 @@ pub(super) fn claims(spec: &WireSpec, status: Option<&PodStatus>) -> Vec<ClaimRe
 /// Devices, claims and classes of the cluster. Which devices their selectors match is filled in by
 /// whoever speaks CEL and knows the catalog.
 pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> DynamicState {
-    let classes = objects.device_classes.iter().map(|wire| {
-        let selectors = request::selectors(wire.spec.selectors.as_ref());
-        (text(wire.metadata.name.as_ref()).to_owned(), Arc::new(DeviceClass { selectors }))
-    });
+    let classes = objects
+        .device_classes
+        .iter()
+        .map(|wire| (text(wire.metadata.name.as_ref()).to_owned(), Arc::new(device_class(wire))));
     let classes = classes.collect();
     let mut claims = BTreeMap::new();
     for wire in &objects.resource_claims {
-        let mut problems = Vec::new();
         let key = ClaimKey {
             namespace: text(wire.metadata.namespace.as_ref()).to_owned(),
             name: text(wire.metadata.name.as_ref()).to_owned(),
         };
-        claims.insert(key, Arc::new(claim(wire, &reader.aliases, &mut problems)));
-        reader.remark("ResourceClaim", &wire.metadata, &problems);
+        claims.insert(key, Arc::new(resource_claim(wire, reader)));
     }
     let slices = slice::read(objects, reader);
     DynamicState { slices, claims, classes, matches: Arc::default() }
+}
+
+/// One DeviceClass.
+pub(crate) fn device_class(wire: &WireClass) -> DeviceClass {
+    DeviceClass { selectors: request::selectors(wire.spec.selectors.as_ref()) }
+}
+
+/// One ResourceClaim.
+pub(crate) fn resource_claim(wire: &ResourceClaim, reader: &mut Reader<'_>) -> Claim {
+    let mut problems = Vec::new();
+    let claim = claim(wire, reader.aliases, &mut problems);
+    reader.remark("ResourceClaim", &wire.metadata, &problems);
+    claim
 }
 
 fn claim(wire: &ResourceClaim, aliases: &Aliases, problems: &mut Vec<String>) -> Claim {

@@ -26,4 +26,9 @@ impl<T: Eq + Hash> Interner<T> {
         self.known.insert(Arc::clone(&shared));
         shared
     }
+
+    /// Forgets values that nobody else holds.
+    pub(super) fn sweep(&mut self) {
+        self.known.retain(|known| Arc::strong_count(known) > 1);
+    }
 }

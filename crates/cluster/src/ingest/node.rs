@@ -79,12 +79,13 @@ fn claims<'a>(objects: &'a Objects, reader: &mut Reader<'_>) -> HashMap<&'a str,
     claims
 }
 
-fn provider_id(claim: &NodeClaim) -> &str {
+/// The machine of a NodeClaim; empty until it is launched.
+pub(crate) fn provider_id(claim: &NodeClaim) -> &str {
     claim.status.as_ref().map_or("", |status| text(status.provider_id.as_ref()))
 }
 
 /// The machine of a Node; its name where nobody told.
-fn machine(node: &WireNode) -> &str {
+pub(crate) fn machine(node: &WireNode) -> &str {
     match node.spec.as_ref().map_or("", |spec| text(spec.provider_id.as_ref())) {
         "" => text(node.metadata.name.as_ref()),
         machine => machine,
@@ -93,7 +94,7 @@ fn machine(node: &WireNode) -> &str {
 
 /// Why a Node does not count yet: one of a pool is waited for until it is known which machine and
 /// which instance type it is (spec 40 §5.4).
-fn ignored(node: &WireNode) -> Option<&'static str> {
+pub(crate) fn ignored(node: &WireNode) -> Option<&'static str> {
     let label = |key: &str| {
         node.metadata
             .labels
@@ -113,7 +114,7 @@ fn ignored(node: &WireNode) -> Option<&'static str> {
 }
 
 /// How many volumes each published driver attaches; none for unlimited.
-fn published_drivers(
+pub(crate) fn published_drivers(
     csi: &k8s_openapi::api::storage::v1::CSINode,
 ) -> BTreeMap<String, Option<u32>> {
     let drivers = csi.spec.drivers.iter().map(|driver| {
@@ -125,13 +126,18 @@ fn published_drivers(
 
 /// The two objects of one machine; at least one is there.
 #[derive(Clone, Copy)]
-struct Joined<'a> {
-    node: Option<&'a WireNode>,
-    claim: Option<&'a NodeClaim>,
+pub(crate) struct Joined<'a> {
+    pub(crate) node: Option<&'a WireNode>,
+    pub(crate) claim: Option<&'a NodeClaim>,
 }
 
 impl Joined<'_> {
-    fn read(self, drivers: BTreeMap<String, Option<u32>>, reader: &mut Reader<'_>) -> Node {
+    /// The node that both make.
+    pub(crate) fn read(
+        self,
+        drivers: BTreeMap<String, Option<u32>>,
+        reader: &mut Reader<'_>,
+    ) -> Node {
         let mut problems = Vec::new();
         let metadata = match (self.node, self.claim) {
             (Some(node), _) if self.is_registered() => Some(&node.metadata),
@@ -174,7 +180,7 @@ impl Joined<'_> {
     }
 
     /// Nodes that are not ours count as registered.
-    fn is_registered(self) -> bool {
+    pub(crate) fn is_registered(self) -> bool {
         self.claim.is_none() || self.has_label(labels::REGISTERED)
     }
 

@@ -2,8 +2,9 @@
 
 use karpenter_api::nodeoverlay::NodeOverlay;
 use karpenter_api::requirement::{OverlayRequirement, Requirement as Item};
-use karpenter_api::validation;
+use karpenter_api::validation::{self, Provider};
 use karpenter_core::overlay::{NamedOverlay, Overlay, PriceChange};
+use karpenter_core::requirement::Aliases;
 
 use super::{Objects, Reader, quantity, requirement};
 
@@ -14,20 +15,21 @@ pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<NamedOverl
     }
     let mut overlays = Vec::with_capacity(objects.node_overlays.len());
     for wire in &objects.node_overlays {
-        let overlay = overlay(wire, reader);
+        let overlay = node_overlay(wire, &reader.settings.provider, reader.aliases);
         reader.remark("NodeOverlay", &wire.metadata, overlay.problem.as_slice());
         overlays.push(overlay);
     }
     overlays
 }
 
-fn overlay(wire: &NodeOverlay, reader: &Reader<'_>) -> NamedOverlay {
+/// One overlay. If it cannot be used, its problem says why.
+pub fn node_overlay(wire: &NodeOverlay, provider: &Provider, aliases: &Aliases) -> NamedOverlay {
     let spec = &wire.spec;
-    let mut problems = validation::nodeoverlay(spec, &reader.settings.provider).errors;
+    let mut problems = validation::nodeoverlay(spec, provider).errors;
     // The validation names everything that is unreadable in requirements and capacity.
     let mut told = Vec::new();
     let items: Vec<_> = spec.requirements.iter().map(item).collect();
-    let requirements = requirement::items(&items, &reader.aliases, &mut told);
+    let requirements = requirement::items(&items, aliases, &mut told);
     let capacity = quantity::field_resources(spec.capacity.as_ref(), "spec.capacity", &mut told);
     // Admission refuses both; an absolute price says more than a change.
     let price = spec.price.as_ref().or(spec.price_adjustment.as_ref());

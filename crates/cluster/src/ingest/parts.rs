@@ -1,4 +1,4 @@
-//! Parts of objects, for readers that need no snapshot: the simulated scheduler.
+//! Parts of objects, for readers that need no snapshot: the simulated scheduler, drains.
 //!
 //! They are read as [`super::snapshot`] reads them. What cannot be read is left out, without the
 //! reason: admission refuses it, and nobody here could do anything about it.
@@ -11,15 +11,18 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector as WireSelector;
+use karpenter_api::annotations;
 use karpenter_core::host_port::HostPort;
 use karpenter_core::pod::PodSpec;
+use karpenter_core::pod::standing::{Standing, is_critical, tolerates_disruption};
 use karpenter_core::requirement::{Aliases, Requirement};
 use karpenter_core::resources::{Quantity, Resources};
 use karpenter_core::selector::Selector;
 use karpenter_core::taint::{Taint, Toleration};
 
 use super::{
-    pod_spec as spec, quantity as amounts, requests, requirement, selector as labels, taint,
+    pod, pod_spec as spec, quantity as amounts, requests, requirement, selector as labels, taint,
+    text,
 };
 
 /// What a live pod asks for, dynamic resources left out.
@@ -29,6 +32,30 @@ pub fn pod_spec(wire: &WirePod, aliases: &Aliases) -> PodSpec {
     let mut problems = Vec::new();
     let requests = requests::of_pod(pod, wire.status.as_ref(), &mut problems);
     spec::read(pod, requests, Vec::new(), aliases, &mut problems)
+}
+
+/// Where a pod is in its life.
+pub fn standing(wire: &WirePod) -> Standing {
+    let (spec, status) = (wire.spec.as_ref(), wire.status.as_ref());
+    let annotations = wire.metadata.annotations.as_ref();
+    let class = spec.and_then(|spec| spec.priority_class_name.as_deref());
+    Standing {
+        phase: pod::phase(text(status.and_then(|status| status.phase.as_ref()))),
+        deletion: wire.metadata.deletion_timestamp.as_ref().map(|time| time.0),
+        owner: pod::owner(wire),
+        tolerates_disruption: tolerates_disruption(&tolerations(
+            spec.and_then(|spec| spec.tolerations.as_ref()),
+        )),
+        do_not_disrupt: annotations.and_then(|all| all.get(annotations::DO_NOT_DISRUPT)).cloned(),
+        started: status.and_then(|status| status.start_time.as_ref()).map(|time| time.0),
+        grace_seconds: spec.and_then(|spec| spec.termination_grace_period_seconds),
+        is_critical: class.is_some_and(is_critical),
+    }
+}
+
+/// The PersistentVolumeClaims of a pod, as names in its namespace.
+pub fn volume_claims(wire: &WirePod) -> Vec<String> {
+    pod::claims(wire)
 }
 
 /// The ports of the node that a container takes.

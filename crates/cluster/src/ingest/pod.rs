@@ -1,6 +1,8 @@
 //! Pods: who they are, where they are, and what keeps them from being placed.
 
+use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{NodeSelectorTerm, Pod as WirePod, PodSpec as WireSpec};
@@ -9,6 +11,7 @@ use karpenter_api::{annotations, labels};
 use karpenter_core::disruption::do_not_disrupt::PodProtection;
 use karpenter_core::id::NodeId;
 use karpenter_core::pod::{Controller, Owner, Phase, Pod, PodSpec, Problem};
+use karpenter_core::resources::Resources;
 
 use super::intern::Interner;
 use super::replica::{Read, Replicas};
@@ -39,23 +42,26 @@ pub(super) fn read(
             reader.leave_out(KIND, meta, format!("its node {node_name} is not known"));
             continue;
         }
-        pods.push(pod(wire, node, &mut replicas, reader));
+        pods.push(pod(wire, node, &mut replicas, reader).0);
     }
     pods
 }
 
-fn pod<'a>(
-    wire: &'a WirePod,
+/// One pod, and what it may use at most. `wire` is kept to know its replicas by.
+pub(crate) fn pod<P: Borrow<WirePod> + Clone>(
+    object: P,
     node: Option<NodeId>,
-    replicas: &mut Replicas<'a>,
+    replicas: &mut Replicas<P>,
     reader: &mut Reader<'_>,
-) -> Pod {
+) -> (Pod, Arc<Resources>) {
+    let kept = object.clone();
+    let wire = object.borrow();
     let meta = &wire.metadata;
-    let (labels, Read { spec, problem, unread }) =
-        replicas.read(wire, |specs| ask(wire, specs, reader));
+    let (labels, Read { spec, limits, problem, unread }) =
+        replicas.read(kept, |specs| ask(wire, specs, reader));
     reader.remark(KIND, meta, &unread);
     let status = wire.status.as_ref();
-    Pod {
+    let pod = Pod {
         namespace: meta.namespace.clone().unwrap_or_default(),
         name: meta.name.clone().unwrap_or_default(),
         uid: meta.uid.clone().unwrap_or_default(),
@@ -70,10 +76,11 @@ fn pod<'a>(
         preempting: status.is_some_and(|s| !text(s.nominated_node_name.as_ref()).is_empty()),
         owner: owner(wire),
         controller: controller(wire),
-        do_not_disrupt: is_protected(wire, reader.settings.now),
+        do_not_disrupt: protection(wire, reader.now).is_active(),
         is_virtual: false,
         problem,
-    }
+    };
+    (pod, limits)
 }
 
 /// What a pod asks for, and what is wrong with that.
@@ -84,7 +91,8 @@ fn ask(wire: &WirePod, specs: &mut Interner<PodSpec>, reader: &Reader<'_>) -> Re
         Some(spec) => problem(spec, &unread, &reader.settings.provider),
         None => Some(Problem { text: "pod has no spec".to_owned(), is_opt_out: false }),
     };
-    Read { spec, problem, unread }
+    let limits = wire.spec.as_ref().map(requests::limits_of_pod);
+    Read { spec, limits: Arc::new(limits.unwrap_or_default()), problem, unread }
 }
 
 /// What a live pod asks for.
@@ -93,11 +101,11 @@ pub(super) fn spec(wire: &WirePod, reader: &Reader<'_>, problems: &mut Vec<Strin
     let spec = wire.spec.as_ref().unwrap_or(&none);
     let requests = requests::of_pod(spec, wire.status.as_ref(), problems);
     let claims = dynamic_resources::claims(spec, wire.status.as_ref());
-    pod_spec::read(spec, requests, claims, &reader.aliases, problems)
+    pod_spec::read(spec, requests, claims, reader.aliases, problems)
 }
 
 /// When the object was made; without a time, before all others.
-pub(super) fn created(wire: &WirePod) -> Timestamp {
+pub(crate) fn created(wire: &WirePod) -> Timestamp {
     wire.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0)
 }
 
@@ -145,7 +153,7 @@ fn opts_out(term: &NodeSelectorTerm, provider: &Provider) -> bool {
 }
 
 /// The PersistentVolumeClaims of the volumes (spec 20 §3.17).
-fn claims(wire: &WirePod) -> Vec<String> {
+pub(super) fn claims(wire: &WirePod) -> Vec<String> {
     let volumes = wire.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     let claims =
         volumes.filter_map(|volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
@@ -158,7 +166,7 @@ fn claims(wire: &WirePod) -> Vec<String> {
     claims.collect()
 }
 
-fn phase(name: &str) -> Phase {
+pub(super) fn phase(name: &str) -> Phase {
     match name {
         "Pending" => Phase::Pending,
         "Running" => Phase::Running,
@@ -177,7 +185,7 @@ fn is_unschedulable(wire: &WirePod) -> bool {
 }
 
 /// The strongest of the owners.
-fn owner(wire: &WirePod) -> Owner {
+pub(super) fn owner(wire: &WirePod) -> Owner {
     let owners = wire.metadata.owner_references.as_deref().unwrap_or_default();
     let is_owned = |version: &str, kind: &str| {
         owners.iter().any(|owner| owner.api_version == version && owner.kind == kind)
@@ -193,7 +201,7 @@ fn owner(wire: &WirePod) -> Owner {
     }
 }
 
-pub(super) fn controller(wire: &WirePod) -> Option<Controller> {
+pub(crate) fn controller(wire: &WirePod) -> Option<Controller> {
     let owners = wire.metadata.owner_references.iter().flatten();
     let owner = owners.into_iter().find(|owner| owner.controller == Some(true))?;
     let group = owner.api_version.rsplit_once('/').map_or("", |(group, _)| group);
@@ -205,10 +213,11 @@ pub(super) fn controller(wire: &WirePod) -> Option<Controller> {
     })
 }
 
-fn is_protected(wire: &WirePod, now: Timestamp) -> bool {
+/// What the annotation `karpenter.sh/do-not-disrupt` says at a time.
+pub(crate) fn protection(wire: &WirePod, now: Timestamp) -> PodProtection {
     let annotations = wire.metadata.annotations.as_ref();
     let annotation = annotations.and_then(|all| all.get(annotations::DO_NOT_DISRUPT));
     let started = wire.status.as_ref().and_then(|status| status.start_time.as_ref());
     let started = started.map(|time| time.0);
-    PodProtection::of(annotation.map(String::as_str), started, now).is_active()
+    PodProtection::of(annotation.map(String::as_str), started, now)
 }

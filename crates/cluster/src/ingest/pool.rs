@@ -14,22 +14,31 @@ const KIND: &str = "NodePool";
 pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<Pool> {
     let mut pools: Vec<Pool> = Vec::with_capacity(objects.node_pools.len());
     for wire in &objects.node_pools {
-        let mut problems = Vec::new();
-        let pool = pool(wire, reader, &mut problems);
-        if let Some(reason) = unusable(wire, reader) {
-            reader.leave_out(KIND, &wire.metadata, reason);
-        } else if let Some(reason) = invalid(wire, reader) {
-            reader.refuse(KIND, &wire.metadata, reason);
-        } else if !problems.is_empty() {
-            // Half a pool could launch what its owner forbade.
-            reader.refuse(KIND, &wire.metadata, problems.join("; "));
-        } else if pools.iter().any(|known| known.name == pool.name) {
+        let Some(pool) = usable(wire, reader) else { continue };
+        if pools.iter().any(|known| known.name == pool.name) {
             reader.refuse(KIND, &wire.metadata, "another pool has the same name");
         } else {
             pools.push(pool);
         }
     }
     pools
+}
+
+/// One pool, if nodes can be launched from it.
+pub(crate) fn usable(wire: &NodePool, reader: &mut Reader<'_>) -> Option<Pool> {
+    let mut problems = Vec::new();
+    let pool = pool(wire, reader, &mut problems);
+    if let Some(reason) = unusable(wire, reader) {
+        reader.leave_out(KIND, &wire.metadata, reason);
+    } else if let Some(reason) = invalid(wire, reader) {
+        reader.refuse(KIND, &wire.metadata, reason);
+    } else if !problems.is_empty() {
+        // Half a pool could launch what its owner forbade.
+        reader.refuse(KIND, &wire.metadata, problems.join("; "));
+    } else {
+        return Some(pool);
+    }
+    None
 }
 
 /// Why nothing can be launched from the pool now.
@@ -83,7 +92,7 @@ fn pool(wire: &NodePool, reader: &Reader<'_>, problems: &mut Vec<String>) -> Poo
     Pool {
         name: wire.metadata.name.clone().unwrap_or_default(),
         weight: spec.weight,
-        requirements: requirement::items(&template.spec.requirements, &reader.aliases, problems),
+        requirements: requirement::items(&template.spec.requirements, reader.aliases, problems),
         labels: labels.unwrap_or_default(),
         taints: taint::taints(template.spec.taints.as_ref(), problems),
         startup_taints: taint::taints(template.spec.startup_taints.as_ref(), problems),

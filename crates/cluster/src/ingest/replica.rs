@@ -7,6 +7,7 @@
 //! Invariant: what [`is_replica`] does not compare, reading does not look at. A property test reads
 //! pods together and one by one and compares.
 
+use std::borrow::Borrow;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use k8s_openapi::api::core::v1::{
     PodSpec as WireSpec, PodStatus,
 };
 use karpenter_core::pod::{PodSpec, Problem};
+use karpenter_core::resources::Resources;
 use karpenter_core::selector::Labels;
 
 use super::intern::Interner;
@@ -28,30 +30,44 @@ const REMEMBERED: usize = 4;
 #[derive(Clone, Debug)]
 pub(super) struct Read {
     pub(super) spec: Arc<PodSpec>,
+    pub(super) limits: Arc<Resources>,
     pub(super) problem: Option<Problem>,
     /// What could not be read.
     pub(super) unread: Vec<String>,
 }
 
-/// Pods that were read already.
-#[derive(Default)]
-pub(super) struct Replicas<'a> {
-    by_labels: HashMap<Arc<Labels>, VecDeque<(&'a WirePod, Read)>>,
+/// Pods that were read already, borrowed or held.
+pub(crate) struct Replicas<P> {
+    by_labels: HashMap<Arc<Labels>, VecDeque<(P, Read)>>,
     specs: Interner<PodSpec>,
+    /// At how many sets of labels to look for those that nobody uses any more.
+    sweep_at: usize,
 }
 
-impl<'a> Replicas<'a> {
+/// So many sets of labels are kept without a look at who uses them.
+const SWEEP_LEAST: usize = 1024;
+
+impl<P> Default for Replicas<P> {
+    fn default() -> Self {
+        Self { by_labels: HashMap::new(), specs: Interner::default(), sweep_at: SWEEP_LEAST }
+    }
+}
+
+impl<P: Borrow<WirePod>> Replicas<P> {
     /// The labels of a pod, and what is known about it; `read` is asked if nothing is.
     pub(super) fn read(
         &mut self,
-        wire: &'a WirePod,
+        object: P,
         read: impl FnOnce(&mut Interner<PodSpec>) -> Read,
     ) -> (Arc<Labels>, Read) {
+        let wire = object.borrow();
         let none = Labels::new();
         let labels = wire.metadata.labels.as_ref().unwrap_or(&none);
         let shared = match self.by_labels.get_key_value(labels) {
             Some((shared, known)) => {
-                if let Some((_, read)) = known.iter().find(|(known, _)| is_replica(known, wire)) {
+                if let Some((_, read)) =
+                    known.iter().find(|(known, _)| is_replica(known.borrow(), wire))
+                {
                     return (Arc::clone(shared), read.clone());
                 }
                 Arc::clone(shared)
@@ -61,8 +77,19 @@ impl<'a> Replicas<'a> {
         let read = read(&mut self.specs);
         let known = self.by_labels.entry(Arc::clone(&shared)).or_default();
         known.truncate(REMEMBERED - 1);
-        known.push_front((wire, read.clone()));
+        known.push_front((object, read.clone()));
         (shared, read)
+    }
+
+    /// Forgets what no pod uses any more, now and then: what is kept stays within twice of what is
+    /// used. For those who read on and on; what is read once goes with the reader.
+    pub(crate) fn sweep(&mut self) {
+        if self.by_labels.len() < self.sweep_at {
+            return;
+        }
+        self.by_labels.retain(|labels, _| Arc::strong_count(labels) > 1);
+        self.specs.sweep();
+        self.sweep_at = (2 * self.by_labels.len()).max(SWEEP_LEAST);
     }
 }
 

@@ -9,7 +9,7 @@ use karpenter_core::pod::requests::{
     ContainerResources, InitContainerResources, PodResources, StatusResources, effective,
     with_limits,
 };
-use karpenter_core::resources::Resources;
+use karpenter_core::resources::{PODS, Resources};
 
 use super::quantity;
 
@@ -26,6 +26,39 @@ pub(super) fn of_pod(
 /// requests yet.
 pub(super) fn of_template(spec: &WireSpec, problems: &mut Vec<String>) -> Resources {
     read(spec, None, true, problems)
+}
+
+/// What a pod may use at most, `pods: 1` included. What has no limit is not listed. What is wrong
+/// with it is told by nobody: only gauges show limits.
+pub(super) fn limits_of_pod(spec: &WireSpec) -> Resources {
+    let limits = |wire: Option<&ResourceRequirements>| {
+        let list = wire.and_then(|resources| resources.limits.as_ref());
+        quantity::requests(list, "resources.limits", &mut Vec::new())
+    };
+    let container = |wire: &Container| ContainerResources {
+        requests: limits(wire.resources.as_ref()),
+        status: None,
+    };
+    let init_containers = spec.init_containers.iter().flatten().map(|wire| {
+        let is_sidecar = wire.restart_policy.as_deref() == Some("Always");
+        InitContainerResources { container: container(wire), is_sidecar }
+    });
+    let mut limits = effective(&PodResources {
+        containers: spec.containers.iter().map(container).collect(),
+        init_containers: init_containers.collect(),
+        pod_level: limits(spec.resources.as_ref()),
+        overhead: Resources::default(),
+        is_resize_infeasible: false,
+    });
+    // Overhead comes on top of a limit, and is none by itself.
+    let overhead = quantity::requests(spec.overhead.as_ref(), "spec.overhead", &mut Vec::new());
+    for (name, amount) in overhead.iter().filter(|(name, _)| *name != PODS) {
+        let limit = limits.amount(name);
+        if !limit.is_zero() {
+            limits.set(name, limit.saturating_add(amount));
+        }
+    }
+    limits
 }
 
 fn read(

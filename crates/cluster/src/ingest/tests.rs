@@ -28,7 +28,8 @@ fn object<T: serde::de::DeserializeOwned>(json: Value) -> T {
 fn read_pod(metadata: Value, spec: Value, status: Value) -> Pod {
     let pod = object(json!({"metadata": metadata, "spec": spec, "status": status}));
     let objects = Objects { pods: vec![pod], ..Objects::default() };
-    snapshot(&objects, &settings()).snapshot.pods.remove(0)
+    let pod = snapshot(&objects, &settings()).snapshot.pods.remove(0);
+    Pod::clone(&pod)
 }
 
 /// One pod of which only the spec matters.

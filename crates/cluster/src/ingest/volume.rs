@@ -37,12 +37,13 @@ pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Volumes {
     }
     for wire in &objects.storage_classes {
         let name = wire.metadata.name.clone().unwrap_or_default();
-        volumes.classes.insert(name, class(wire, &reader.aliases));
+        volumes.classes.insert(name, class(wire, reader));
     }
     volumes
 }
 
-fn claim(wire: &PersistentVolumeClaim) -> VolumeClaim {
+/// One claim.
+pub(crate) fn claim(wire: &PersistentVolumeClaim) -> VolumeClaim {
     let spec = wire.spec.as_ref();
     let annotations = wire.metadata.annotations.as_ref();
     let phase = wire.status.as_ref().and_then(|status| status.phase.as_ref());
@@ -55,14 +56,15 @@ fn claim(wire: &PersistentVolumeClaim) -> VolumeClaim {
     }
 }
 
-fn volume(wire: &WireVolume, reader: &mut Reader<'_>) -> PersistentVolume {
+/// One volume.
+pub(crate) fn volume(wire: &WireVolume, reader: &mut Reader<'_>) -> PersistentVolume {
     let mut problems = Vec::new();
     let spec = wire.spec.as_ref();
     let affinity = spec.and_then(|spec| spec.node_affinity.as_ref()?.required.as_ref());
     let terms = affinity.into_iter().flat_map(|required| &required.node_selector_terms);
     let terms = terms.filter(|term| term.match_expressions.as_ref().is_some_and(|e| !e.is_empty()));
     let node_affinity =
-        terms.map(|term| requirement::term(term, &reader.aliases, &mut problems)).collect();
+        terms.map(|term| requirement::term(term, reader.aliases, &mut problems)).collect();
     reader.remark("PersistentVolume", &wire.metadata, &problems);
     let driver = spec.and_then(|spec| match (&spec.csi, &spec.aws_elastic_block_store) {
         (Some(csi), _) => Some(csi.driver.clone()),
@@ -77,9 +79,10 @@ fn volume(wire: &WireVolume, reader: &mut Reader<'_>) -> PersistentVolume {
     }
 }
 
-fn class(wire: &WireClass, aliases: &Aliases) -> StorageClass {
+/// One class.
+pub(crate) fn class(wire: &WireClass, reader: &Reader<'_>) -> StorageClass {
     let translated = IN_TREE.iter().find(|(in_tree, _)| *in_tree == wire.provisioner);
-    let terms = wire.allowed_topologies.iter().flatten().map(|term| topology(term, aliases));
+    let terms = wire.allowed_topologies.iter().flatten().map(|term| topology(term, reader.aliases));
     StorageClass {
         provisioner: translated.map_or(wire.provisioner.as_str(), |(_, csi)| csi).to_owned(),
         // The API server stores the default; where it is missing, nobody asked to bind at once.

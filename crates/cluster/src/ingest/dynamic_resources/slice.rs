@@ -22,11 +22,21 @@ pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<Arc<Slice>
     let mut shapes = BTreeSet::new();
     let mut slices = Vec::with_capacity(wires.len());
     for wire in wires {
-        let mut problems = Vec::new();
-        slices.push(Arc::new(slice(wire, &mut shapes, reader, &mut problems)));
-        reader.remark("ResourceSlice", &wire.metadata, &problems);
+        slices.push(Arc::new(one(wire, &mut shapes, reader)));
     }
     slices
+}
+
+/// One slice. Its devices share shapes with those that are known.
+pub(crate) fn one(
+    wire: &ResourceSlice,
+    shapes: &mut BTreeSet<Arc<DeviceShape>>,
+    reader: &mut Reader<'_>,
+) -> Slice {
+    let mut problems = Vec::new();
+    let slice = slice(wire, shapes, reader, &mut problems);
+    reader.remark("ResourceSlice", &wire.metadata, &problems);
+    slice
 }
 
 fn slice(
@@ -61,7 +71,7 @@ fn reach(wire: &ResourceSlice, reader: &Reader<'_>, problems: &mut Vec<String>) 
         _ if spec.all_nodes == Some(true) => Reach::AllNodes,
         ("", Some(selector)) => {
             let terms = selector.node_selector_terms.iter();
-            let read = |term| requirement::term(term, &reader.aliases, problems);
+            let read = |term| requirement::term(term, reader.aliases, problems);
             Reach::Selector(terms.map(read).collect())
         }
         ("", None) => Reach::PerDevice,

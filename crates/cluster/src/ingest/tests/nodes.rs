@@ -43,7 +43,7 @@ fn join(labels: Value, taints: Value, claim_spec: Value, claim_status: Value) ->
     };
     let mut nodes = snapshot(&objects, &settings()).snapshot.nodes;
     assert_eq!(nodes.len(), 1);
-    nodes.remove(0)
+    Node::clone(&nodes.remove(0))
 }
 
 fn condition(kind: &str, status: &str) -> Value {

@@ -1,0 +1,188 @@
+//! What the nodes of each NodePool cost in an hour (spec 40 §5.7).
+//!
+//! A NodeClaim counts once, under its zone, capacity type and instance type. The price of such a
+//! kind of node is asked for when the kind is first seen, and again whenever somebody says so.
+
+use std::collections::BTreeMap;
+
+use karpenter_api::labels;
+use karpenter_api::nodeclaim::NodeClaim;
+
+/// What decides about the price of a node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeKind {
+    /// The zone.
+    pub zone: String,
+    /// The capacity type.
+    pub capacity_type: String,
+    /// The instance type.
+    pub instance_type: String,
+}
+
+impl NodeKind {
+    /// The pool and the kind of a NodeClaim; none while one of its labels is missing.
+    pub fn of(claim: &NodeClaim) -> Option<(String, Self)> {
+        let labels = claim.metadata.labels.as_ref()?;
+        let label = |key: &str| labels.get(key).filter(|value| !value.is_empty()).cloned();
+        let kind = Self {
+            zone: label(labels::ZONE)?,
+            capacity_type: label(labels::CAPACITY_TYPE)?,
+            instance_type: label(labels::INSTANCE_TYPE)?,
+        };
+        Some((label(labels::NODEPOOL)?, kind))
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Priced {
+    count: u32,
+    price: f64,
+}
+
+/// The nodes of all pools, and their prices.
+#[derive(Debug, Default)]
+pub struct CostTracker {
+    pools: BTreeMap<String, BTreeMap<NodeKind, Priced>>,
+    claims: BTreeMap<String, (String, NodeKind)>,
+}
+
+impl CostTracker {
+    /// Counts a NodeClaim, once; `price` is asked if nothing of its kind is known. Returns whether
+    /// the price was found: one that is not counts as 0.
+    pub fn add(
+        &mut self,
+        claim: &str,
+        pool: &str,
+        kind: NodeKind,
+        price: impl FnOnce(&NodeKind) -> Option<f64>,
+    ) -> bool {
+        if self.counts(claim, pool, &kind) {
+            return true;
+        }
+        self.remove(claim);
+        self.claims.insert(claim.to_owned(), (pool.to_owned(), kind.clone()));
+        let kinds = self.pools.entry(pool.to_owned()).or_default();
+        let mut is_found = true;
+        let priced = kinds.entry(kind).or_insert_with_key(|kind| {
+            let price = price(kind);
+            is_found = price.is_some();
+            Priced { count: 0, price: price.unwrap_or_default() }
+        });
+        priced.count += 1;
+        is_found
+    }
+
+    /// Whether a NodeClaim is counted like this.
+    pub fn counts(&self, claim: &str, pool: &str, kind: &NodeKind) -> bool {
+        self.claims.get(claim).is_some_and(|known| known.0 == pool && known.1 == *kind)
+    }
+
+    /// Takes a NodeClaim out that is gone. Returns its pool, if it was counted.
+    pub fn remove(&mut self, claim: &str) -> Option<String> {
+        let (pool, kind) = self.claims.remove(claim)?;
+        let kinds = self.pools.get_mut(&pool)?;
+        if let Some(priced) = kinds.get_mut(&kind) {
+            priced.count = priced.count.saturating_sub(1);
+            if priced.count == 0 {
+                kinds.remove(&kind);
+            }
+        }
+        if kinds.is_empty() {
+            self.pools.remove(&pool);
+        }
+        Some(pool)
+    }
+
+    /// Takes everything of a pool out that is gone.
+    pub fn remove_pool(&mut self, pool: &str) {
+        self.pools.remove(pool);
+        self.claims.retain(|_, (of, _)| of != pool);
+    }
+
+    /// Asks for all prices of a pool anew. Returns the kinds without one, which count as 0.
+    pub fn reprice(
+        &mut self,
+        pool: &str,
+        mut price: impl FnMut(&NodeKind) -> Option<f64>,
+    ) -> Vec<NodeKind> {
+        let mut unknown = Vec::new();
+        for (kind, priced) in self.pools.get_mut(pool).into_iter().flatten() {
+            let price = price(kind);
+            if price.is_none() {
+                unknown.push(kind.clone());
+            }
+            priced.price = price.unwrap_or_default();
+        }
+        unknown
+    }
+
+    /// What the nodes of a pool cost in an hour; none if it has none.
+    pub fn of_pool(&self, pool: &str) -> Option<f64> {
+        let kinds = self.pools.get(pool)?;
+        Some(kinds.values().map(|priced| f64::from(priced.count) * priced.price).sum())
+    }
+
+    /// The pools that have nodes.
+    pub fn pools(&self) -> impl Iterator<Item = &str> {
+        self.pools.keys().map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(capacity_type: &str) -> NodeKind {
+        let [zone, capacity_type, instance_type] =
+            ["a", capacity_type, "m"].map(|text: &str| text.to_owned());
+        NodeKind { zone, capacity_type, instance_type }
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "as the tracker asks for it")]
+    fn price(kind: &NodeKind) -> Option<f64> {
+        Some(if kind.capacity_type == "spot" { 0.25 } else { 1.0 })
+    }
+
+    #[test]
+    fn the_cost_of_a_pool_follows_its_claims_and_prices() {
+        let mut costs = CostTracker::default();
+        let id = "40/CS-38";
+        assert!(costs.add("a", "pool", kind("spot"), price), "{id}");
+        assert!(costs.add("b", "pool", kind("on-demand"), price), "{id}");
+        assert_eq!(costs.of_pool("pool"), Some(1.25), "{id}");
+        assert!(costs.add("a", "pool", kind("spot"), |_| panic!("is known")), "{id}: duplicate");
+        assert_eq!(costs.of_pool("pool"), Some(1.25), "{id}: duplicate");
+        assert_eq!(costs.remove("b").as_deref(), Some("pool"), "{id}: one deleted");
+        assert_eq!(costs.of_pool("pool"), Some(0.25), "{id}: one deleted");
+        assert_eq!(costs.reprice("pool", |_| Some(0.5)), [], "{id}: repriced");
+        assert_eq!(costs.of_pool("pool"), Some(0.5), "{id}: repriced");
+        costs.remove("a");
+        assert_eq!((costs.of_pool("pool"), costs.pools().count()), (None, 0), "{id}: last deleted");
+    }
+
+    #[test]
+    fn a_kind_without_price_costs_nothing_and_is_told() {
+        let mut costs = CostTracker::default();
+        assert!(!costs.add("a", "pool", kind("spot"), |_| None));
+        assert_eq!(costs.of_pool("pool"), Some(0.0));
+        assert_eq!(costs.reprice("pool", |_| None), [kind("spot")]);
+    }
+
+    #[test]
+    fn a_pool_that_is_gone_takes_its_claims_along() {
+        let mut costs = CostTracker::default();
+        costs.add("a", "pool", kind("spot"), price);
+        costs.add("b", "other", kind("spot"), price);
+        costs.remove_pool("pool");
+        assert_eq!(costs.pools().collect::<Vec<_>>(), ["other"]);
+        assert_eq!(costs.remove("a"), None);
+    }
+
+    #[test]
+    fn a_claim_that_changes_its_kind_is_counted_once() {
+        let mut costs = CostTracker::default();
+        costs.add("a", "pool", kind("spot"), price);
+        costs.add("a", "pool", kind("on-demand"), price);
+        assert_eq!(costs.of_pool("pool"), Some(1.0));
+    }
+}

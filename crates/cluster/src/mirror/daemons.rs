@@ -1,0 +1,125 @@
+//! DaemonSets, each with its newest pod (spec 40 §5.4).
+//!
+//! Upstream looks for the newest pod each minute, and keeps the last one it has seen. Here the newest
+//! pod that exists is known at any time; a DaemonSet without pods is what its template says.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::Pod as WirePod;
+use karpenter_core::snapshot::Daemon;
+
+use super::State;
+use crate::ingest::{Reader, daemon as ingest, text};
+use crate::publish::Name;
+
+/// All DaemonSets.
+#[derive(Default)]
+pub(super) struct Daemons {
+    sets: BTreeMap<(String, String), Set>,
+    /// Pods by namespace and uid of what controls them, the newest first.
+    pods: HashMap<(String, String), BTreeMap<Age, Name>>,
+}
+
+type Age = (Reverse<i64>, String);
+
+struct Set {
+    wire: Arc<DaemonSet>,
+    value: Daemon,
+}
+
+impl State {
+    pub(super) fn set_daemon_set(
+        &mut self,
+        (namespace, name): (&str, &str),
+        wire: Option<Arc<DaemonSet>>,
+        r: &mut Reader<'_>,
+    ) {
+        let key = (namespace.to_owned(), name.to_owned());
+        match wire {
+            Some(wire) => {
+                let value = self.read_daemon(&wire, r);
+                self.daemons.sets.insert(key, Set { wire, value });
+            }
+            None => {
+                self.daemons.sets.remove(&key);
+            }
+        }
+        self.publish_daemons();
+    }
+
+    /// Follows a pod that changed, if a DaemonSet controls it.
+    pub(super) fn touch_daemon(
+        &mut self,
+        name: &Name,
+        before: Option<&WirePod>,
+        after: Option<&WirePod>,
+        r: &mut Reader<'_>,
+    ) {
+        let mut touched = Vec::new();
+        if let Some((key, age)) = before.and_then(owner)
+            && let Some(pods) = self.daemons.pods.get_mut(&key)
+        {
+            if pods.first_key_value().is_some_and(|(first, _)| *first == age) {
+                touched.push(key.clone());
+            }
+            pods.remove(&age);
+            if pods.is_empty() {
+                self.daemons.pods.remove(&key);
+            }
+        }
+        if let Some((key, age)) = after.and_then(owner) {
+            let pods = self.daemons.pods.entry(key.clone()).or_default();
+            pods.insert(age.clone(), Arc::clone(name));
+            if pods.first_key_value().is_some_and(|(first, _)| *first == age) {
+                touched.push(key);
+            }
+        }
+        for (namespace, uid) in touched {
+            self.refresh_daemons(&namespace, &uid, r);
+        }
+    }
+
+    /// Reads the DaemonSets with this uid again: there is one, unless somebody made it up.
+    fn refresh_daemons(&mut self, namespace: &str, uid: &str, r: &mut Reader<'_>) {
+        let sets = self.daemons.sets.iter();
+        let is_meant = |set: &Set| text(set.wire.metadata.uid.as_ref()) == uid;
+        let sets = sets.filter(|(key, set)| key.0 == namespace && is_meant(set));
+        let sets: Vec<_> = sets.map(|(key, set)| (key.clone(), Arc::clone(&set.wire))).collect();
+        let mut has_changed = false;
+        for (key, wire) in sets {
+            let value = self.read_daemon(&wire, r);
+            if let Some(set) = self.daemons.sets.get_mut(&key).filter(|set| set.value != value) {
+                set.value = value;
+                has_changed = true;
+            }
+        }
+        if has_changed {
+            self.publish_daemons();
+        }
+    }
+
+    fn read_daemon(&self, wire: &DaemonSet, r: &mut Reader<'_>) -> Daemon {
+        let meta = &wire.metadata;
+        let [namespace, uid] = [&meta.namespace, &meta.uid].map(|part| text(part.as_ref()));
+        let pods = self.daemons.pods.get(&(namespace.to_owned(), uid.to_owned()));
+        let newest = pods.and_then(|pods| pods.values().next());
+        let newest = newest.and_then(|name| self.pods.get(name));
+        ingest::daemon(wire, newest.map(|entry| &*entry.wire), r)
+    }
+
+    fn publish_daemons(&mut self) {
+        let values: Vec<_> = self.daemons.sets.values().map(|set| set.value.clone()).collect();
+        self.view.edit().daemons = values;
+    }
+}
+
+/// Who controls a pod, by namespace and uid, and how old it is.
+fn owner(pod: &WirePod) -> Option<((String, String), Age)> {
+    let uid = ingest::controlling_set(pod)?;
+    let (seconds, name) = ingest::age(pod);
+    let namespace = text(pod.metadata.namespace.as_ref());
+    Some(((namespace.to_owned(), uid.to_owned()), (seconds, name.to_owned())))
+}

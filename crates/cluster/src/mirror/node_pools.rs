@@ -1,0 +1,174 @@
+//! How many NodeClaims each NodePool has, and in which state (spec 40 §5.5).
+//!
+//! Static capacity counts with this: claims that it is about to make are reserved first, so that two
+//! who look at the same numbers do not both use the last place under a limit.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use karpenter_api::labels;
+
+use super::{Mirror, State};
+
+/// The claims of a pool by state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeCounts {
+    /// Neither of the others.
+    pub active: usize,
+    /// On their way out, or marked for it.
+    pub deleting: usize,
+    /// A command is about to replace them.
+    pub pending_disruption: usize,
+}
+
+impl NodeCounts {
+    fn total(self) -> i64 {
+        let total = self.active + self.deleting + self.pending_disruption;
+        i64::try_from(total).unwrap_or(i64::MAX)
+    }
+}
+
+/// All pools.
+#[derive(Default)]
+pub(super) struct NodePools {
+    pools: BTreeMap<String, Claims>,
+    pool_of: BTreeMap<String, String>,
+    pending: BTreeSet<String>,
+}
+
+#[derive(Default)]
+struct Claims {
+    active: BTreeSet<String>,
+    deleting: BTreeSet<String>,
+    pending_disruption: BTreeSet<String>,
+    reserved: i64,
+}
+
+impl Claims {
+    fn counts(&self) -> NodeCounts {
+        NodeCounts {
+            active: self.active.len(),
+            deleting: self.deleting.len(),
+            pending_disruption: self.pending_disruption.len(),
+        }
+    }
+
+    fn remove(&mut self, claim: &str) {
+        self.active.remove(claim);
+        self.deleting.remove(claim);
+        self.pending_disruption.remove(claim);
+    }
+}
+
+impl NodePools {
+    /// Says that a command is about to replace a claim, or not any more.
+    pub(super) fn set_pending(&mut self, claim: &str, is_pending: bool) {
+        if is_pending {
+            self.pending.insert(claim.to_owned());
+        } else {
+            self.pending.remove(claim);
+        }
+    }
+
+    /// Counts a claim of a pool in its state, and in no other.
+    fn set(&mut self, claim: &str, pool: &str, is_deleted: bool, is_marked: bool) {
+        if self.pool_of.get(claim).is_some_and(|known| known != pool) {
+            self.forget(claim);
+        }
+        self.pool_of.insert(claim.to_owned(), pool.to_owned());
+        let claims = self.pools.entry(pool.to_owned()).or_default();
+        claims.remove(claim);
+        let state = if is_deleted {
+            self.pending.remove(claim);
+            &mut claims.deleting
+        } else if self.pending.contains(claim) {
+            &mut claims.pending_disruption
+        } else if is_marked {
+            &mut claims.deleting
+        } else {
+            &mut claims.active
+        };
+        state.insert(claim.to_owned());
+    }
+
+    /// Takes a claim out. A pool without claims goes, with what is reserved of it; one whose claims
+    /// are to be replaced stays (spec 40 Q12).
+    fn forget(&mut self, claim: &str) {
+        self.pending.remove(claim);
+        let Some(pool) = self.pool_of.remove(claim) else { return };
+        if let Some(claims) = self.pools.get_mut(&pool) {
+            claims.remove(claim);
+            if claims.counts() == NodeCounts::default() {
+                self.pools.remove(&pool);
+            }
+        }
+    }
+
+    pub(super) fn counts(&self, pool: &str) -> NodeCounts {
+        self.pools.get(pool).map(Claims::counts).unwrap_or_default()
+    }
+
+    fn reserve(&mut self, pool: &str, limit: i64, want: i64) -> i64 {
+        let claims = self.pools.entry(pool.to_owned()).or_default();
+        let used = claims.counts().total().saturating_add(claims.reserved);
+        let granted = want.min(limit.saturating_sub(used)).max(0);
+        claims.reserved = claims.reserved.saturating_add(granted);
+        granted
+    }
+
+    fn release(&mut self, pool: &str, count: i64) {
+        if let Some(claims) = self.pools.get_mut(pool) {
+            claims.reserved = claims.reserved.saturating_sub(count.max(0)).max(0);
+            if claims.reserved == 0 && claims.counts() == NodeCounts::default() {
+                self.pools.remove(pool);
+            }
+        }
+    }
+}
+
+impl State {
+    /// Counts a claim as it is now.
+    pub(super) fn count_claim(&mut self, name: &str, now: Timestamp) {
+        let Some(claim) = self.machines.claim(name) else {
+            return self.node_pools.forget(name);
+        };
+        let labels = claim.metadata.labels.as_ref();
+        let pool = labels.and_then(|labels| labels.get(labels::NODEPOOL));
+        let Some(pool) = pool.filter(|pool| !pool.is_empty()) else {
+            return self.node_pools.forget(name);
+        };
+        let machine = self.machines.id_of_claim(name).and_then(|id| self.machines.get(id));
+        let is_deleted = machine.is_some_and(|machine| machine.is_deleted);
+        let is_marked = machine.is_some_and(|machine| machine.assumed.is_marked(now));
+        self.node_pools.set(name, pool, is_deleted, is_marked);
+    }
+}
+
+impl Mirror {
+    /// The claims of a pool.
+    pub fn node_counts(&self, pool: &str) -> NodeCounts {
+        self.state().node_pools.counts(pool)
+    }
+
+    /// Reserves up to `want` claims of a pool under a limit on their number. Returns how many, which
+    /// are to be [released](Self::release_nodes) when they are made, or not made.
+    pub fn reserve_nodes(&self, pool: &str, limit: i64, want: i64) -> i64 {
+        self.state().node_pools.reserve(pool, limit, want)
+    }
+
+    /// Gives back what was reserved. A pool that is not known has nothing to give back.
+    pub fn release_nodes(&self, pool: &str, count: i64) {
+        self.state().node_pools.release(pool, count);
+    }
+
+    /// Says that a command is about to replace a claim of a static pool. It ends with
+    /// [`Self::unmark_for_deletion`], or when the claim is deleted.
+    pub fn mark_pending_disruption(&self, claim: &str) {
+        self.change(|state, reader| {
+            if state.machines.knows_claim(claim) {
+                state.node_pools.set_pending(claim, true);
+                state.count_claim(claim, reader.now());
+            }
+        });
+    }
+}

@@ -1,0 +1,152 @@
+//! When pods were first seen, first tried and first placed, for metrics and the registration of
+//! pools (spec 40 §5.6). Times are set once and never moved by later passes.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::pods::Entry;
+use super::{Mirror, State};
+
+/// What is known about a pod that waits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodTimes {
+    /// When it was first seen waiting.
+    pub acknowledged: Option<Timestamp>,
+    /// When a simulation first decided about it, either way.
+    pub decided: Option<Timestamp>,
+    /// When it was first found to fit somewhere.
+    pub schedulable: Option<Timestamp>,
+    /// When it was first placed on a pool whose nodes do register.
+    pub healthy: Option<Timestamp>,
+    /// The NodeClaim that it was placed on.
+    pub node_claim: Option<String>,
+}
+
+/// The times of all pods. Entries go with their pod.
+#[derive(Default)]
+pub(super) struct Times {
+    by_pod: HashMap<(String, String), PodTimes>,
+    by_claim: BTreeMap<String, BTreeSet<(String, String)>>,
+}
+
+impl Times {
+    pub(super) fn clear(&mut self, name: &(String, String)) {
+        if let Some(PodTimes { node_claim: Some(claim), .. }) = self.by_pod.remove(name) {
+            self.unmap(&claim, name);
+        }
+    }
+
+    fn unmap(&mut self, claim: &str, name: &(String, String)) {
+        if let Some(pods) = self.by_claim.get_mut(claim) {
+            pods.remove(name);
+            if pods.is_empty() {
+                self.by_claim.remove(claim);
+            }
+        }
+    }
+
+    fn map(&mut self, name: (String, String), claim: Option<&str>) {
+        let times = self.by_pod.entry(name.clone()).or_default();
+        let old = std::mem::replace(&mut times.node_claim, claim.map(str::to_owned));
+        if let Some(old) = old {
+            self.unmap(&old, &name);
+        }
+        if let Some(claim) = claim {
+            self.by_claim.entry(claim.to_owned()).or_default().insert(name);
+        }
+    }
+
+    /// Notes that something was decided. The first time, returns how long that took.
+    fn decide(&mut self, name: &(String, String), now: Timestamp) -> Option<Duration> {
+        let times = self.by_pod.entry(name.clone()).or_default();
+        if times.decided.is_some() {
+            return None;
+        }
+        times.decided = Some(now);
+        let seen = times.acknowledged?;
+        Some(now.duration_since(seen).try_into().unwrap_or_default())
+    }
+}
+
+impl State {
+    fn knows(&self, name: &(String, String)) -> bool {
+        self.pods.get_by(name).is_some()
+    }
+}
+
+impl Mirror {
+    /// Notes that a pod waits. Only the first time counts. A pod that is gone is not noted, as
+    /// nobody would ever forget it.
+    pub fn acknowledge(&self, namespace: &str, name: &str, now: Timestamp) {
+        let name = (namespace.to_owned(), name.to_owned());
+        let mut state = self.state();
+        if state.knows(&name) {
+            state.times.by_pod.entry(name).or_default().acknowledged.get_or_insert(now);
+        }
+    }
+
+    /// Notes that a simulation found no place for a pod. If it is the first decision about it,
+    /// returns how long it waited, for `karpenter_pods_scheduling_decision_duration_seconds`.
+    pub fn placed_nowhere(&self, namespace: &str, name: &str, now: Timestamp) -> Option<Duration> {
+        let name = (namespace.to_owned(), name.to_owned());
+        let mut state = self.state();
+        if !state.knows(&name) {
+            return None;
+        }
+        let waited = state.times.decide(&name, now);
+        state.times.map(name.clone(), None);
+        let times = state.times.by_pod.entry(name).or_default();
+        (times.schedulable, times.healthy) = (None, None);
+        waited
+    }
+
+    /// Notes that a simulation found a place for a pod, on a node of this pool; empty for nodes of
+    /// none. Returns the same. A pod that is bound, as those of nodes that go, is left out.
+    pub fn placed(
+        &self,
+        namespace: &str,
+        name: &str,
+        pool: &str,
+        now: Timestamp,
+    ) -> Option<Duration> {
+        let name = (namespace.to_owned(), name.to_owned());
+        let mut state = self.state();
+        if state.pods.get_by(&name).is_none_or(Entry::is_bound) {
+            return None;
+        }
+        let is_healthy = state.workloads.healthy_pools.contains(pool);
+        let waited = state.times.decide(&name, now);
+        let times = state.times.by_pod.entry(name).or_default();
+        times.schedulable.get_or_insert(now);
+        times.healthy = is_healthy.then(|| times.healthy.unwrap_or(now));
+        waited
+    }
+
+    /// Notes the NodeClaim that a pod was placed on.
+    pub fn map_pod_to_claim(&self, namespace: &str, name: &str, node_claim: &str) {
+        let name = (namespace.to_owned(), name.to_owned());
+        let mut state = self.state();
+        if state.knows(&name) {
+            state.times.map(name, Some(node_claim));
+        }
+    }
+
+    /// The times of a pod.
+    pub fn pod_times(&self, namespace: &str, name: &str) -> PodTimes {
+        let name = (namespace.to_owned(), name.to_owned());
+        self.state().times.by_pod.get(&name).cloned().unwrap_or_default()
+    }
+
+    /// Forgets the times of a pod that runs or is over.
+    pub fn clear_pod_times(&self, namespace: &str, name: &str) {
+        self.state().times.clear(&(namespace.to_owned(), name.to_owned()));
+    }
+
+    /// The pods that the last decision about them put on a NodeClaim, by namespace and name.
+    pub fn pods_mapped_to(&self, node_claim: &str) -> Vec<(String, String)> {
+        let state = self.state();
+        state.times.by_claim.get(node_claim).into_iter().flatten().cloned().collect()
+    }
+}

@@ -1,0 +1,196 @@
+//! Pods by name and by node. A pod on a node that is not known is kept, and published when its node
+//! comes.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod as WirePod;
+use karpenter_core::disruption::do_not_disrupt::PodProtection;
+use karpenter_core::pod::{Owner, Pod};
+use karpenter_core::resources::Resources;
+use karpenter_core::shared::Shared;
+
+use super::State;
+use crate::ingest::replica::Replicas;
+use crate::ingest::{Reader, pod as ingest, text};
+use crate::publish::Name;
+
+/// All pods.
+#[derive(Default)]
+pub(super) struct Pods {
+    by_name: HashMap<Name, Entry>,
+    by_node: HashMap<String, BTreeSet<Name>>,
+    /// Pods whose protection ends, by when.
+    protected: BTreeMap<Timestamp, BTreeSet<Name>>,
+    replicas: Replicas<Arc<WirePod>>,
+}
+
+pub(super) struct Entry {
+    pub(super) wire: Arc<WirePod>,
+    pub(super) value: Shared<Pod>,
+    pub(super) limits: Arc<Resources>,
+    node_name: String,
+    slot: Option<usize>,
+    protected_until: Option<Timestamp>,
+}
+
+impl Pods {
+    /// The pods with this node name, whether or not the node is known.
+    pub(super) fn on(&self, node: &str) -> impl Iterator<Item = (&Name, &Entry)> {
+        let names = self.by_node.get(node).into_iter().flatten();
+        names.filter_map(|name| self.by_name.get_key_value(name))
+    }
+
+    pub(super) fn get(&self, name: &Name) -> Option<&Entry> {
+        self.by_name.get(name)
+    }
+
+    pub(super) fn get_by(&self, name: &(String, String)) -> Option<&Entry> {
+        self.by_name.get(name)
+    }
+
+    fn names_on(&self, node: &str) -> Vec<Name> {
+        self.by_node.get(node).into_iter().flatten().cloned().collect()
+    }
+}
+
+impl State {
+    pub(super) fn set_pod(&mut self, name: &Name, wire: Option<Arc<WirePod>>, r: &mut Reader<'_>) {
+        let before = self.unlink(name);
+        let was_bound = before.as_ref().is_some_and(|entry| !entry.node_name.is_empty());
+        let slot = before.as_ref().and_then(|entry| entry.slot);
+        let old_node = before.as_ref().map(|entry| entry.node_name.clone()).unwrap_or_default();
+        let Some(wire) = wire else {
+            if let Some(entry) = before {
+                self.unpublish(entry.slot);
+                self.times.clear(name);
+                self.unconsolidated = r.now();
+                self.touch_daemon(name, Some(&entry.wire), None, r);
+                self.forget_usage(&old_node);
+            }
+            return;
+        };
+        let (value, limits) = ingest::pod(Arc::clone(&wire), None, &mut self.pods.replicas, r);
+        self.pods.replicas.sweep();
+        let node_name = wire.spec.as_ref().map_or("", |spec| text(spec.node_name.as_ref()));
+        let node_name = node_name.to_owned();
+        let is_new_binding = !node_name.is_empty() && (!was_bound || old_node != node_name);
+        let protected_until = match ingest::protection(&wire, r.now()) {
+            PodProtection::Until(until) => Some(until),
+            _ => None,
+        };
+        let entry = Entry {
+            wire: Arc::clone(&wire),
+            value: value.into(),
+            limits,
+            node_name: node_name.clone(),
+            slot,
+            protected_until,
+        };
+        self.link(name, entry);
+        self.place(name);
+        if is_new_binding {
+            self.unconsolidated = r.now();
+        }
+        let before = before.as_ref().map(|entry| &*entry.wire);
+        self.touch_daemon(name, before, Some(&wire), r);
+        self.forget_usage(&old_node);
+        self.forget_usage(&node_name);
+    }
+
+    fn link(&mut self, name: &Name, entry: Entry) {
+        if !entry.node_name.is_empty() {
+            let on_node = self.pods.by_node.entry(entry.node_name.clone()).or_default();
+            on_node.insert(Arc::clone(name));
+        }
+        if let Some(until) = entry.protected_until {
+            self.pods.protected.entry(until).or_default().insert(Arc::clone(name));
+        }
+        self.pods.by_name.insert(Arc::clone(name), entry);
+    }
+
+    fn unlink(&mut self, name: &Name) -> Option<Entry> {
+        let entry = self.pods.by_name.remove(name)?;
+        if let Some(on_node) = self.pods.by_node.get_mut(&entry.node_name) {
+            on_node.remove(name);
+            if on_node.is_empty() {
+                self.pods.by_node.remove(&entry.node_name);
+            }
+        }
+        if let Some(until) = entry.protected_until
+            && let Some(names) = self.pods.protected.get_mut(&until)
+        {
+            names.remove(name);
+            if names.is_empty() {
+                self.pods.protected.remove(&until);
+            }
+        }
+        Some(entry)
+    }
+
+    /// Publishes a pod where it is, or takes it out while its node is not known.
+    fn place(&mut self, name: &Name) {
+        let Some(entry) = self.pods.by_name.get_mut(name) else { return };
+        let node = match entry.node_name.as_str() {
+            "" => None,
+            node => {
+                let Some(slot) = self.machines.slot_of_node(node) else {
+                    let slot = entry.slot.take();
+                    self.unpublish(slot);
+                    return;
+                };
+                Some(slot)
+            }
+        };
+        if entry.value.node != node {
+            entry.value.node = node;
+        }
+        entry.slot = Some(self.view.put_pod(entry.slot, name, entry.value.clone()));
+    }
+
+    fn unpublish(&mut self, slot: Option<usize>) {
+        let Some(slot) = slot else { return };
+        if let Some(moved) = self.view.take_pod(slot)
+            && let Some(entry) = self.pods.by_name.get_mut(&moved)
+        {
+            entry.slot = Some(slot);
+        }
+    }
+
+    /// Places all pods of a node that has come, gone or moved.
+    pub(super) fn place_pods_of(&mut self, node: &str) {
+        for name in self.pods.names_on(node) {
+            self.place(&name);
+        }
+    }
+
+    /// Ends the protection of pods whose time is over.
+    pub(super) fn expire_protections(&mut self, now: Timestamp) {
+        while let Some(first) = self.pods.protected.first_entry().filter(|e| *e.key() <= now) {
+            for name in first.remove() {
+                if let Some(entry) = self.pods.by_name.get_mut(&name) {
+                    entry.protected_until = None;
+                    entry.value.do_not_disrupt = false;
+                }
+                self.place(&name);
+            }
+        }
+    }
+}
+
+impl Entry {
+    /// Whether it takes room on its node.
+    pub(super) fn is_using(&self) -> bool {
+        !self.value.is_terminal()
+    }
+
+    /// Whether it has a node, known or not.
+    pub(super) fn is_bound(&self) -> bool {
+        !self.node_name.is_empty()
+    }
+
+    pub(super) fn is_daemon(&self) -> bool {
+        self.value.owner == Owner::DaemonSet
+    }
+}

@@ -1,0 +1,221 @@
+//! One machine for readers that need more than a snapshot holds (spec 40 §5.2).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node as WireNode;
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_api::{annotations, conditions, labels};
+use karpenter_core::disruption::do_not_disrupt::blocks_node;
+use karpenter_core::resources::Resources;
+use karpenter_core::shared::Shared;
+use karpenter_core::snapshot::Node;
+
+use super::machines::with_nodes;
+use super::{Mirror, State, Usage};
+use crate::ingest::Reader;
+use crate::ingest::node::Joined;
+
+/// A Node, a NodeClaim, or both, and what we assume about them.
+#[derive(Clone, Debug)]
+pub struct StateNode {
+    /// The machine: the provider id, or the name of a Node without one.
+    pub provider_id: String,
+    /// The Node.
+    pub node: Option<Arc<WireNode>>,
+    /// The NodeClaim.
+    pub node_claim: Option<Arc<NodeClaim>>,
+    /// Both as decisions see them: effective name, labels, taints, capacity, allocatable.
+    pub value: Shared<Node>,
+    /// What its pods take.
+    pub usage: Arc<Usage>,
+    /// Whether a command marked it as going away.
+    pub is_marked: bool,
+    /// Until when it is kept for pods that were promised to it.
+    pub nominated_until: Option<Timestamp>,
+}
+
+impl StateNode {
+    /// Whether there is a NodeClaim.
+    pub fn is_managed(&self) -> bool {
+        self.node_claim.is_some()
+    }
+
+    /// Whether the Node has joined; one that is not ours has.
+    pub fn is_registered(&self) -> bool {
+        let (node, claim) = (self.node.as_deref(), self.node_claim.as_deref());
+        Joined { node, claim }.is_registered()
+    }
+
+    /// Whether it is on its way out, or marked for it.
+    pub fn is_marked_for_deletion(&self) -> bool {
+        self.value.is_deleting
+    }
+
+    /// Whether repair is restarting it.
+    pub fn is_rebooting(&self) -> bool {
+        let status = self.node_claim.as_ref().and_then(|claim| claim.status.as_ref());
+        let conditions = status.and_then(|status| status.conditions.as_ref());
+        conditions
+            .into_iter()
+            .flatten()
+            .any(|condition| condition.type_ == conditions::REBOOTING && condition.status == "True")
+    }
+
+    /// Whether pods are promised to it.
+    pub fn is_nominated(&self, now: Timestamp) -> bool {
+        self.nominated_until.is_some_and(|until| until > now)
+    }
+
+    /// The label for it, or its name.
+    pub fn hostname(&self) -> &str {
+        let label = self.value.labels.get(labels::HOSTNAME).filter(|name| !name.is_empty());
+        label.unwrap_or(&self.value.name)
+    }
+
+    /// What it has, itself included as `nodes: 1`.
+    pub fn capacity(&self) -> Resources {
+        with_nodes(&self.value.capacity)
+    }
+
+    /// What its pods leave.
+    pub fn available(&self) -> Resources {
+        self.value.allocatable.subtract(&self.usage.requests)
+    }
+
+    /// Why it must be left alone, whatever its pods say: the first reason that holds.
+    pub fn undisruptable(&self, now: Timestamp) -> Option<String> {
+        const BLOCKED: &str =
+            "disruption is blocked through the \"karpenter.sh/do-not-disrupt\" annotation";
+        let reason = if self.node_claim.is_none() {
+            "node isn't managed by karpenter"
+        } else if self.node.is_none() {
+            "nodeclaim does not have an associated node"
+        } else if self.is_rebooting() {
+            "node is rebooting"
+        } else if self.is_marked_for_deletion() {
+            "node is deleting or marked for deletion"
+        } else if !self.is_registered() {
+            "node isn't initialized nor registered"
+        } else if !self.value.is_initialized {
+            "node isn't initialized"
+        } else if self.is_nominated(now) {
+            "node is nominated for a pending pod"
+        } else if blocks_node(self.annotation(annotations::DO_NOT_DISRUPT)) {
+            BLOCKED
+        } else if self.value.pool.is_none() {
+            return Some(format!("node doesn't have required label (label={})", labels::NODEPOOL));
+        } else {
+            return None;
+        };
+        Some(reason.to_owned())
+    }
+
+    /// The Node's once it is registered, else the NodeClaim's.
+    fn annotation(&self, key: &str) -> Option<&str> {
+        let node = self.node.as_ref().map(|node| &node.metadata);
+        let claim = self.node_claim.as_ref().map(|claim| &claim.metadata);
+        let metadata = if self.is_registered() { node.or(claim) } else { claim.or(node) };
+        metadata?.annotations.as_ref()?.get(key).map(String::as_str)
+    }
+}
+
+impl State {
+    fn state_node(&mut self, id: &str, r: &Reader<'_>) -> Option<StateNode> {
+        let usage = self.usage(id, r.gates());
+        let machine = self.machines.get(id)?;
+        let node = machine.node_name.as_ref().and_then(|name| self.machines.node(name));
+        let claim = machine.claim_name.as_ref().and_then(|name| self.machines.claim(name));
+        Some(StateNode {
+            provider_id: id.to_owned(),
+            node: node.cloned(),
+            node_claim: claim.cloned(),
+            value: self.view.node(machine.slot?).clone(),
+            usage,
+            is_marked: machine.assumed.is_marked(r.now()),
+            nominated_until: machine.assumed.nominated_until(),
+        })
+    }
+}
+
+impl Mirror {
+    /// All machines, by provider id.
+    pub fn state_nodes(&self, now: Timestamp) -> Vec<StateNode> {
+        self.change_at(now, |state, reader| {
+            state.expire(now);
+            let ids: Vec<_> = state.machines.ids().map(str::to_owned).collect();
+            ids.iter().filter_map(|id| state.state_node(id, reader)).collect()
+        })
+    }
+
+    /// One machine.
+    pub fn state_node(&self, provider_id: &str, now: Timestamp) -> Option<StateNode> {
+        self.change_at(now, |state, reader| {
+            state.expire(now);
+            state.state_node(provider_id, reader)
+        })
+    }
+
+    /// How many machines there are.
+    pub fn node_count(&self) -> usize {
+        self.state().machines.len()
+    }
+
+    /// The machine of a Node, if it is known.
+    pub fn provider_id_of(&self, node: &str) -> Option<String> {
+        self.state().machines.id_of_node(node).map(str::to_owned)
+    }
+
+    /// Whether a NodeClaim is known, launched or not.
+    pub fn knows_node_claim(&self, name: &str) -> bool {
+        self.state().machines.knows_claim(name)
+    }
+
+    /// The NodeClaim of a machine.
+    pub fn claim_of(&self, provider_id: &str) -> Option<String> {
+        self.state().machines.get(provider_id)?.claim_name.clone()
+    }
+
+    /// Keeps a machine for pods for this time; [`crate::assume::nomination_window`] says how long
+    /// that should be.
+    pub fn nominate(&self, provider_id: &str, now: Timestamp, window: Duration) {
+        let until = now.saturating_add(window).unwrap_or(Timestamp::MAX);
+        if let Some(machine) = self.state().machines.get_mut(provider_id) {
+            machine.assumed.nominate(until);
+        }
+    }
+
+    /// Whether a machine is kept for pods.
+    pub fn is_nominated(&self, provider_id: &str, now: Timestamp) -> bool {
+        let state = self.state();
+        let machine = state.machines.get(provider_id);
+        machine.and_then(|machine| machine.assumed.nominated_until()).is_some_and(|t| t > now)
+    }
+
+    /// Counts machines as going away until then, or until that is taken back. Those that are not
+    /// known are left out.
+    pub fn mark_for_deletion<'a>(
+        &self,
+        provider_ids: impl IntoIterator<Item = &'a str>,
+        now: Timestamp,
+        until: Timestamp,
+    ) {
+        let mut state = self.state();
+        for id in provider_ids {
+            state.mark(id, Some(until), now);
+        }
+    }
+
+    /// Takes marks back.
+    pub fn unmark_for_deletion<'a>(
+        &self,
+        provider_ids: impl IntoIterator<Item = &'a str>,
+        now: Timestamp,
+    ) {
+        let mut state = self.state();
+        for id in provider_ids {
+            state.mark(id, None, now);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+use super::*;
+
+/// Ten minutes.
+const LONG: i64 = 600;
+
+#[test]
+fn nominations_hold_for_two_batches() {
+    let bench = Bench::new();
+    bench.claim("c", "m");
+    bench.nominate("m");
+    bench.nominate("unknown");
+    bench.pass(10);
+    assert!(bench.mirror.is_nominated("m", bench.now()), "40/CS-14: after 10 s");
+    bench.pass(11);
+    assert!(!bench.mirror.is_nominated("m", bench.now()), "40/CS-14: after 21 s");
+    assert!(!bench.mirror.is_nominated("unknown", bench.now()));
+}
+
+#[test]
+fn nominations_survive_changes_of_both_objects() {
+    let bench = Bench::new();
+    bench.claim("c", "m");
+    bench.nominate("m");
+    bench.ready_node("n", "m");
+    bench.claim("c", "m");
+    assert!(bench.mirror.is_nominated("m", bench.now()));
+}
+
+#[test]
+fn marks_end_by_themselves() {
+    let bench = Bench::new();
+    bench.claim("c", "m");
+    bench.mark("m", LONG);
+    bench.mark("unknown", LONG);
+    let is_going = || bench.snapshot().nodes[0].is_deleting;
+    bench.claim("c", "m");
+    assert!(is_going() && bench.machine("m").is_marked, "also after a change of the claim");
+    bench.pass(599);
+    assert!(is_going());
+    bench.pass(1);
+    assert!(!is_going() && !bench.machine("m").is_marked);
+    assert_eq!((bench.total(), bench.counts()), (Some((8, 1)), (1, 0, 0)));
+}
+
+#[test]
+fn a_claim_is_in_one_state() {
+    let bench = Bench::new();
+    bench.claim("a", "m1");
+    bench.claim("b", "m2");
+    assert_eq!(bench.counts(), (2, 0, 0));
+    bench.mark("m1", LONG);
+    assert_eq!(bench.counts(), (1, 1, 0), "marked");
+    bench.unmark("m1");
+    assert_eq!(bench.counts(), (2, 0, 0), "unmarked");
+    bench.mark("m1", LONG);
+    bench.mirror.mark_pending_disruption("a");
+    assert_eq!(bench.counts(), (1, 0, 1), "pending");
+    bench.claim("a", "m1");
+    assert_eq!(bench.counts(), (1, 0, 1), "a change of the claim is no end of it");
+    bench.unmark("m1");
+    assert_eq!(bench.counts(), (2, 0, 0), "40/CS-33");
+    let deleted = json!({"deletionTimestamp": "2025-06-15T00:00:00Z"});
+    bench.claim_with("a", "m1", deleted, json!({}), json!({}));
+    bench.unmark("m1");
+    assert_eq!(bench.counts(), (1, 1, 0), "unmarking brings nothing back that is deleted");
+    bench.no_claim("a");
+    bench.no_claim("b");
+    assert_eq!(bench.counts(), (0, 0, 0));
+}
+
+#[test]
+fn reservations_stay_within_the_limit() {
+    let bench = Bench::new();
+    let mirror = &bench.mirror;
+    bench.claim("a", "m1");
+    assert_eq!(mirror.reserve_nodes("pool", 3, 5), 2, "40/CS-32");
+    assert_eq!(mirror.reserve_nodes("pool", 3, 5), 0, "40/CS-32: nothing left");
+    mirror.release_nodes("pool", 1);
+    assert_eq!(mirror.reserve_nodes("pool", 3, 5), 1, "40/CS-32: released");
+    mirror.release_nodes("pool", 100);
+    assert_eq!(mirror.reserve_nodes("pool", 3, 5), 2, "40/CS-32: never below nothing");
+    assert_eq!(mirror.reserve_nodes("pool", 0, 5), 0, "over the limit already");
+    mirror.release_nodes("unknown", 1);
+    assert_eq!(mirror.reserve_nodes("unknown", 1, 1), 1, "45/ST-4");
+}
+
+#[test]
+fn a_pool_is_kept_while_a_claim_is_to_be_replaced() {
+    let bench = Bench::new();
+    bench.claim("a", "m1");
+    bench.claim("b", "m2");
+    bench.mirror.mark_pending_disruption("a");
+    assert_eq!(bench.mirror.reserve_nodes("pool", 3, 1), 1);
+    bench.no_claim("b");
+    assert_eq!(bench.counts(), (0, 0, 1), "40/Q12");
+    assert_eq!(bench.mirror.reserve_nodes("pool", 3, 5), 1, "40/Q12: what is reserved is kept");
+}
+
+#[test]
+fn consolidation_looks_again_when_something_changed_or_after_a_while() {
+    type Do = fn(&Bench);
+    let pool = |generation: i64| -> Arc<karpenter_api::nodepool::NodePool> {
+        object(json!({"metadata": {"name": "pool", "generation": generation},
+            "spec": {"template": {"spec": {"requirements": [], "nodeClassRef":
+                {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}}}}}))
+    };
+    #[rustfmt::skip]
+    let cases: [(&str, Do, bool); 9] = [
+        ("nothing",               |_| {},                                             false),
+        ("40/CS-29",              |b| b.pass(300),                                    true),
+        ("a new machine",         |b| b.claim("d", "m2"),                             true),
+        ("a machine gone",        |b| b.no_node("n"),                                 true),
+        ("the same again",        |b| b.ready_node("n", "m"),                         false),
+        ("a new binding",         |b| b.pod_on("q", "n", 1, "Running"),               true),
+        ("a binding known",       |b| b.pod_on("p", "n", 1, "Running"),               false),
+        ("a pod gone",            |b| b.no_pod("p"),                                  true),
+        ("a mark",                |b| b.mark("m", LONG),        true),
+    ];
+    for (case, change, expected) in cases {
+        let bench = Bench::new();
+        bench.mirror.set_node_pool("pool", Some(&pool(1)));
+        bench.ready_node("n", "m");
+        bench.pod_on("p", "n", 1, "Running");
+        let before = bench.mirror.consolidation_state(bench.now());
+        bench.pass(1);
+        change(&bench);
+        assert_eq!(bench.mirror.consolidation_state(bench.now()) != before, expected, "{case}");
+    }
+    let bench = Bench::new();
+    bench.mirror.set_node_pool("pool", Some(&pool(1)));
+    let before = bench.mirror.consolidation_state(bench.now());
+    bench.pass(1);
+    bench.mirror.set_node_pool("pool", Some(&pool(1)));
+    assert_eq!(bench.mirror.consolidation_state(bench.now()), before, "40/CS-30: only its status");
+    bench.mirror.set_node_pool("pool", Some(&pool(2)));
+    assert_eq!(bench.mirror.consolidation_state(bench.now()), bench.now(), "40/CS-30");
+}
+
+#[test]
+fn the_first_reason_that_holds_keeps_a_node() {
+    let bench = Bench::new();
+    let reason = || bench.machine("m").undisruptable(bench.now());
+    let initialized = json!({"karpenter.sh/initialized": "true"});
+    bench.node("n", initialized, json!({"providerID": "m"}), json!({}));
+    assert_eq!(reason().unwrap(), "node isn't managed by karpenter");
+    bench.no_node("n");
+    bench.claim("c", "m");
+    assert_eq!(reason().unwrap(), "nodeclaim does not have an associated node");
+    let mut labels =
+        json!({"karpenter.sh/nodepool": "pool", "node.kubernetes.io/instance-type": "m"});
+    bench.node("n", labels.clone(), json!({"providerID": "m"}), json!({}));
+    assert_eq!(reason().unwrap(), "node isn't initialized nor registered");
+    labels["karpenter.sh/registered"] = json!("true");
+    bench.node("n", labels, json!({"providerID": "m"}), json!({}));
+    assert_eq!(reason().unwrap(), "node isn't initialized");
+    bench.ready_node("n", "m");
+    assert_eq!(reason(), None);
+    bench.nominate("m");
+    assert_eq!(reason().unwrap(), "node is nominated for a pending pod");
+    bench.mark("m", LONG);
+    assert_eq!(reason().unwrap(), "node is deleting or marked for deletion");
+}

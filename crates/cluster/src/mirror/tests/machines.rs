@@ -1,0 +1,296 @@
+use super::*;
+
+#[test]
+fn what_is_left_of_a_machine_is_the_claim() {
+    let bench = Bench::new();
+    bench.claim("c", "m");
+    bench.ready_node("n", "m");
+    assert_eq!(bench.total(), Some((4, 1)));
+    bench.no_node("n");
+    let machine = bench.machine("m");
+    assert!(machine.node.is_none() && machine.is_managed(), "40/CS-06");
+    assert_eq!(bench.total(), Some((8, 1)), "40/CS-06");
+}
+
+#[test]
+fn nothing_is_left_of_equal_names() {
+    for (case, node_first) in [("40/CS-07 node first", true), ("40/CS-07 claim first", false)] {
+        let bench = Bench::new();
+        bench.claim("same", "m");
+        bench.ready_node("same", "m");
+        assert_eq!(bench.mirror.node_count(), 1, "{case}");
+        if node_first {
+            bench.no_node("same");
+            bench.no_claim("same");
+        } else {
+            bench.no_claim("same");
+            bench.no_node("same");
+        }
+        assert_eq!((bench.mirror.node_count(), bench.total()), (0, None), "{case}");
+        assert_eq!(bench.snapshot().nodes.len(), 0, "{case}");
+        assert_eq!(bench.counts(), (0, 0, 0), "{case}");
+    }
+}
+
+#[test]
+fn a_node_that_learns_its_machine_is_one_node() {
+    let bench = Bench::new();
+    bench.pod_on("p", "n", 500, "Running");
+    bench.node("n", json!({}), json!({}), json!({}));
+    assert_eq!(bench.mirror.provider_id_of("n").as_deref(), Some("n"));
+    bench.node("n", json!({}), json!({"providerID": "id/n"}), json!({}));
+    assert_eq!(bench.mirror.provider_id_of("n").as_deref(), Some("id/n"), "40/CS-08");
+    assert_eq!(bench.mirror.node_count(), 1, "40/CS-08");
+    assert_eq!(bench.cpu_on("n"), 500, "40/CS-08");
+}
+
+#[test]
+fn nodes_of_pools_are_waited_for() {
+    let pool = json!({"karpenter.sh/nodepool": "pool"});
+    let typed = json!({"karpenter.sh/nodepool": "pool", "node.kubernetes.io/instance-type": "m"});
+    let initialized = json!({"karpenter.sh/nodepool": "pool", "karpenter.sh/initialized": "true"});
+    #[rustfmt::skip]
+    let cases = [
+        ("40/CS-09",             &typed,       "",  0),
+        ("40/CS-10",             &pool,        "m", 0),
+        ("40/CS-10 label",       &typed,       "m", 1),
+        ("40/CS-10 initialized", &initialized, "m", 1),
+    ];
+    let bench = Bench::new();
+    for (case, labels, machine, expected) in cases {
+        bench.node("n", labels.clone(), json!({"providerID": machine}), json!({}));
+        assert_eq!(bench.mirror.node_count(), expected, "{case}");
+    }
+}
+
+#[test]
+fn a_new_claim_keeps_what_pods_take() {
+    let bench = Bench::new();
+    bench.claim("c", "m");
+    bench.ready_node("n", "m");
+    let ports = json!([{"containerPort": 80, "hostPort": 80}]);
+    let volumes = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]);
+    let spec = json!({"nodeName": "n", "volumes": volumes, "containers": [
+        {"name": "c", "ports": ports, "resources": {"requests": {"cpu": "1"}}}]});
+    let annotations = json!({"karpenter.sh/disruption-cost": (1_i64 << 26).to_string()});
+    bench.pod("p", json!({"annotations": annotations}), spec, json!({"phase": "Running"}));
+    let before = bench.machine("m").usage;
+    bench.claim_with("c", "m", json!({"annotations": {"a": "b"}}), json!({}), json!({}));
+    let snapshot = bench.snapshot();
+    let pod = &snapshot.pods[0];
+    assert_eq!(pod.node.map(|id| snapshot.node(id).provider_id.as_str()), Some("m"), "40/CS-11");
+    assert_eq!((pod.spec.host_ports.len(), pod.claims.len()), (1, 1), "40/CS-11");
+    assert_eq!(bench.machine("m").usage, before, "40/CS-11");
+    assert!((before.disruption_cost - 2.5).abs() < 1e-9, "40/Q8: 1 and one pod of 1.5");
+}
+
+#[test]
+fn volume_limits_come_with_the_csi_node() {
+    let bench = Bench::new();
+    let drivers = json!([{"name": "ebs", "nodeID": "n", "allocatable": {"count": 3}},
+        {"name": "nfs", "nodeID": "n"}]);
+    let csi: Arc<k8s_openapi::api::storage::v1::CSINode> =
+        object(json!({"metadata": {"name": "n"}, "spec": {"drivers": drivers}}));
+    let expected = [("ebs".to_owned(), Some(3)), ("nfs".to_owned(), None)].into();
+    bench.mirror.set_csi_node("n", Some(&csi));
+    bench.plain_node("n");
+    assert_eq!(bench.machine("id/n").value.published_drivers, expected, "40/CS-12");
+    for _ in 0..2 {
+        bench.pod_on("p", "n", 500, "Running");
+    }
+    assert_eq!(bench.snapshot().pods.len(), 1, "40/CS-12: it is one pod still");
+    bench.mirror.set_csi_node("n", None);
+    assert_eq!(bench.machine("id/n").value.published_drivers, [].into());
+}
+
+#[test]
+fn a_machine_goes_with_its_claim_not_with_its_node() {
+    let deleted = json!({"deletionTimestamp": "2025-06-15T00:00:00Z"});
+    let terminating = json!({"conditions": [{"type": "InstanceTerminating", "status": "True",
+        "reason": "", "message": "", "lastTransitionTime": "2025-06-15T00:00:00Z"}]});
+    #[rustfmt::skip]
+    let cases = [
+        ("40/CS-13 claim",       Some((deleted.clone(), json!({}))), false, true),
+        ("40/CS-13 terminating", Some((json!({}), terminating)),     false, true),
+        ("40/CS-13 node alone",  Some((json!({}), json!({}))),       true,  false),
+        ("40/CS-13 no claim",    None,                               true,  true),
+    ];
+    for (case, claim, is_node_deleted, expected) in cases {
+        let bench = Bench::new();
+        if let Some((meta, status)) = claim {
+            bench.claim_with("c", "m", meta, json!({}), status);
+        }
+        let mut node =
+            json!({"metadata": {"name": "n", "labels": ready()}, "spec": {"providerID": "m"}});
+        if is_node_deleted {
+            node["metadata"]["deletionTimestamp"] = deleted["deletionTimestamp"].clone();
+        }
+        bench.mirror.set_node("n", Some(object(node)));
+        assert_eq!(bench.machine("m").is_marked_for_deletion(), expected, "{case}");
+    }
+}
+
+fn taints(bench: &Bench) -> Vec<String> {
+    bench.machine("m").value.taints.iter().map(|taint| taint.key.clone()).collect()
+}
+
+#[test]
+fn taints_that_go_by_themselves_are_not_there_until_they_have_to_be_gone() {
+    let node_taints = json!([
+        {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"},
+        {"key": "readiness.k8s.io/net", "effect": "NoSchedule"},
+        {"key": "startup", "effect": "NoSchedule"},
+        {"key": "custom", "effect": "NoSchedule"},
+    ]);
+    let all = ["node.kubernetes.io/not-ready", "readiness.k8s.io/net", "startup", "custom"];
+    let registered = json!({"karpenter.sh/nodepool": "pool", "node.kubernetes.io/instance-type": "m",
+        "karpenter.sh/registered": "true"});
+    #[rustfmt::skip]
+    let cases: [(&str, bool, &Value, &[&str]); 3] = [
+        ("40/CS-24 starting",    true,  &registered, &["custom"]),
+        ("40/CS-24 initialized", true,  &ready(),    &all),
+        ("40/CS-25",             false, &registered, &all),
+    ];
+    for (case, is_managed, labels, expected) in cases {
+        let bench = Bench::new();
+        if is_managed {
+            let startup = json!({"startupTaints": [{"key": "startup", "effect": "NoSchedule"}]});
+            bench.claim_with("c", "m", json!({}), startup, json!({}));
+        }
+        let spec = json!({"providerID": "m", "taints": node_taints});
+        bench.node("n", labels.clone(), spec, json!({}));
+        assert_eq!(taints(&bench), expected, "{case}");
+    }
+}
+
+#[test]
+fn the_fence_is_seen_once_the_reboot_is_over() {
+    let fence = json!([{"key": "karpenter.sh/rebooting", "effect": "NoSchedule"},
+        {"key": "custom", "effect": "NoSchedule"}]);
+    let cases: [(&str, &str, &[&str]); 2] = [
+        ("45/ST-3 rebooting", "True", &["custom"]),
+        ("45/ST-3 finished", "False", &["karpenter.sh/rebooting", "custom"]),
+    ];
+    for (case, rebooting, expected) in cases {
+        let bench = Bench::new();
+        let status = json!({"conditions": [{"type": "Rebooting", "status": rebooting, "reason": "",
+            "message": "", "lastTransitionTime": "2025-06-15T00:00:00Z"}]});
+        bench.claim_with("c", "m", json!({}), json!({}), status);
+        bench.node("n", ready(), json!({"providerID": "m", "taints": fence}), json!({}));
+        assert_eq!(taints(&bench), expected, "{case}");
+        assert_eq!(bench.machine("m").is_rebooting(), rebooting == "True", "{case}");
+    }
+}
+
+#[test]
+fn capacity_counts_the_node_itself() {
+    let starting = json!({"karpenter.sh/nodepool": "pool", "node.kubernetes.io/instance-type": "m",
+        "karpenter.sh/registered": "true"});
+    #[rustfmt::skip]
+    let cases = [
+        // case                     labels            cpu
+        ("40/CS-28 initialized",    Some(ready()),    4),
+        ("40/CS-28 claim only",     None,             8),
+        ("40/CS-28 uninitialized",  Some(starting),   4),
+    ];
+    for (case, labels, cpu) in cases {
+        let bench = Bench::new();
+        bench.claim_with(
+            "c",
+            "m",
+            json!({}),
+            json!({}),
+            json!({"capacity": {"cpu": "8", "gpu": "1"}}),
+        );
+        let is_starting = labels.as_ref().is_none_or(|l| l["karpenter.sh/initialized"].is_null());
+        if let Some(labels) = labels {
+            let status = json!({"capacity": {"cpu": "4", "gpu": "0"}});
+            bench.node("n", labels, json!({"providerID": "m"}), status);
+        }
+        let capacity = bench.machine("m").capacity();
+        let units = |name: &str| capacity.amount(name).units();
+        assert_eq!((units("cpu"), units("nodes")), (cpu, 1), "{case}");
+        assert_eq!(units("gpu"), i128::from(is_starting), "{case}: zero is filled from the claim");
+    }
+}
+
+#[test]
+fn totals_follow_every_change() {
+    let bench = Bench::new();
+    let id = "40/CS-26";
+    bench.claim("a", "m1");
+    bench.claim("b", "m2");
+    assert_eq!(bench.total(), Some((16, 2)), "{id}: added");
+    bench.ready_node("n", "m1");
+    assert_eq!(bench.total(), Some((12, 2)), "{id}: the node says what it has");
+    let mut labels = ready();
+    labels["karpenter.sh/nodepool"] = json!("other");
+    bench.node("n", labels, json!({"providerID": "m1"}), json!({"capacity": {"cpu": "4"}}));
+    assert_eq!(bench.total(), Some((8, 1)), "{id}: other pool");
+    assert!(bench.mirror.pool_usages().contains_key("other"), "{id}: other pool");
+    bench.ready_node("n", "m1");
+    assert_eq!(bench.total(), Some((12, 2)), "{id}: back again");
+    bench.claim("b", "m3");
+    assert_eq!(bench.total(), Some((12, 2)), "{id}: other machine");
+    bench.no_node("n");
+    assert_eq!(bench.total(), Some((16, 2)), "{id}: node gone");
+    bench.mark("m1", 600);
+    assert_eq!(bench.total(), Some((8, 1)), "{id}: marked");
+    bench.unmark("m1");
+    assert_eq!(bench.total(), Some((16, 2)), "{id}: unmarked");
+    bench.mark("m1", 600);
+    let deleted = json!({"deletionTimestamp": "2025-06-15T00:00:00Z"});
+    bench.claim_with("a", "m1", deleted, json!({}), json!({}));
+    assert_eq!(bench.total(), Some((8, 1)), "{id}: marked, then deleted");
+    bench.no_claim("a");
+    assert_eq!(bench.total(), Some((8, 1)), "{id}: gone");
+    bench.no_claim("b");
+    assert_eq!(bench.total(), None, "40/CS-27");
+}
+
+#[test]
+fn a_second_object_of_a_machine_takes_over_when_the_first_goes() {
+    let bench = Bench::new();
+    bench.claim("a", "m");
+    bench.claim("b", "m");
+    assert_eq!(bench.machine("m").node_claim.unwrap().metadata.name.as_deref(), Some("a"));
+    assert_eq!(bench.total(), Some((8, 1)), "one machine");
+    bench.no_claim("a");
+    assert_eq!(bench.machine("m").node_claim.unwrap().metadata.name.as_deref(), Some("b"));
+    assert_eq!(bench.total(), Some((8, 1)), "one machine");
+}
+
+#[test]
+fn claims_of_others_are_not_known() {
+    let bench = Bench::new();
+    let class = json!({"nodeClassRef": {"group": "other", "kind": "Class", "name": "x"}});
+    bench.claim_with("c", "", json!({}), class, json!({}));
+    assert!(!bench.mirror.knows_node_claim("c"));
+    assert_eq!(bench.counts(), (0, 0, 0));
+}
+
+#[test]
+fn a_heartbeat_changes_nothing() {
+    let bench = Bench::new();
+    bench.ready_node("n", "m");
+    let (before, generation) = (bench.snapshot(), bench.mirror.generation());
+    bench.ready_node("n", "m");
+    assert_eq!(bench.mirror.generation(), generation);
+    assert!(Arc::ptr_eq(&before, &bench.snapshot()));
+}
+
+#[test]
+fn a_change_copies_only_what_it_is_about() {
+    let bench = Bench::new();
+    bench.plain_node("one");
+    bench.plain_node("two");
+    bench.pod_on("p", "one", 100, "Running");
+    bench.pod_on("q", "two", 100, "Running");
+    let before = bench.snapshot();
+    bench.pod_on("q", "two", 200, "Running");
+    let after = bench.snapshot();
+    assert!(after.pods[0].is_same(&before.pods[0]) && !after.pods[1].is_same(&before.pods[1]));
+    assert!(after.nodes.iter().zip(&before.nodes).all(|(a, b)| a.is_same(b)));
+    assert!(after.namespaces.is_same(&before.namespaces));
+    assert!(after.volumes.is_same(&before.volumes));
+}

@@ -1,0 +1,84 @@
+//! What the pods of a node take (spec 40 §5.1).
+//!
+//! It is added up when somebody asks, and kept until a pod of that node changes. Nothing is ever
+//! subtracted, so sums are exact.
+
+use std::sync::Arc;
+
+use karpenter_api::annotations;
+use karpenter_core::disruption::eviction_cost;
+use karpenter_core::resources::Resources;
+
+use super::State;
+use super::pods::Entry;
+use crate::ingest::Gates;
+
+/// The older annotation for the cost of removing a pod, which ReplicaSets read, too.
+const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+/// What the pods of a node take that are not over.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// What all pods ask for, `pods` included.
+    pub requests: Resources,
+    /// What all pods may use at most.
+    pub limits: Resources,
+    /// What pods of DaemonSets ask for.
+    pub daemon_requests: Resources,
+    /// What pods of DaemonSets may use at most.
+    pub daemon_limits: Resources,
+    /// What it costs to move its pods: 1, and more for each that is not of a DaemonSet.
+    pub disruption_cost: f64,
+}
+
+impl State {
+    /// Says that pods of a node have changed.
+    pub(super) fn forget_usage(&mut self, node: &str) {
+        if let Some(id) = self.machines.id_of_node(node).map(str::to_owned)
+            && let Some(machine) = self.machines.get_mut(&id)
+        {
+            machine.usage = None;
+        }
+    }
+
+    /// What the pods of a machine take.
+    pub(super) fn usage(&mut self, id: &str, gates: Gates) -> Arc<Usage> {
+        let Some(machine) = self.machines.get_mut(id) else { return Arc::default() };
+        if let Some(usage) = &machine.usage {
+            return Arc::clone(usage);
+        }
+        let mut usage = Usage { disruption_cost: 1.0, ..Usage::default() };
+        let node = machine.node_name.as_deref();
+        for (_, pod) in node.into_iter().flat_map(|node| self.pods.on(node)) {
+            if pod.is_using() {
+                usage.add(pod, gates);
+            }
+        }
+        let usage = Arc::new(usage);
+        machine.usage = Some(Arc::clone(&usage));
+        usage
+    }
+}
+
+impl Usage {
+    fn add(&mut self, pod: &Entry, gates: Gates) {
+        self.requests.add(&pod.value.spec.requests);
+        self.limits.add(&pod.limits);
+        if pod.is_daemon() {
+            self.daemon_requests.add(&pod.value.spec.requests);
+            self.daemon_limits.add(&pod.limits);
+        } else {
+            self.disruption_cost += cost_of(pod, gates).max(0.0);
+        }
+    }
+}
+
+/// What it costs to evict a pod.
+fn cost_of(pod: &Entry, gates: Gates) -> f64 {
+    let annotations = pod.wire.metadata.annotations.as_ref();
+    let annotation = |key: &str| annotations.and_then(|all| all.get(key)).map(String::as_str);
+    let deletion_cost = annotation(POD_DELETION_COST);
+    let deletion_cost = deletion_cost.filter(|_| !gates.pod_deletion_cost_management);
+    let priority = pod.wire.spec.as_ref().and_then(|spec| spec.priority);
+    eviction_cost(annotation(annotations::DISRUPTION_COST), deletion_cost, priority)
+}
