@@ -1,5 +1,44 @@
 //! The provider-neutral controllers: observe, decide, act.
 //!
-//! Each controller takes facts, calls one pure function of `karpenter-core` and carries out what it
-//! returned; facts come back only by watch. The list `all()` will be the table of contents of the
-//! product.
+//! Each controller reads facts from the [`Cache`] (or the [`Mirror`](karpenter_cluster::mirror::Mirror)),
+//! calls a pure function of `karpenter-core` and carries out what it returned. What was written
+//! comes back by watch, and is also taught to the cache at once, so that no controller acts twice
+//! on old news. [`all`] is the table of contents of the product.
+
+pub mod cache;
+pub mod capacity_buffer;
+pub mod context;
+mod expiring;
+pub mod gauges;
+pub mod node;
+pub mod node_overlay;
+pub mod nodeclaim;
+pub mod nodepool;
+mod objects;
+pub mod process;
+pub mod provisioner;
+pub mod state;
+pub mod static_capacity;
+#[cfg(test)]
+pub(crate) mod testing;
+
+pub use cache::Cache;
+pub use context::{Context, Ports};
+use karpenter_operator::harness::Controller;
+
+/// Every controller that runs with these options, in the order in which they start.
+pub fn all(context: &Context) -> Vec<Controller> {
+    let mut all = Vec::new();
+    all.extend(state::all(context));
+    all.extend(provisioner::all(context));
+    all.extend(nodepool::all(context));
+    all.extend(nodeclaim::all(context));
+    let evictions = node::Evictions::new(context);
+    all.push(nodeclaim::reboot::controller(context, &evictions));
+    all.extend(node::all(context, &evictions));
+    all.extend(static_capacity::all(context));
+    all.extend(node_overlay::all(context));
+    all.extend(capacity_buffer::all(context));
+    all.extend(gauges::all(context));
+    all
+}

@@ -1,0 +1,281 @@
+//! What the product knows of the API: one informer per kind, shared by all controllers.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::{
+    Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplate,
+    ReplicationController, Service,
+};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::resource::v1::{
+    DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice,
+};
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
+use karpenter_api::capacity_buffer::CapacityBuffer;
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_api::nodeoverlay::NodeOverlay;
+use karpenter_api::nodepool::NodePool;
+use karpenter_operator::clock::Clock;
+use karpenter_operator::cloud::CloudProvider;
+use karpenter_operator::harness::spawn::Tasks;
+use karpenter_operator::options::{Gate, Options};
+use karpenter_operator::watch::{Index, Informer};
+use kube::core::{ApiResource, DynamicObject};
+use kube::{Api, Client, Resource};
+
+/// The objects of the cluster, by kind. Kinds of a gate or an option that is off are not watched,
+/// and their informers stay empty. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    pub pods: Informer<Pod>,
+    pub nodes: Informer<Node>,
+    pub node_claims: Informer<NodeClaim>,
+    pub node_pools: Informer<NodePool>,
+    pub daemon_sets: Informer<DaemonSet>,
+    pub deployments: Informer<Deployment>,
+    pub replica_sets: Informer<ReplicaSet>,
+    pub stateful_sets: Informer<StatefulSet>,
+    pub replication_controllers: Informer<ReplicationController>,
+    pub services: Informer<Service>,
+    pub namespaces: Informer<Namespace>,
+    pub pod_disruption_budgets: Informer<PodDisruptionBudget>,
+    pub persistent_volume_claims: Informer<PersistentVolumeClaim>,
+    pub persistent_volumes: Informer<PersistentVolume>,
+    pub storage_classes: Informer<StorageClass>,
+    pub csi_nodes: Informer<CSINode>,
+    pub volume_attachments: Informer<VolumeAttachment>,
+    /// With the gate NodeOverlay.
+    pub node_overlays: Informer<NodeOverlay>,
+    /// With the gate CapacityBuffer.
+    pub capacity_buffers: Informer<CapacityBuffer>,
+    /// With the gate CapacityBuffer.
+    pub pod_templates: Informer<PodTemplate>,
+    /// Unless DRA requests are ignored.
+    pub resource_claims: Informer<ResourceClaim>,
+    /// Unless DRA requests are ignored.
+    pub resource_claim_templates: Informer<ResourceClaimTemplate>,
+    /// Unless DRA requests are ignored.
+    pub resource_slices: Informer<ResourceSlice>,
+    /// Unless DRA requests are ignored.
+    pub device_classes: Informer<DeviceClass>,
+    /// Each kind of node class that the provider serves.
+    pub node_classes: Vec<(ApiResource, Informer<DynamicObject>)>,
+    /// Pods by `spec.nodeName`.
+    pub pods_by_node: Index<Pod>,
+    /// Nodes by `spec.providerID`.
+    pub nodes_by_provider_id: Index<Node>,
+    /// NodeClaims by `status.providerID`.
+    pub node_claims_by_provider_id: Index<NodeClaim>,
+    /// VolumeAttachments by `spec.nodeName`.
+    pub volume_attachments_by_node: Index<VolumeAttachment>,
+    feeds: Vec<Feed>,
+}
+
+/// An informer whose kind does not matter.
+#[derive(Clone)]
+struct Feed {
+    kind: &'static str,
+    start: Arc<dyn Fn(&Tasks) + Send + Sync>,
+    is_synced: Arc<dyn Fn() -> bool + Send + Sync>,
+    last_error: Arc<dyn Fn() -> Option<String> + Send + Sync>,
+}
+
+impl Cache {
+    /// A cache that knows nothing until it is [started](Self::start).
+    pub fn new(
+        client: &Client,
+        clock: &Arc<dyn Clock>,
+        cloud: &dyn CloudProvider,
+        options: &Options,
+    ) -> Self {
+        let mut kinds = Kinds { client, clock, feeds: Vec::new() };
+        let gates = &options.feature_gates;
+        let overlays = gates.is_on(Gate::NodeOverlay);
+        let buffers = gates.is_on(Gate::CapacityBuffer);
+        let devices = !options.ignore_dra_requests;
+        let pods = kinds.watched("pods", trim_pod);
+        let nodes = kinds.watched("nodes", trim_node);
+        let node_claims = kinds.watched("nodeclaims", nothing);
+        let volume_attachments = kinds.watched("volumeattachments", nothing);
+        Self {
+            pods_by_node: Index::new(&pods, |pod: &Pod| pod.spec.as_ref()?.node_name.as_deref()),
+            nodes_by_provider_id: Index::new(&nodes, |node: &Node| {
+                node.spec.as_ref()?.provider_id.as_deref()
+            }),
+            node_claims_by_provider_id: Index::new(&node_claims, |claim: &NodeClaim| {
+                claim.status.as_ref()?.provider_id.as_deref()
+            }),
+            volume_attachments_by_node: Index::new(
+                &volume_attachments,
+                |attachment: &VolumeAttachment| Some(&attachment.spec.node_name),
+            ),
+            pods,
+            nodes,
+            node_claims,
+            volume_attachments,
+            node_pools: kinds.watched("nodepools", nothing),
+            daemon_sets: kinds.watched("daemonsets", nothing),
+            deployments: kinds.watched_if(buffers, "deployments"),
+            replica_sets: kinds.watched("replicasets", nothing),
+            stateful_sets: kinds.watched("statefulsets", nothing),
+            replication_controllers: kinds.watched("replicationcontrollers", nothing),
+            services: kinds.watched("services", nothing),
+            namespaces: kinds.watched("namespaces", nothing),
+            pod_disruption_budgets: kinds.watched("poddisruptionbudgets", nothing),
+            persistent_volume_claims: kinds.watched("persistentvolumeclaims", nothing),
+            persistent_volumes: kinds.watched("persistentvolumes", nothing),
+            storage_classes: kinds.watched("storageclasses", nothing),
+            csi_nodes: kinds.watched("csinodes", nothing),
+            node_overlays: kinds.watched_if(overlays, "nodeoverlays"),
+            capacity_buffers: kinds.watched_if(buffers, "capacitybuffers"),
+            pod_templates: kinds.watched_if(buffers, "podtemplates"),
+            resource_claims: kinds.watched_if(devices, "resourceclaims"),
+            resource_claim_templates: kinds.watched_if(devices, "resourceclaimtemplates"),
+            resource_slices: kinds.watched_if(devices, "resourceslices"),
+            device_classes: kinds.watched_if(devices, "deviceclasses"),
+            node_classes: cloud
+                .supported_node_classes()
+                .into_iter()
+                .map(|resource| {
+                    let api = Api::all_with(client.clone(), &resource);
+                    let informer = Informer::shared(api, clock);
+                    kinds.feed("nodeclasses", &informer);
+                    (resource, informer)
+                })
+                .collect(),
+            feeds: kinds.feeds,
+        }
+    }
+
+    /// Begins to list and watch, in tasks of its own.
+    pub fn start(&self, tasks: &Tasks) {
+        self.feeds.iter().for_each(|feed| (feed.start)(tasks));
+    }
+
+    /// The kinds that have not been listed yet, with the last error. Empty when all is there.
+    pub fn missing(&self) -> Vec<(&'static str, Option<String>)> {
+        let missing = self.feeds.iter().filter(|feed| !(feed.is_synced)());
+        missing.map(|feed| (feed.kind, (feed.last_error)())).collect()
+    }
+
+    /// Done when everything has been listed once.
+    pub async fn synced(&self, clock: &Arc<dyn Clock>) {
+        // Lists come in within milliseconds of each other, so looking now and then is enough.
+        while !self.missing().is_empty() {
+            clock.sleep(LOOK).await;
+        }
+    }
+
+    /// The node class of a reference, if it is of a kind that the provider serves and exists.
+    pub fn node_class(
+        &self,
+        reference: &karpenter_api::node_class_ref::NodeClassRef,
+    ) -> Option<Arc<DynamicObject>> {
+        let is_kind = |resource: &ApiResource| {
+            resource.group == reference.group && resource.kind == reference.kind
+        };
+        let (_, informer) = self.node_classes.iter().find(|(resource, _)| is_kind(resource))?;
+        informer.get("", &reference.name)
+    }
+}
+
+/// How often to look whether lists have come in.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// Makes informers.
+struct Kinds<'a> {
+    client: &'a Client,
+    clock: &'a Arc<dyn Clock>,
+    feeds: Vec<Feed>,
+}
+
+impl Kinds<'_> {
+    fn watched<K>(&mut self, kind: &'static str, trim: fn(&mut K)) -> Informer<K>
+    where
+        K: Resource<DynamicType = ()> + Watched,
+    {
+        let informer = Informer::shared(Api::all(self.client.clone()), self.clock).trimmed(trim);
+        self.feed(kind, &informer);
+        informer
+    }
+
+    fn watched_if<K>(&mut self, is_watched: bool, kind: &'static str) -> Informer<K>
+    where
+        K: Resource<DynamicType = ()> + Watched,
+    {
+        if is_watched {
+            return self.watched(kind, nothing);
+        }
+        Informer::shared(Api::all(self.client.clone()), self.clock)
+    }
+
+    fn feed<K: Resource + Watched>(&mut self, kind: &'static str, informer: &Informer<K>) {
+        let (starts, synced, errors) = (informer.clone(), informer.clone(), informer.clone());
+        self.feeds.push(Feed {
+            kind,
+            start: Arc::new(move |tasks| {
+                let informer = starts.clone();
+                tasks.spawn(kind, async move {
+                    informer.feed().await;
+                });
+            }),
+            is_synced: Arc::new(move || synced.is_synced()),
+            last_error: Arc::new(move || errors.last_error()),
+        });
+    }
+}
+
+/// What an informer asks of a kind.
+trait Watched: Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + Sync + 'static {}
+
+impl<K> Watched for K where
+    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + Sync + 'static
+{
+}
+
+fn nothing<K>(_: &mut K) {}
+
+/// Leaves what decisions, drains and metrics read. What containers run, and with which files and
+/// variables, is most of a pod.
+fn trim_pod(pod: &mut Pod) {
+    if let Some(spec) = &mut pod.spec {
+        let init = spec.init_containers.iter_mut().flatten();
+        for container in spec.containers.iter_mut().chain(init) {
+            container.image = None;
+            container.command = None;
+            container.args = None;
+            container.env = None;
+            container.env_from = None;
+            container.volume_mounts = None;
+            container.liveness_probe = None;
+            container.readiness_probe = None;
+            container.startup_probe = None;
+            container.lifecycle = None;
+            container.security_context = None;
+        }
+    }
+    if let Some(status) = &mut pod.status {
+        status.ephemeral_container_statuses = None;
+        status.pod_ips = None;
+        status.host_ips = None;
+    }
+    if let Some(annotations) = &mut pod.metadata.annotations {
+        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+    }
+}
+
+/// Leaves out the list of images, which is most of a node.
+fn trim_node(node: &mut Node) {
+    if let Some(status) = &mut node.status {
+        status.images = None;
+        status.volumes_attached = None;
+        status.volumes_in_use = None;
+    }
+}
+
+impl std::fmt::Debug for Feed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Feed").field(&self.kind).finish()
+    }
+}

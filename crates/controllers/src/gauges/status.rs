@@ -1,0 +1,133 @@
+//! `operatorpkg.<kind>.status`: numbers and events of status conditions (spec 40 §8.2).
+//!
+//! Objects are looked at when they change. An empty key stands for all: every ten seconds their ages
+//! are set anew.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::serde::de::DeserializeOwned;
+use karpenter_api::capacity_buffer::CapacityBuffer;
+use karpenter_api::condition_set::HasConditions as _;
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_api::nodepool::NodePool;
+use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled};
+use karpenter_operator::metrics::ConditionMetrics;
+use karpenter_operator::metrics::conditions::{ObjectStatus, SeenCondition};
+use karpenter_operator::options::Gate;
+use karpenter_operator::watch::{Informer, ObjectKey};
+use kube::Resource;
+
+use crate::Context;
+
+#[cfg(test)]
+mod tests;
+
+const EVERY: Duration = Duration::from_secs(10);
+
+pub(super) fn controllers(context: &Context) -> Vec<Controller> {
+    let (cache, metrics) = (&context.cache, &context.metrics);
+    let core = "karpenter.sh";
+    let mut all = vec![
+        Status::new(context, &cache.node_claims, &metrics.nodeclaim_status, of_claim)
+            .controller("operatorpkg.nodeclaim.status", (core, "NodeClaim")),
+        Status::new(context, &cache.node_pools, &metrics.nodepool_status, of_pool)
+            .controller("operatorpkg.nodepool.status", (core, "NodePool")),
+        Status::new(context, &cache.nodes, &metrics.node_status, of_node)
+            .controller("operatorpkg.node.status", ("", "Node")),
+    ];
+    if context.options.feature_gates.is_on(Gate::CapacityBuffer) {
+        let buffers = &cache.capacity_buffers;
+        all.push(
+            Status::new(context, buffers, &metrics.capacitybuffer_status, of_buffer).controller(
+                "operatorpkg.capacitybuffer.status",
+                ("autoscaling.x-k8s.io", "CapacityBuffer"),
+            ),
+        );
+    }
+    all
+}
+
+type Conditions = Vec<(String, SeenCondition)>;
+
+/// A claim's conditions; those that are missing count as Unknown.
+fn of_claim(claim: &NodeClaim, now: Timestamp) -> Conditions {
+    let mut claim = claim.clone();
+    claim.condition_set(now);
+    claim.conditions().iter().map(SeenCondition::of).collect()
+}
+
+/// A pool's, likewise.
+fn of_pool(pool: &NodePool, now: Timestamp) -> Conditions {
+    let mut pool = pool.clone();
+    pool.condition_set(now);
+    pool.conditions().iter().map(SeenCondition::of).collect()
+}
+
+/// A node's, as they are.
+fn of_node(node: &Node, _: Timestamp) -> Conditions {
+    let conditions = node.status.iter().filter_map(|status| status.conditions.as_ref());
+    conditions.flatten().map(SeenCondition::of_node).collect()
+}
+
+/// A buffer's, as they are.
+fn of_buffer(buffer: &CapacityBuffer, _: Timestamp) -> Conditions {
+    let conditions = buffer.status.iter().filter_map(|status| status.conditions.as_ref());
+    conditions.flatten().map(SeenCondition::of).collect()
+}
+
+struct Status<K: Resource> {
+    context: Context,
+    informer: Informer<K>,
+    metrics: ConditionMetrics,
+    conditions: fn(&K, Timestamp) -> Conditions,
+}
+
+impl<K> Status<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    fn new(
+        context: &Context,
+        informer: &Informer<K>,
+        metrics: &ConditionMetrics,
+        conditions: fn(&K, Timestamp) -> Conditions,
+    ) -> Self {
+        let (context, informer, metrics) = (context.clone(), informer.clone(), metrics.clone());
+        Self { context, informer, metrics, conditions }
+    }
+
+    fn controller(
+        self,
+        name: &'static str,
+        (group, kind): (&'static str, &'static str),
+    ) -> Controller {
+        let (clock, informer) = (self.context.clock.clone(), self.informer.clone());
+        Controller::new(name, &clock, self).of(group, kind).watch(&informer).singleton()
+    }
+}
+
+impl<K> Reconcile for Status<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+        let now = self.context.clock.now();
+        if key.name.is_empty() {
+            self.metrics.refresh(now);
+            return Ok(Outcome::After(EVERY));
+        }
+        let events = match self.informer.get(&key.namespace, &key.name) {
+            None => self.metrics.gone(&key.namespace, &key.name, now),
+            Some(object) => {
+                let conditions = (self.conditions)(&object, now);
+                let status = ObjectStatus::new(object.object_ref(&()), object.meta(), conditions);
+                self.metrics.observe(&status, now)
+            }
+        };
+        self.context.events.publish_all(events);
+        Ok(Outcome::Done)
+    }
+}

@@ -1,0 +1,26 @@
+//! Controllers of Nodes: their end, the pods that leave them, hydration, and repair as it was.
+
+use karpenter_operator::harness::Controller;
+
+use crate::Context;
+
+pub(crate) mod drain;
+pub mod eviction;
+mod health;
+mod hydration;
+mod termination;
+#[cfg(test)]
+pub(crate) mod testing;
+
+pub use eviction::Evictions;
+
+/// All of them.
+pub(crate) fn all(context: &Context, evictions: &Evictions) -> Vec<Controller> {
+    let mut all = vec![
+        hydration::controller(context),
+        eviction::controller(context, evictions),
+        termination::controller(context, evictions),
+    ];
+    all.extend(health::controller(context));
+    all
+}

@@ -1,0 +1,32 @@
+//! Emptying a node, for those who end it and those who restart it.
+
+use jiff::Timestamp;
+use karpenter_cluster::ingest::parts;
+use karpenter_core::pod::standing::Standing;
+use karpenter_core::termination::drain::{self, Mode};
+use karpenter_core::termination::eviction::Entry;
+
+use super::Evictions;
+use crate::Context;
+
+/// Sends the next pods of a node into the eviction queue. How many are left in all, or none if the
+/// node is drained.
+pub(crate) fn drain(
+    context: &Context,
+    evictions: &Evictions,
+    node: &str,
+    deadline: Option<Timestamp>,
+    mode: Mode,
+) -> Option<usize> {
+    let pods = context.cache.pods_by_node.get(node);
+    let standings: Vec<Standing> = pods.iter().map(|pod| parts::standing(pod)).collect();
+    let draining = drain::drain(&standings, deadline, mode, context.clock.now())?;
+    let entry = match (mode, deadline) {
+        (Mode::Timeout, Some(deadline)) => Entry::Timeout(deadline),
+        (Mode::Timeout, None) | (Mode::ForceDelete, _) => Entry::ForceDelete(deadline),
+    };
+    for pod in draining.forced.into_iter().chain(draining.tier) {
+        evictions.add(&pods[pod], entry);
+    }
+    Some(draining.waiting)
+}

@@ -1,0 +1,295 @@
+//! `eviction-queue`: makes pods leave their nodes, one by one, as their budgets let it.
+//!
+//! Drains add pods; each is tried again with backoff until it leaves. What is right for a pod is
+//! worked out anew on each attempt ([`karpenter_core::termination::eviction`]), so that a pod whose
+//! budget never agrees is deleted when its node has no more time.
+//!
+//! Invariant: a pod with an entry is in the queue, or in work. Entries of pods that are gone go with
+//! the next look, so there are at most as many as pods.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use karpenter_api::condition_set::{self, HasConditions, Status};
+use karpenter_api::conditions::DISRUPTION_REASON;
+use karpenter_cluster::ingest::parts;
+use karpenter_core::disruption::do_not_disrupt::PodProtection;
+use karpenter_core::termination::eviction::{Entry, Verdict};
+use karpenter_operator::events::list as events;
+use karpenter_operator::harness::{
+    Controller, Limit, Outcome, Queue, Reconcile, Reconciled, Trouble,
+};
+use karpenter_operator::metrics::labels::{Code, Reason};
+use karpenter_operator::watch::ObjectKey;
+use kube::api::{DeleteParams, EvictParams, Preconditions};
+use kube::{Api, Resource as _};
+use tracing::debug;
+
+use crate::Context;
+use crate::objects::claim_of;
+
+#[cfg(test)]
+mod tests;
+
+/// What the API server says about a pod with several budgets. It does not say it by a code.
+const SEVERAL_BUDGETS: &str = "This pod has more than one PodDisruptionBudget, which the eviction \
+                               subresource does not support.";
+
+/// Why pods leave a node that nobody disrupts.
+const FORCEFUL_TERMINATION: &str = "Forceful Termination";
+
+/// The pods that are to leave. Clones are the same queue.
+#[derive(Clone)]
+pub struct Evictions(Arc<Inner>);
+
+struct Inner {
+    queue: Queue,
+    entries: Mutex<BTreeMap<ObjectKey, Leaving>>,
+}
+
+/// A pod that is to leave; a namesake that comes later is not.
+struct Leaving {
+    uid: String,
+    entry: Entry,
+}
+
+impl Evictions {
+    /// An empty queue.
+    pub fn new(context: &Context) -> Self {
+        let queue = Queue::new(&context.clock, Limit::eviction(workers(context)));
+        Self(Arc::new(Inner { queue, entries: Mutex::default() }))
+    }
+
+    /// The pod is to leave. If it was already, what is stricter counts.
+    pub fn add(&self, pod: &Pod, entry: Entry) {
+        let key = ObjectKey::of(pod);
+        let mut entries = self.entries();
+        let present = entries.get(&key).filter(|present| present.uid == uid(pod));
+        let is_new = present.is_none();
+        let entry = present.map_or(entry, |present| present.entry.merged(entry));
+        entries.insert(key.clone(), Leaving { uid: uid(pod).to_owned(), entry });
+        drop(entries);
+        if is_new {
+            self.0.queue.add(key);
+        }
+    }
+
+    /// Whether the pod is to leave.
+    pub fn has(&self, pod: &Pod) -> bool {
+        self.entry(pod).is_some()
+    }
+
+    /// How many pods are to leave.
+    pub fn len(&self) -> usize {
+        self.entries().len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn entry(&self, pod: &Pod) -> Option<Entry> {
+        let entries = self.entries();
+        let leaving = entries.get(&ObjectKey::of(pod));
+        leaving.filter(|leaving| leaving.uid == uid(pod)).map(|leaving| leaving.entry)
+    }
+
+    /// Nothing is to be done about pods of that name.
+    fn forget(&self, key: &ObjectKey) {
+        self.entries().remove(key);
+    }
+
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Leaving>> {
+        // Nothing panics while it is held.
+        self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Evictions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Evictions").field("pods", &self.len()).finish_non_exhaustive()
+    }
+}
+
+fn workers(context: &Context) -> usize {
+    context.workers(100, 5000)
+}
+
+pub(crate) fn controller(context: &Context, evictions: &Evictions) -> Controller {
+    let reconciler = EvictionQueue { context: context.clone(), evictions: evictions.clone() };
+    Controller::new("eviction-queue", &context.clock, reconciler)
+        .of("", "Pod")
+        .workers(workers(context))
+        .queue(&evictions.0.queue)
+}
+
+struct EvictionQueue {
+    context: Context,
+    evictions: Evictions,
+}
+
+impl Reconcile for EvictionQueue {
+    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+        let pod = self.context.cache.pods.get(&key.namespace, &key.name);
+        let wanted = pod.and_then(|pod| Some((self.evictions.entry(&pod)?, pod)));
+        let Some((entry, pod)) = wanted else {
+            // The pod is gone. If one of its name is there, that one came later and is let be.
+            self.evictions.forget(key);
+            return Ok(Outcome::Done);
+        };
+        match entry.verdict(&parts::standing(&pod), self.context.clock.now()) {
+            Verdict::Drop => {
+                self.evictions.forget(key);
+                Ok(Outcome::Done)
+            }
+            Verdict::ForceDelete { deadline, grace_seconds } => {
+                self.force_delete(key, &pod, deadline, grace_seconds).await
+            }
+            Verdict::Wait(protection) => {
+                tell(&self.context, &pod, &protection);
+                Ok(Outcome::Again)
+            }
+            Verdict::Evict(protection) => {
+                tell(&self.context, &pod, &protection);
+                self.evict(key, &pod).await
+            }
+        }
+    }
+}
+
+impl EvictionQueue {
+    async fn evict(&self, key: &ObjectKey, pod: &Pod) -> Reconciled {
+        let delete_options = Some(this_pod_only(pod));
+        let params = EvictParams { delete_options, ..EvictParams::default() };
+        let status = match self.api(key).evict(&key.name, &params).await {
+            Ok(_) => {
+                self.answered("200");
+                let reason = drain_reason(&self.context, pod);
+                self.context.events.publish(events::evicted(pod.object_ref(&()), &reason));
+                self.context.metrics.pods_drained.inc(&Reason { reason: &reason });
+                self.evictions.forget(key);
+                return Ok(Outcome::Done);
+            }
+            Err(kube::Error::Api(status)) => status,
+            Err(error) => return Err(error.into()),
+        };
+        self.answered(&status.code.to_string());
+        let has_several = status.message == SEVERAL_BUDGETS;
+        match status.code {
+            // It is gone, or another pod.
+            404 | 409 => {
+                self.evictions.forget(key);
+                Ok(Outcome::Done)
+            }
+            code if code == 429 || has_several => Ok(self.held(key, pod, has_several)),
+            _ => Err(kube::Error::Api(status).into()),
+        }
+    }
+
+    /// A budget does not let the pod go: its node has to wait.
+    fn held(&self, key: &ObjectKey, pod: &Pod, by_several: bool) -> Outcome {
+        let Some(node) = node_of(&self.context, pod) else {
+            // There is nothing to drain any more. Upstream leaves the entry behind (spec 45 §17 #8).
+            self.evictions.forget(key);
+            return Outcome::Done;
+        };
+        let what = if by_several {
+            "eviction does not support multiple PDBs"
+        } else {
+            "evicting pod violates a PDB"
+        };
+        let error = format!("{what} (Pod={key})");
+        self.context.events.publish(events::failed_draining(node.object_ref(&()), &error));
+        Outcome::Again
+    }
+
+    async fn force_delete(
+        &self,
+        key: &ObjectKey,
+        pod: &Pod,
+        deadline: Timestamp,
+        grace_seconds: u32,
+    ) -> Reconciled {
+        let wanted = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
+        let wanted = wanted.unwrap_or_default();
+        let about = pod.object_ref(&());
+        let event = events::disrupted(about, deadline, i64::from(grace_seconds), wanted);
+        self.context.events.publish(event);
+        let params =
+            DeleteParams { grace_period_seconds: Some(grace_seconds), ..this_pod_only(pod) };
+        match self.api(key).delete(&key.name, &params).await {
+            Ok(answer) => {
+                if let Some(deleted) = answer.left() {
+                    self.context.cache.pods.learn(deleted);
+                }
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => {
+                self.evictions.forget(key);
+                return Ok(Outcome::Done);
+            }
+            Err(error) => return Err(Trouble::while_("force-deleting pod", error)),
+        }
+        debug!(
+            namespace = key.namespace,
+            name = key.name,
+            pod.terminationGracePeriodSeconds = wanted,
+            delete.gracePeriodSeconds = grace_seconds,
+            nodeclaim.terminationTime = %deadline,
+            "deleting pod"
+        );
+        let reason = drain_reason(&self.context, pod);
+        self.context.metrics.pods_drained.inc(&Reason { reason: &reason });
+        self.evictions.forget(key);
+        Ok(Outcome::Done)
+    }
+
+    fn api(&self, key: &ObjectKey) -> Api<Pod> {
+        Api::namespaced(self.context.client.clone(), &key.namespace)
+    }
+
+    fn answered(&self, code: &str) {
+        self.context.metrics.pods_eviction_requests.inc(&Code { code });
+    }
+}
+
+/// Says what the annotation of a pod means, where somebody may wonder.
+pub(crate) fn tell(context: &Context, pod: &Pod, protection: &PodProtection) {
+    let about = pod.object_ref(&());
+    context.events.publish(match protection {
+        PodProtection::Until(time) => events::do_not_disrupt_until(about, *time),
+        PodProtection::Elapsed => events::do_not_disrupt_grace_period_elapsed(about),
+        PodProtection::Invalid(why) => {
+            events::invalid_do_not_disrupt_annotation(about, &why.to_string())
+        }
+        PodProtection::None | PodProtection::Always | PodProtection::UntilStarted => return,
+    });
+}
+
+/// Why the pod leaves, as events and metrics say it; nothing if that is not known.
+fn drain_reason(context: &Context, pod: &Pod) -> String {
+    let node = node_of(context, pod);
+    let Some(claim) = node.and_then(|node| claim_of(&context.cache, &node)) else {
+        return String::new();
+    };
+    condition_set::find(claim.conditions(), DISRUPTION_REASON)
+        .filter(|condition| condition.status == Status::True.as_str())
+        .map_or(FORCEFUL_TERMINATION.to_owned(), |condition| condition.reason.clone())
+}
+
+fn node_of(context: &Context, pod: &Pod) -> Option<Arc<Node>> {
+    context.cache.nodes.get("", pod.spec.as_ref()?.node_name.as_deref()?)
+}
+
+/// Options of a deletion that does nothing to a namesake.
+fn this_pod_only(pod: &Pod) -> DeleteParams {
+    let preconditions = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
+    DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() }
+}
+
+fn uid(pod: &Pod) -> &str {
+    pod.metadata.uid.as_deref().unwrap_or_default()
+}

@@ -1,0 +1,231 @@
+//! `node.health`: replaces nodes that stay unhealthy, as before v1.15 (`--legacy-node-repair`).
+//!
+//! Budgets, PodDisruptionBudgets and do-not-disrupt do not count. What holds it back is the number
+//! of unhealthy nodes: with too many of them at once, the cause is elsewhere.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use karpenter_api::annotations::NODECLAIM_TERMINATION_TIMESTAMP;
+use karpenter_api::labels;
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_cluster::ingest::parts;
+use karpenter_core::lifecycle::TerminationMode;
+use karpenter_core::lifecycle::repair::legacy::LegacyPolicies;
+use karpenter_core::lifecycle::repair::{NodeCondition, is_tolerable, snake_case};
+use karpenter_core::termination::deadline;
+use karpenter_operator::events::list as events;
+use karpenter_operator::harness::{Controller, Limit, Outcome, Reconcile, Reconciled, Trouble};
+use karpenter_operator::metrics::labels::{Disrupted, UnhealthyDisrupted};
+use karpenter_operator::options::Gate;
+use karpenter_operator::watch::{Change, ObjectKey};
+use karpenter_operator::write::{self, Check, Written};
+use kube::{Api, Resource as _, ResourceExt as _};
+use tracing::{error, info};
+
+use crate::Context;
+use crate::objects::{self, Deleted, claim_of, label};
+
+#[cfg(test)]
+mod tests;
+
+/// How soon to look again when too many nodes are unhealthy.
+const BLOCKED_LOOK: Duration = Duration::from_mins(5);
+
+/// Why, as metrics say it.
+const UNHEALTHY: &str = "unhealthy";
+
+/// The controller, where the options and the provider ask for it.
+pub(super) fn controller(context: &Context) -> Option<Controller> {
+    let options = &context.options;
+    if !(options.is_on(Gate::NodeRepair) && options.legacy_node_repair) {
+        return None;
+    }
+    let policies = context.cloud.repair_policies();
+    if policies.is_empty() {
+        return None;
+    }
+    let (policies, errors) = LegacyPolicies::new(policies);
+    for problem in errors {
+        error!(error = %problem, "ignoring a repair policy, as its reason regex is invalid");
+    }
+    let filter = context.clone();
+    let reconciler = Health { context: context.clone(), policies };
+    let controller = Controller::new("node.health", &context.clock, reconciler)
+        .of("", "Node")
+        .workers(context.workers(10, 1000))
+        .limit(&context.clock, Limit::REASONABLE)
+        .watch_if(&context.cache.nodes, move |change| {
+            let is_managed = |node: &Arc<Node>| filter.manages_node(&**node);
+            change.after.as_ref().is_some_and(is_managed) && has_news(change)
+        });
+    Some(controller)
+}
+
+/// Whether conditions have changed in more than their heartbeats.
+fn has_news(change: &Change<Node>) -> bool {
+    let (Some(before), Some(after)) = (&change.before, &change.after) else { return true };
+    let conditions = |node: &Node| {
+        let conditions = node.status.as_ref().and_then(|status| status.conditions.clone());
+        conditions.unwrap_or_default()
+    };
+    let (old, new) = (conditions(before), conditions(after));
+    old.len() != new.len()
+        || old.iter().any(|old| {
+            new.iter().find(|new| new.type_ == old.type_).is_none_or(|new| {
+                new.status != old.status || new.last_transition_time != old.last_transition_time
+            })
+        })
+}
+
+struct Health {
+    context: Context,
+    policies: LegacyPolicies,
+}
+
+impl Reconcile for Health {
+    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+        let context = &self.context;
+        let Some(node) = context.cache.nodes.get("", &key.name) else { return Ok(Outcome::Done) };
+        if !context.manages_node(&*node) {
+            return Ok(Outcome::Done);
+        }
+        let Some(claim) = claim_of(&context.cache, &node) else { return Ok(Outcome::Done) };
+        let conditions = conditions(&node);
+        let Some(due) = self.policies.first_due(&conditions) else { return Ok(Outcome::Done) };
+        let now = context.clock.now();
+        if now < due.at {
+            let rest = Duration::try_from(due.at.duration_since(now)).unwrap_or_default();
+            return Ok(Outcome::After(rest));
+        }
+        if !self.is_rest_healthy(&claim) {
+            self.tell_blocked(&node, &claim);
+            return Ok(Outcome::After(BLOCKED_LOOK));
+        }
+        let annotated = self.annotate(&claim).await?;
+        if annotated == Written::Gone || claim.metadata.deletion_timestamp.is_some() {
+            return Ok(Outcome::Done);
+        }
+        self.delete(&node, &claim, due.condition_type).await
+    }
+}
+
+impl Health {
+    /// Whether few enough nodes of the claim's pool, or else of the cluster, are unhealthy. Those
+    /// that are so for a short time, or on their way out, count.
+    fn is_rest_healthy(&self, claim: &NodeClaim) -> bool {
+        let pool = pool_of(claim);
+        let nodes = self.context.cache.nodes.all();
+        let is_peer = |node: &&Arc<Node>| {
+            let labels = node.metadata.labels.as_ref();
+            pool.is_none_or(|pool| {
+                labels
+                    .and_then(|labels| labels.get(labels::NODEPOOL))
+                    .is_some_and(|own| own == pool)
+            })
+        };
+        let (mut unhealthy, mut population) = (0, 0);
+        for node in nodes.iter().filter(is_peer) {
+            population += 1;
+            unhealthy += usize::from(self.policies.is_unhealthy(&conditions(node)));
+        }
+        is_tolerable(unhealthy, population)
+    }
+
+    fn tell_blocked(&self, node: &Node, claim: &NodeClaim) {
+        let mut about = vec![node.object_ref(&()), claim.object_ref(&())];
+        let message = match pool_of(claim) {
+            None => "more then 20% nodes are unhealthy in the cluster",
+            Some(name) => {
+                let Some(pool) = self.context.cache.node_pools.get("", name) else { return };
+                about.push(pool.object_ref(&()));
+                "more than 20% nodes are unhealthy in the nodepool"
+            }
+        };
+        self.context.events.publish_all(events::node_repair_blocked(about, message));
+    }
+
+    /// No time is left for the drain, whatever the claim's grace period.
+    async fn annotate(&self, claim: &NodeClaim) -> Result<Written<()>, Trouble> {
+        const KEY: &str = NODECLAIM_TERMINATION_TIMESTAMP;
+        let annotations = claim.metadata.annotations.as_ref();
+        let present = annotations.and_then(|all| all.get(KEY)).map(String::as_str);
+        let Some(text) = deadline::elapsed(present, self.context.clock.now()) else {
+            return Ok(Written::Unchanged);
+        };
+        let mut annotated = claim.clone();
+        let annotations = annotated.metadata.annotations.get_or_insert_default();
+        annotations.insert(KEY.to_owned(), text.clone());
+        let api: Api<NodeClaim> = Api::all(self.context.client.clone());
+        match write::patch(&api, claim, &annotated, Check::Nothing).await? {
+            Written::Done(claim) => {
+                info!(NodeClaim = claim.name_any(), { KEY } = text, "annotated nodeclaim");
+                self.context.cache.node_claims.learn(*claim);
+                Ok(Written::Done(Box::new(())))
+            }
+            Written::Unchanged => Ok(Written::Unchanged),
+            Written::Conflict => Ok(Written::Conflict),
+            Written::Gone => Ok(Written::Gone),
+        }
+    }
+
+    async fn delete(&self, node: &Node, claim: &NodeClaim, condition: &str) -> Reconciled {
+        let api: Api<NodeClaim> = Api::all(self.context.client.clone());
+        let deleted = objects::delete(&api, &self.context.cache.node_claims, claim).await?;
+        if deleted == Deleted::Missing {
+            return Ok(Outcome::Done);
+        }
+        info!(NodeClaim = claim.name_any(), "deleting unhealthy node");
+        self.count(node, claim, condition);
+        Ok(Outcome::Done)
+    }
+
+    fn count(&self, node: &Node, claim: &NodeClaim, condition: &str) {
+        let metrics = &self.context.metrics;
+        let nodepool = label(node, labels::NODEPOOL);
+        let capacity_type = label(node, labels::CAPACITY_TYPE);
+        let grace = claim.spec.termination_grace_period.as_ref();
+        let termination_mode =
+            TerminationMode::of(grace.and_then(|period| period.value().ok())).label();
+        let disrupted = Disrupted {
+            reason: UNHEALTHY,
+            nodepool,
+            capacity_type,
+            consolidation_policy: "",
+            termination_mode,
+        };
+        metrics.nodeclaims_disrupted.inc(&disrupted);
+        let pods = self.context.cache.pods_by_node.get(&node.name_any());
+        let pods = pods.iter().filter(|pod| parts::standing(pod).is_reschedulable()).count();
+        let pods = u32::try_from(pods).unwrap_or(u32::MAX);
+        metrics.pods_disruption_initiated.add(&disrupted, f64::from(pods));
+        let image = claim.status.as_ref().and_then(|status| status.image_id.as_deref());
+        metrics.nodeclaims_unhealthy_disrupted.inc(&UnhealthyDisrupted {
+            condition: &snake_case(condition),
+            nodepool,
+            capacity_type,
+            image_id: image.unwrap_or_default(),
+            termination_mode,
+        });
+    }
+}
+
+/// The NodePool of a claim; none for one that stands alone.
+fn pool_of(claim: &NodeClaim) -> Option<&str> {
+    let labels = claim.metadata.labels.as_ref()?;
+    labels.get(labels::NODEPOOL).map(String::as_str)
+}
+
+/// The conditions of a Node, as policies look at them.
+fn conditions(node: &Node) -> Vec<NodeCondition<'_>> {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions
+        .map(|condition| NodeCondition {
+            condition_type: &condition.type_,
+            status: &condition.status,
+            reason: condition.reason.as_deref().unwrap_or_default(),
+            since: condition.last_transition_time.as_ref().map(|time| time.0),
+        })
+        .collect()
+}

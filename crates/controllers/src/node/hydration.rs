@@ -1,0 +1,57 @@
+//! `node.hydration`: Nodes of our claims get the label of their node class.
+//!
+//! It looks at all Nodes, as the label is what makes one managed.
+
+use k8s_openapi::api::core::v1::Node;
+use karpenter_api::labels;
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_operator::harness::{Controller, Limit, Outcome, Reconcile, Reconciled};
+use karpenter_operator::watch::{Change, ObjectKey};
+use karpenter_operator::write::{Check, Written, patch};
+use kube::Api;
+
+use crate::{Context, objects};
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) fn controller(context: &Context) -> Controller {
+    let cache = context.cache.clone();
+    let nodes = move |change: &Change<NodeClaim>| {
+        let claim = change.after.as_ref();
+        let nodes = claim.map(|claim| objects::nodes_of(&cache, claim)).unwrap_or_default();
+        nodes.iter().map(|node| ObjectKey::of(node.as_ref())).collect::<Vec<_>>()
+    };
+    Controller::new("node.hydration", &context.clock, Hydration(context.clone()))
+        .of("", "Node")
+        .workers(context.workers(1000, 5000))
+        .limit(&context.clock, Limit::REASONABLE)
+        .watch(&context.cache.nodes)
+        .watch_map(&context.cache.node_claims, nodes)
+}
+
+struct Hydration(Context);
+
+impl Reconcile for Hydration {
+    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+        let Self(context) = self;
+        let Some(node) = context.cache.nodes.get("", &key.name) else {
+            return Ok(Outcome::Done);
+        };
+        let claim = objects::claim_of(&context.cache, &node);
+        let Some(claim) = claim.filter(|claim| context.manages_claim(claim)) else {
+            return Ok(Outcome::Done);
+        };
+        let class = &claim.spec.node_class_ref;
+        let mut labelled: Node = node.as_ref().clone();
+        let labels = labelled.metadata.labels.get_or_insert_default();
+        labels.insert(labels::node_class(&class.group, &class.kind), class.name.clone());
+        let api = Api::all(context.client.clone());
+        let written = patch(&api, node.as_ref(), &labelled, Check::Nothing).await?;
+        let end = written.end().unwrap_or_default();
+        if let Written::Done(node) = written {
+            context.cache.nodes.learn(*node);
+        }
+        Ok(end)
+    }
+}

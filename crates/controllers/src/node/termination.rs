@@ -1,0 +1,362 @@
+//! `node.termination`: ends Nodes that are being deleted, without losing what runs on them.
+//!
+//! ```text
+//! taint ──▶ drain ──▶ volumes off ──▶ instance gone ──▶ the finalizer goes, and the Node with it
+//! ```
+//!
+//! A Node whose instance is gone has nothing to lose, and goes at once. A Node without NodeClaim is
+//! drained, but nobody ends its instance here.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Taint};
+use karpenter_api::condition_set::{self, HasConditions, Status};
+use karpenter_api::conditions::{DRAINED, INSTANCE_TERMINATING, VOLUMES_DETACHED};
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_api::reasons::{messages, nodeclaim as reasons};
+use karpenter_api::{annotations, finalizers, labels, taints};
+use karpenter_cluster::ingest::parts;
+use karpenter_core::termination::deadline;
+use karpenter_core::termination::drain::{self, Mode};
+use karpenter_core::termination::volumes::{self, Attachment, Volumes};
+use karpenter_operator::cloud::CloudErrorClass;
+use karpenter_operator::events::list as events;
+use karpenter_operator::harness::{Controller, Limit, Outcome, Reconcile, Reconciled, Trouble};
+use karpenter_operator::metrics::labels::{Pool, PoolZone};
+use karpenter_operator::watch::ObjectKey;
+use karpenter_operator::write::{self, Check, Written};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Resource as _, ResourceExt as _};
+use serde_json::json;
+use tracing::info;
+
+use super::{Evictions, drain as draining};
+use crate::Context;
+use crate::objects::{self, claim_of, is_ready, label};
+
+#[cfg(test)]
+mod tests;
+
+/// Value of the label that keeps load balancers away.
+const BY_KARPENTER: &str = "karpenter";
+
+/// How soon to look again at pods and volumes.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How soon to look again at an instance that ends.
+const INSTANCE_LOOK: Duration = Duration::from_secs(5);
+
+pub(super) fn controller(context: &Context, evictions: &Evictions) -> Controller {
+    let workers = context.workers(100, 5000);
+    let filter = context.clone();
+    let reconciler = Termination { context: context.clone(), evictions: evictions.clone() };
+    Controller::new("node.termination", &context.clock, reconciler)
+        .of("", "Node")
+        .workers(workers)
+        .limit(&context.clock, Limit::termination(workers))
+        .watch_if(&context.cache.nodes, move |change| {
+            change.after.as_ref().is_some_and(|node| is_ending(&filter, node))
+        })
+}
+
+/// Whether the Node is one that has to be ended here.
+fn is_ending(context: &Context, node: &Node) -> bool {
+    let finalizers = node.metadata.finalizers.as_deref().unwrap_or_default();
+    node.metadata.deletion_timestamp.is_some()
+        && finalizers.iter().any(|finalizer| finalizer == finalizers::TERMINATION)
+        && context.manages_node(node)
+}
+
+struct Termination {
+    context: Context,
+    evictions: Evictions,
+}
+
+/// A Node that ends, with its claim as it is and as it is to be.
+struct Ending {
+    node: Arc<Node>,
+    stored: Option<NodeClaim>,
+    claim: Option<NodeClaim>,
+    deadline: Option<Timestamp>,
+}
+
+/// What a gate says: to wait, or that the next one may be asked.
+type Gate = Result<Option<Outcome>, Trouble>;
+
+impl Reconcile for Termination {
+    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+        let node = self.context.cache.nodes.get("", &key.name);
+        match node.filter(|node| is_ending(&self.context, node)) {
+            Some(node) => self.end(node).await,
+            None => Ok(Outcome::Done),
+        }
+    }
+}
+
+impl Termination {
+    async fn end(&self, node: Arc<Node>) -> Reconciled {
+        let claim = self.delete_claim(claim_of(&self.context.cache, &node)).await?;
+        if self.is_instance_gone(&node).await? {
+            return self.remove_finalizer(&node).await;
+        }
+        let deadline = self.deadline(&node, claim.as_ref())?;
+        if let Some(end) = self.taint(&node).await?.end() {
+            return Ok(end);
+        }
+        let mut ending = Ending { node, stored: claim.clone(), claim, deadline };
+        let gate = self.gates(&mut ending).await;
+        if let Some(end) = self.store_conditions(&ending).await? {
+            return Ok(end);
+        }
+        match gate? {
+            Some(wait) => Ok(wait),
+            None => self.remove_finalizer(&ending.node).await,
+        }
+    }
+
+    /// Whoever deletes a Node wants its claim gone, too. The claim as it is afterwards.
+    async fn delete_claim(
+        &self,
+        claim: Option<Arc<NodeClaim>>,
+    ) -> Result<Option<NodeClaim>, Trouble> {
+        let Some(claim) = claim else { return Ok(None) };
+        if claim.metadata.deletion_timestamp.is_some() {
+            return Ok(Some((*claim).clone()));
+        }
+        let (cache, name) = (&self.context.cache, claim.name_any());
+        let api: Api<NodeClaim> = Api::all(self.context.client.clone());
+        let deleted = objects::delete(&api, &cache.node_claims, &claim).await;
+        deleted.map_err(|error| Trouble::while_("deleting nodeclaim", error))?;
+        let claim = cache.node_claims.get("", &name).unwrap_or(claim);
+        Ok(Some((*claim).clone()))
+    }
+
+    /// Whether the cloud has lost the instance. Not asked while the kubelet says that it runs.
+    async fn is_instance_gone(&self, node: &Node) -> Result<bool, Trouble> {
+        if is_ready(node) {
+            return Ok(false);
+        }
+        let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref());
+        match self.context.cloud.get(id.unwrap_or_default()).await {
+            Ok(_) => Ok(false),
+            Err(error) if error.is(CloudErrorClass::NodeClaimNotFound) => Ok(true),
+            Err(error) => Err(Trouble::while_("getting nodeclaim", error)),
+        }
+    }
+
+    fn deadline(
+        &self,
+        node: &Node,
+        claim: Option<&NodeClaim>,
+    ) -> Result<Option<Timestamp>, Trouble> {
+        const KEY: &str = annotations::NODECLAIM_TERMINATION_TIMESTAMP;
+        let annotations = claim.and_then(|claim| claim.metadata.annotations.as_ref());
+        let Some(text) = annotations.and_then(|all| all.get(KEY)) else { return Ok(None) };
+        let about = node.object_ref(&());
+        self.context.events.publish(events::termination_grace_period_expiring(about, text));
+        let time = deadline::parse(text).map_err(|error| {
+            Trouble::while_("parsing annotation", error.to_string()).with("annotation", KEY)
+        })?;
+        Ok(Some(time))
+    }
+
+    /// Keeps new pods and load balancers away.
+    async fn taint(&self, node: &Node) -> Result<Written<Node>, Trouble> {
+        let taint = taints::disrupted();
+        let mut tainted = node.clone();
+        let spec = tainted.spec.get_or_insert_default();
+        set_taint(spec.taints.get_or_insert_default(), &taint);
+        let labels = tainted.metadata.labels.get_or_insert_default();
+        labels.insert(labels::EXCLUDE_BALANCERS.to_owned(), BY_KARPENTER.to_owned());
+        let api: Api<Node> = Api::all(self.context.client.clone());
+        let written =
+            write::patch(&api, node, &tainted, Check::Version).await.map_err(|error| {
+                Trouble::while_("tainting node", error).with("taint", taints::display(&taint))
+            })?;
+        if let Written::Done(node) = &written {
+            info!(
+                taint.Key = taint.key,
+                taint.Value = taint.value.as_deref().unwrap_or_default(),
+                taint.Effect = taint.effect,
+                "tainted node"
+            );
+            self.context.cache.nodes.learn((**node).clone());
+        }
+        Ok(written)
+    }
+
+    async fn gates(&self, ending: &mut Ending) -> Gate {
+        if let Some(wait) = self.await_drain(ending) {
+            return Ok(Some(wait));
+        }
+        if let Some(wait) = self.await_volumes(ending) {
+            return Ok(Some(wait));
+        }
+        self.await_instance(ending).await
+    }
+
+    fn await_drain(&self, ending: &mut Ending) -> Option<Outcome> {
+        let (context, node, now) = (&self.context, &ending.node, self.context.clock.now());
+        let mut claim = ending.claim.as_mut();
+        if let Some(claim) = &mut claim
+            && condition_set::find(claim.conditions(), DRAINED).is_none()
+        {
+            let mut conditions = claim.condition_set(now);
+            conditions.set(DRAINED, Status::Unknown, reasons::DRAINING, messages::DRAINING);
+        }
+        let (name, deadline) = (node.name_any(), ending.deadline);
+        let waiting = draining::drain(context, &self.evictions, &name, deadline, Mode::ForceDelete);
+        if let Some(pods) = waiting {
+            let error = format!("{pods} pods are waiting to be evicted");
+            context.events.publish(events::failed_draining(node.object_ref(&()), &error));
+            return Some(Outcome::After(LOOK));
+        }
+        let claim = claim?;
+        let since = condition_set::find(claim.conditions(), DRAINED)
+            .filter(|condition| condition.status == Status::Unknown.as_str())
+            .map(|condition| condition.last_transition_time.0);
+        if drain::is_too_early(since, now) {
+            return Some(Outcome::After(LOOK));
+        }
+        claim.condition_set(now).set_true(DRAINED);
+        None
+    }
+
+    fn await_volumes(&self, ending: &mut Ending) -> Option<Outcome> {
+        let (context, now) = (&self.context, self.context.clock.now());
+        let name = ending.node.name_any();
+        let attached = context.cache.volume_attachments_by_node.get(&name);
+        let attachments: Vec<_> = attached
+            .iter()
+            .map(|attachment| Attachment {
+                name: attachment.metadata.name.as_deref().unwrap_or_default(),
+                volume: attachment.spec.source.persistent_volume_name.as_deref(),
+            })
+            .collect();
+        let kept = if attachments.is_empty() { BTreeSet::new() } else { self.kept_volumes(&name) };
+        let kept: BTreeSet<&str> = kept.iter().map(String::as_str).collect();
+        let volumes = volumes::volumes(&attachments, &kept, ending.deadline, now);
+        if let Volumes::Awaiting(names) = &volumes {
+            let about = ending.node.object_ref(&());
+            context.events.publish(events::awaiting_volume_detachment(about, names));
+        }
+        if let Some(claim) = &mut ending.claim {
+            let mut conditions = claim.condition_set(now);
+            match &volumes {
+                Volumes::Detached => conditions.set_true(VOLUMES_DETACHED),
+                Volumes::Awaiting(_) => {
+                    let why = reasons::AWAITING_VOLUME_DETACHMENT;
+                    conditions.set(VOLUMES_DETACHED, Status::Unknown, why, why)
+                }
+                Volumes::OutOfTime => {
+                    let why = reasons::TERMINATION_GRACE_PERIOD_ELAPSED;
+                    conditions.set_false(VOLUMES_DETACHED, why, why)
+                }
+            };
+        }
+        matches!(volumes, Volumes::Awaiting(_)).then_some(Outcome::After(LOOK))
+    }
+
+    /// PersistentVolumes of pods that stay on the node to its end.
+    fn kept_volumes(&self, node: &str) -> BTreeSet<String> {
+        let (cache, now) = (&self.context.cache, self.context.clock.now());
+        let mut kept = BTreeSet::new();
+        for pod in cache.pods_by_node.get(node) {
+            if parts::standing(&pod).is_drainable(now) {
+                continue;
+            }
+            let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+            for claim in parts::volume_claims(&pod) {
+                let claim = cache.persistent_volume_claims.get(namespace, &claim);
+                kept.extend(claim.and_then(|claim| claim.spec.as_ref()?.volume_name.clone()));
+            }
+        }
+        kept
+    }
+
+    async fn await_instance(&self, ending: &mut Ending) -> Gate {
+        let Some(claim) = &mut ending.claim else { return Ok(None) };
+        let is_gone = match self.context.cloud.delete(claim).await {
+            Ok(()) => false,
+            Err(error) if error.is(CloudErrorClass::NodeClaimNotFound) => true,
+            Err(error) => return Err(error.into()),
+        };
+        claim.condition_set(self.context.clock.now()).set_true(INSTANCE_TERMINATING);
+        Ok((!is_gone).then_some(Outcome::After(INSTANCE_LOOK)))
+    }
+
+    async fn store_conditions(&self, ending: &Ending) -> Result<Option<Outcome>, Trouble> {
+        let Ending { stored: Some(stored), claim: Some(claim), node, .. } = ending else {
+            return Ok(None);
+        };
+        let api: Api<NodeClaim> = Api::all(self.context.client.clone());
+        let written = write::patch_status(&api, stored, claim, Check::Version).await;
+        match written.map_err(|error| Trouble::while_("updating nodeclaim", error))? {
+            Written::Conflict => return Ok(Some(Outcome::Again)),
+            Written::Unchanged | Written::Gone => {}
+            Written::Done(now) => {
+                let was_drained = condition_set::is_true(stored.conditions(), DRAINED);
+                if !was_drained && condition_set::is_true(now.conditions(), DRAINED) {
+                    self.context
+                        .metrics
+                        .nodes_drained
+                        .inc(&Pool { nodepool: label(&**node, labels::NODEPOOL) });
+                }
+                self.context.cache.node_claims.learn(*now);
+            }
+        }
+        Ok(None)
+    }
+
+    async fn remove_finalizer(&self, node: &Node) -> Reconciled {
+        // A strategic patch takes one finalizer out of the list and leaves those of others. The uid
+        // keeps it from a Node of that name that came later.
+        let patch = json!({"metadata": {
+            "uid": node.metadata.uid,
+            "$deleteFromPrimitiveList/finalizers": [finalizers::TERMINATION],
+        }});
+        let api: Api<Node> = Api::all(self.context.client.clone());
+        let params = PatchParams::default();
+        match api.patch(&node.name_any(), &params, &Patch::Strategic(patch)).await {
+            Ok(patched) => {
+                // One that is gone is told by the watch.
+                if !patched.finalizers().is_empty() {
+                    self.context.cache.nodes.learn(patched);
+                }
+            }
+            // Gone, or another one.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409 | 422) => {
+                return Ok(Outcome::Done);
+            }
+            Err(error) => return Err(Trouble::while_("removing finalizer", error)),
+        }
+        self.count(node);
+        info!("deleted node");
+        Ok(Outcome::Done)
+    }
+
+    fn count(&self, node: &Node) {
+        let (metrics, now) = (&self.context.metrics, self.context.clock.now());
+        let nodepool = label(node, labels::NODEPOOL);
+        let since = |time: Option<Timestamp>| {
+            time.map_or(0.0, |time| now.duration_since(time).as_secs_f64())
+        };
+        let deleted = node.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+        let created = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let zone = label(node, labels::ZONE);
+        metrics.nodes_terminated.inc(&PoolZone { nodepool, zone });
+        metrics.nodes_termination_duration.observe(&Pool { nodepool }, since(deleted));
+        metrics.nodes_lifetime_duration.observe(&Pool { nodepool }, since(created));
+    }
+}
+
+/// Sets the taint, unless one of its key and effect is there. One with another effect goes.
+fn set_taint(taints: &mut Vec<Taint>, taint: &Taint) {
+    if !taints.iter().any(|one| one.key == taint.key && one.effect == taint.effect) {
+        taints.retain(|one| one.key != taint.key);
+        taints.push(taint.clone());
+    }
+}

@@ -1,0 +1,351 @@
+use kube::api::DeleteParams;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::node::eviction;
+use crate::node::testing::{budget, claim, condition, node, pod, with};
+use crate::testing::Bench;
+
+struct Given {
+    bench: Bench,
+    evictions: Evictions,
+    controller: Controller,
+}
+
+/// A bench without nodes.
+async fn given() -> Given {
+    let bench = Bench::new().await;
+    let evictions = Evictions::new(&bench.context);
+    let controller = controller(&bench.context, &evictions);
+    Given { bench, evictions, controller }
+}
+
+impl Given {
+    async fn look(&self) -> Reconciled {
+        self.bench.reconcile(&self.controller, "a").await
+    }
+
+    async fn pass(&self, seconds: u64) {
+        self.bench.pass(Duration::from_secs(seconds)).await;
+    }
+
+    /// Status and reason of a condition of the claim.
+    async fn condition(&self, condition_type: &str) -> (String, String) {
+        let claim = self.bench.claim("a").await;
+        let condition = condition_set::find(claim.conditions(), condition_type);
+        let condition = condition.expect("the condition is there");
+        (condition.status.clone(), condition.reason.clone())
+    }
+
+    /// A Node that is drained and waits for no time.
+    async fn drained(&self, claim: Value) {
+        self.bench.create_pair(node("a"), claim).await;
+        self.bench.delete_node("a").await;
+        assert_eq!(self.look().await.unwrap(), after(1));
+        self.pass(5).await;
+    }
+}
+
+fn after(seconds: u64) -> Outcome {
+    Outcome::After(Duration::from_secs(seconds))
+}
+
+fn is(status: &str, reason: &str) -> (String, String) {
+    (status.to_owned(), reason.to_owned())
+}
+
+/// The claim with a deadline.
+fn until(deadline: &str) -> Value {
+    let annotations = json!({annotations::NODECLAIM_TERMINATION_TIMESTAMP: deadline});
+    with(claim("a"), [("/metadata/annotations", annotations)])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_is_drained_its_instance_ended_and_its_finalizer_removed() {
+    let given = given().await;
+    given.bench.create_node("a").await;
+    given.bench.delete_node("a").await;
+    assert_eq!(given.look().await.unwrap(), after(1), "40/TM-01");
+    assert_eq!(given.condition(DRAINED).await, is("Unknown", "Draining"), "40/TM-01");
+    let claim = given.bench.claim("a").await;
+    assert!(claim.metadata.deletion_timestamp.is_some(), "40/TM-05");
+    let tainted = given.bench.node("a").await;
+    assert_eq!(label(&tainted, labels::EXCLUDE_BALANCERS), "karpenter", "40/TM-07");
+    let taints = tainted.spec.unwrap().taints.unwrap();
+    assert!(taints.contains(&taints::disrupted()), "40/TM-07: {taints:?}");
+
+    given.pass(3).await;
+    assert_eq!(given.look().await.unwrap(), after(1), "40/TM-30");
+    assert!(given.bench.cloud.calls().delete.is_empty(), "40/TM-30");
+    given.pass(2).await;
+    assert_eq!(given.look().await.unwrap(), after(5), "40/TM-01");
+    assert_eq!(given.condition(DRAINED).await, is("True", "Drained"), "40/TM-01");
+    assert_eq!(given.condition(VOLUMES_DETACHED).await, is("True", "VolumesDetached"));
+    let terminating = given.condition(INSTANCE_TERMINATING).await;
+    assert_eq!(terminating, is("True", "InstanceTerminating"), "40/TM-01");
+    assert_eq!(given.bench.cloud.calls().delete.len(), 1, "40/TM-01");
+
+    given.pass(5).await;
+    assert_eq!(given.look().await.unwrap(), Outcome::Done, "40/TM-01");
+    assert_eq!(given.bench.find_node("a").await, None, "40/TM-01");
+    let of_pool = ("nodepool", "pool");
+    #[rustfmt::skip]
+    let metrics: [(&str, &[(&str, &str)]); 4] = [
+        ("karpenter_nodes_drained_total", &[of_pool]),
+        ("karpenter_nodes_terminated_total", &[of_pool, ("zone", "zone-1")]),
+        ("karpenter_nodes_termination_duration_seconds_count", &[of_pool]),
+        ("karpenter_nodes_lifetime_duration_seconds_count", &[of_pool]),
+    ];
+    for (name, labels) in metrics {
+        assert_eq!(given.bench.metric(name, labels), 1, "{name}");
+    }
+    assert_eq!(given.look().await.unwrap(), Outcome::Done, "nothing more is done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_without_one_claim_is_drained_and_let_go() {
+    for (case, claims) in [("40/TM-02", 0), ("40/TM-03", 2)] {
+        let given = given().await;
+        given.bench.create(node("a")).await;
+        for number in 0..claims {
+            let name = format!("claim-{number}");
+            given.bench.create(with(claim("a"), [("/metadata/name", json!(name))])).await;
+        }
+        given.bench.delete_node("a").await;
+        assert_eq!(given.look().await.unwrap(), Outcome::Done, "{case}");
+        assert_eq!(given.bench.find_node("a").await, None, "{case}");
+        assert!(given.bench.cloud.calls().delete.is_empty(), "{case}");
+        for number in 0..claims {
+            let claim = given.bench.claim(&format!("claim-{number}")).await;
+            assert_eq!(claim.metadata.deletion_timestamp, None, "{case}");
+        }
+        let drained = given.bench.metric("karpenter_nodes_drained_total", &[("nodepool", "pool")]);
+        assert_eq!(drained, 0, "{case}: nobody could tell whether it was counted");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_of_others_are_let_be() {
+    let given = given().await;
+    let foreign = with(node("a"), [("/metadata/labels", json!({"karpenter.sh/nodepool": "pool"}))]);
+    given.bench.create_pair(foreign, claim("a")).await;
+    given.bench.delete_node("a").await;
+    assert_eq!(given.look().await.unwrap(), Outcome::Done, "40/TM-04");
+    let kept = given.bench.node("a").await;
+    assert!(kept.metadata.finalizers.is_some(), "40/TM-04");
+    assert_eq!(label(&kept, labels::EXCLUDE_BALANCERS), "", "40/TM-04");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_instance_is_gone_goes_at_once_unless_it_is_ready() {
+    let not_ready = with(
+        node("a"),
+        [("/status/conditions", json!([condition("Ready", "Unknown", "2026-01-01T00:00:00Z")]))],
+    );
+    for (case, node, goes) in [("40/TM-19", not_ready, true), ("40/TM-20", node("a"), false)] {
+        let given = given().await;
+        given.bench.create_pair(node, claim("a")).await;
+        given.bench.create(pod("web", "a")).await;
+        given.bench.cloud.lose_instance("fake:///a");
+        given.bench.delete_node("a").await;
+        let outcome = if goes { Outcome::Done } else { after(1) };
+        assert_eq!(given.look().await.unwrap(), outcome, "{case}");
+        assert_eq!(given.bench.find_node("a").await.is_none(), goes, "{case}");
+        assert_eq!(given.evictions.is_empty(), goes, "{case}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_that_cannot_tell_keeps_the_node() {
+    let given = given().await;
+    let not_ready = with(node("a"), [("/status/conditions", json!([]))]);
+    given.bench.create_pair(not_ready, claim("a")).await;
+    given.bench.delete_node("a").await;
+    given.bench.cloud.fail_next_get(karpenter_operator::cloud::CloudError::other("no network"));
+    let error = given.look().await.unwrap_err();
+    assert_eq!(error.to_string(), "getting nodeclaim, no network", "40/TM-21");
+    assert!(given.bench.find_node("a").await.is_some(), "40/TM-21");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_leave_before_the_instance_ends() {
+    let given = given().await;
+    given.bench.create_node("a").await;
+    given.bench.create(pod("web", "a")).await;
+    let critical = with(
+        pod("dns", "a"),
+        [
+            ("/spec/priorityClassName", json!("system-node-critical")),
+            ("/spec/priority", json!(2_000_001_000)),
+        ],
+    );
+    given.bench.create(critical).await;
+    given.bench.delete_node("a").await;
+    given.pass(10).await;
+    assert_eq!(given.look().await.unwrap(), after(1), "40/TM-15");
+    let told = given.bench.told();
+    let text = "FailedDraining: Failed to drain node, 2 pods are waiting to be evicted";
+    assert_eq!(told, [text], "40/TM-15");
+    let has = |name: &str| {
+        let pod = given.bench.context.cache.pods.get("default", name).unwrap();
+        given.evictions.has(&pod)
+    };
+    assert_eq!([has("web"), has("dns")], [true, false], "40/TM-15");
+    given.bench.remove_pod("web").await;
+    assert_eq!(given.look().await.unwrap(), after(1), "40/TM-15");
+    assert!(has("dns"), "40/TM-15");
+    given.bench.remove_pod("dns").await;
+    given.pass(5).await;
+    assert_eq!(given.look().await.unwrap(), after(5), "40/TM-15");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_deletes_pods_that_nothing_else_moves() {
+    let given = given().await;
+    given.bench.create_pair(node("a"), until("2026-01-01T00:05:00Z")).await;
+    let held = with(
+        pod("web", "a"),
+        [
+            ("/metadata/annotations", json!({"karpenter.sh/do-not-disrupt": "true"})),
+            ("/spec/terminationGracePeriodSeconds", json!(60)),
+        ],
+    );
+    given.bench.create(held).await;
+    given.bench.create(budget("one", "web")).await;
+    given.bench.delete_node("a").await;
+    let controllers = [
+        eviction::controller(&given.bench.context, &given.evictions),
+        controller(&given.bench.context, &given.evictions),
+    ];
+    given.bench.run(controllers);
+    given.pass(90).await;
+    let web = given.bench.pod("web").await.unwrap();
+    assert_eq!(web.metadata.deletion_timestamp, None, "40/TM-23 at 90 s");
+    let told = given.bench.told();
+    let text = "TerminationGracePeriodExpiring: All pods will be deleted by 2026-01-01T00:05:00Z";
+    assert!(told.iter().any(|event| event == text), "{told:?}");
+    given.pass(175).await;
+    let web = given.bench.pod("web").await.unwrap();
+    let grace = web.metadata.deletion_grace_period_seconds.unwrap();
+    assert!((50..60).contains(&grace), "40/TM-23 at 265 s: {grace}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_nodes_end_at_once() {
+    let given = given().await;
+    let names: Vec<_> = (0..20).map(|number| format!("node-{number}")).collect();
+    for name in &names {
+        given.bench.create_node(name).await;
+        given.bench.delete_node(name).await;
+    }
+    let evictions = eviction::controller(&given.bench.context, &given.evictions);
+    given.bench.run([evictions, controller(&given.bench.context, &given.evictions)]);
+    given.pass(60).await;
+    assert!(given.bench.context.cache.nodes.is_empty(), "40/TM-06");
+    let labels = [("nodepool", "pool"), ("zone", "zone-1")];
+    let gone = given.bench.metric("karpenter_nodes_terminated_total", &labels);
+    assert_eq!(gone, 20, "40/TM-06");
+    let drained = given.bench.metric("karpenter_nodes_drained_total", &labels[..1]);
+    assert_eq!(drained, 20, "40/TM-06");
+    assert_eq!(given.bench.cloud.calls().delete.len(), 40, "twice each: to end, and gone");
+}
+
+/// An attached volume, its claim, and a pod that has it.
+async fn attach(given: &Given, pod: Value) {
+    let volumes = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+    given.bench.create(with(pod, [("/spec/volumes", volumes)])).await;
+    given
+        .bench
+        .create(json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "data", "namespace": "default"},
+            "spec": {
+                "volumeName": "pv-data", "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        }))
+        .await;
+    given
+        .bench
+        .create(json!({
+            "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment",
+            "metadata": {"name": "attachment"},
+            "spec": {
+                "attacher": "ebs.csi.aws.com", "nodeName": "a",
+                "source": {"persistentVolumeName": "pv-data"},
+            },
+        }))
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn volumes_of_pods_that_left_are_waited_for() {
+    let given = given().await;
+    attach(&given, pod("db", "a")).await;
+    given.bench.remove_pod("db").await;
+    given.drained(claim("a")).await;
+    given.bench.told();
+    assert_eq!(given.look().await.unwrap(), after(1), "40/TM-31");
+    let text =
+        "AwaitingVolumeDetachment: Awaiting deletion of bound volumeattachments (attachment)";
+    assert_eq!(given.bench.told(), [text], "40/TM-31");
+    let awaiting = is("Unknown", "AwaitingVolumeDetachment");
+    assert_eq!(given.condition(VOLUMES_DETACHED).await, awaiting, "40/TM-31");
+    let drained = given.bench.metric("karpenter_nodes_drained_total", &[("nodepool", "pool")]);
+    assert_eq!(drained, 1, "once");
+    let api: Api<k8s_openapi::api::storage::v1::VolumeAttachment> =
+        Api::all(given.bench.context.client.clone());
+    api.delete("attachment", &DeleteParams::default()).await.unwrap();
+    given.pass(1).await;
+    assert_eq!(given.look().await.unwrap(), after(5), "40/TM-31");
+}
+
+#[tokio::test(start_paused = true)]
+async fn volumes_of_pods_that_stay_are_not() {
+    let given = given().await;
+    let tolerations = json!([{"operator": "Exists"}]);
+    attach(&given, with(pod("db", "a"), [("/spec/tolerations", tolerations)])).await;
+    given.drained(claim("a")).await;
+    assert_eq!(given.look().await.unwrap(), after(5), "40/TM-32");
+}
+
+#[tokio::test(start_paused = true)]
+async fn volumes_are_given_up_at_the_deadline() {
+    let given = given().await;
+    attach(&given, pod("db", "a")).await;
+    given.bench.remove_pod("db").await;
+    given.drained(until("2025-12-31T00:00:00Z")).await;
+    assert_eq!(given.look().await.unwrap(), after(5), "40/TM-33");
+    let given_up = is("False", "TerminationGracePeriodElapsed");
+    assert_eq!(given.condition(VOLUMES_DETACHED).await, given_up, "40/TM-33");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_is_no_time_is_an_error() {
+    let given = given().await;
+    given.bench.create_pair(node("a"), until("tomorrow")).await;
+    given.bench.delete_node("a").await;
+    let error = given.look().await.unwrap_err().to_string();
+    assert!(error.starts_with("parsing annotation, "), "40/TM-45: {error}");
+    let annotation = "(annotation=karpenter.sh/nodeclaim-termination-timestamp)";
+    assert!(error.ends_with(annotation), "40/TM-45: {error}");
+}
+
+#[test]
+fn the_taint_replaces_one_of_another_effect_and_leaves_its_like() {
+    let taint = |effect: &str, value: &str| Taint {
+        effect: effect.to_owned(),
+        value: Some(value.to_owned()),
+        ..taints::disrupted()
+    };
+    let other = Taint { key: "other".to_owned(), ..taints::disrupted() };
+    let cases = [
+        ("none", vec![other.clone()], vec![other.clone(), taints::disrupted()]),
+        ("40/TM-44", vec![taint("NoExecute", "")], vec![taints::disrupted()]),
+        ("its value is left", vec![taint("NoSchedule", "x")], vec![taint("NoSchedule", "x")]),
+    ];
+    for (case, mut taints, expected) in cases {
+        set_taint(&mut taints, &taints::disrupted());
+        assert_eq!(taints, expected, "{case}");
+    }
+}

@@ -1,0 +1,175 @@
+//! `nodeoverlay.controller`: what all NodeOverlays say together (spec 40 §6.1; gate NodeOverlay).
+//!
+//! Any change of an overlay, a pool or a node class makes one evaluation of everything. Everybody
+//! else sees its result through the cloud of the context.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use karpenter_api::conditions;
+use karpenter_api::nodeoverlay::NodeOverlay;
+use karpenter_api::nodepool::NodePool;
+use karpenter_api::reasons::{self, messages};
+use karpenter_api::validation::Provider;
+use karpenter_cluster::ingest::node_overlay;
+use karpenter_core::catalog::Catalog;
+use karpenter_core::overlay::{Evaluation, Verdict, evaluate};
+use karpenter_core::requirement::Requirements;
+use karpenter_core::resources::Resources;
+use karpenter_core::snapshot::{NodeClassRef, Pool};
+use karpenter_operator::harness::{Controller, Limit, Outcome, Reconcile, Reconciled, Trouble};
+use karpenter_operator::think::think;
+use karpenter_operator::watch::{Change, ObjectKey};
+use karpenter_operator::write::{Check, Written, patch_status};
+use kube::{Api, Resource, ResourceExt as _};
+
+use crate::context::Overlays;
+use crate::provisioner::decide;
+use crate::{Context, state};
+
+#[cfg(test)]
+mod tests;
+
+const EVERY: Duration = Duration::from_hours(6);
+
+/// The controller, if the gate is on.
+pub(crate) fn all(context: &Context) -> Vec<Controller> {
+    let Some(overlays) = &context.overlays else { return Vec::new() };
+    let (cache, clock) = (&context.cache, &context.clock);
+    let reconcile = Evaluator {
+        context: context.clone(),
+        overlays: overlays.clone(),
+        provider: state::settings(context.cloud.as_ref(), &context.options).provider,
+    };
+    let mut controller = Controller::new("nodeoverlay.controller", clock, reconcile)
+        .of("karpenter.sh", "NodeOverlay")
+        .limit(clock, Limit::REASONABLE)
+        .singleton()
+        .watch_map(&cache.node_overlays, everything_if_changed)
+        .watch_map(&cache.node_pools, everything_if_changed);
+    for (_, classes) in &cache.node_classes {
+        controller = controller.watch_map(classes, everything_if_changed);
+    }
+    vec![controller]
+}
+
+/// The one key, if more than the status of an object has changed.
+fn everything_if_changed<K: Resource>(change: &Change<K>) -> Option<ObjectKey> {
+    let generation = |object: &Option<Arc<K>>| object.as_ref().map(|o| o.meta().generation);
+    (generation(&change.before) != generation(&change.after)).then(ObjectKey::default)
+}
+
+struct Evaluator {
+    context: Context,
+    overlays: Overlays,
+    provider: Provider,
+}
+
+impl Reconcile for Evaluator {
+    async fn reconcile(&self, _: &ObjectKey) -> Reconciled {
+        let context = &self.context;
+        let (pools, catalog, troubles) = self.catalog().await;
+        let wire = context.cache.node_overlays.all();
+        let read = |wire: &Arc<NodeOverlay>| node_overlay(wire, &self.provider, &catalog.aliases);
+        let overlays: Vec<_> = wire.iter().map(read).collect();
+        let evaluated: BTreeSet<String> = catalog.pools.keys().cloned().collect();
+        let evaluation =
+            think(context.thinker.as_ref(), move || evaluate(&pools, &catalog, &overlays)).await;
+        let Some(evaluation) = evaluation else {
+            return Err(Trouble::new("an evaluation did not come to an end"));
+        };
+        if !self.tell(&wire, &evaluation).await? {
+            return Ok(Outcome::Again);
+        }
+        self.overlays.store.publish(evaluated, evaluation.overrides);
+        context.mirror.mark_unconsolidated(context.clock.now());
+        match Trouble::join(troubles) {
+            Some(trouble) => Err(trouble),
+            None => Ok(Outcome::After(EVERY)),
+        }
+    }
+}
+
+impl Evaluator {
+    /// All pools, and the types of those that the cloud can tell about, without overlays.
+    async fn catalog(&self) -> (Vec<Pool>, Catalog, Vec<Trouble>) {
+        let mut catalog = decide::words(&self.context);
+        let (mut pools, mut troubles) = (Vec::new(), Vec::new());
+        for wire in self.context.cache.node_pools.all() {
+            if !self.context.manages_pool(&wire) {
+                continue;
+            }
+            let name = wire.name_any();
+            match self.overlays.cloud.instance_types(&wire).await {
+                Ok(types) => {
+                    catalog.pools.insert(name, types);
+                    pools.push(pool(&wire));
+                }
+                Err(error) => {
+                    let trouble = Trouble::while_("listing instance types for nodepool", error);
+                    troubles.push(trouble.with("NodePool", name));
+                }
+            }
+        }
+        (pools, catalog, troubles)
+    }
+
+    /// Writes what became of each overlay. False if one has changed or gone meanwhile: then another
+    /// evaluation is due, and this one must not be used.
+    async fn tell(
+        &self,
+        overlays: &[Arc<NodeOverlay>],
+        evaluation: &Evaluation,
+    ) -> Result<bool, Trouble> {
+        let context = &self.context;
+        let api: Api<NodeOverlay> = Api::all(context.client.clone());
+        let mut is_current = true;
+        for overlay in overlays {
+            let name = overlay.name_any();
+            let verdict = evaluation.verdicts.iter().find(|(of, _)| *of == name);
+            let Some((_, verdict)) = verdict else { continue };
+            let mut after = NodeOverlay::clone(overlay);
+            let mut set = after.condition_set(context.clock.now());
+            let validated = conditions::VALIDATION_SUCCEEDED;
+            match verdict {
+                Verdict::Accepted => set.set_true(validated),
+                Verdict::Invalid(problem) => {
+                    set.set_false(validated, reasons::nodeoverlay::RUNTIME_VALIDATION, problem)
+                }
+                Verdict::Conflict => {
+                    let reason = reasons::nodeoverlay::CONFLICT;
+                    set.set_false(validated, reason, messages::CONFLICT)
+                }
+            };
+            match patch_status(&api, overlay, &after, Check::Version).await? {
+                Written::Unchanged => {}
+                Written::Done(written) => context.cache.node_overlays.learn(*written),
+                Written::Conflict | Written::Gone => is_current = false,
+            }
+        }
+        Ok(is_current)
+    }
+}
+
+/// The part of a pool that overlays select by.
+fn pool(wire: &NodePool) -> Pool {
+    let template = &wire.spec.template;
+    let class = &template.spec.node_class_ref;
+    let labels = template.metadata.as_ref().and_then(|meta| meta.labels.clone());
+    Pool {
+        name: wire.name_any(),
+        weight: wire.spec.weight,
+        requirements: Requirements::default(),
+        labels: labels.unwrap_or_default(),
+        taints: Vec::new(),
+        startup_taints: Vec::new(),
+        limits: Resources::default(),
+        node_class: NodeClassRef {
+            group: class.group.clone(),
+            kind: class.kind.clone(),
+            name: class.name.clone(),
+        },
+        consolidate_after: None,
+    }
+}

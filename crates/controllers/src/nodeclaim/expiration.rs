@@ -1,0 +1,58 @@
+//! `nodeclaim.expiration`: claims that are too old go.
+
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_core::lifecycle::expiration::{self, Step};
+use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled};
+use karpenter_operator::watch::ObjectKey;
+use kube::Api;
+use tracing::debug;
+
+use crate::Context;
+use crate::objects::{self, Deleted};
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) fn controller(context: &Context) -> Controller {
+    let managed = context.clone();
+    Controller::new("nodeclaim.expiration", &context.clock, Expiration(context.clone()))
+        .of("karpenter.sh", "NodeClaim")
+        .watch_if(&context.cache.node_claims, move |change| {
+            objects::is_of_managed_claim(&managed, change)
+        })
+}
+
+struct Expiration(Context);
+
+impl Reconcile for Expiration {
+    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+        let Self(context) = self;
+        let Some(claim) = context.cache.node_claims.get("", &key.name) else {
+            return Ok(Outcome::Done);
+        };
+        if !context.manages_claim(&claim) || claim.metadata.deletion_timestamp.is_some() {
+            return Ok(Outcome::Done);
+        }
+        let expire_after = claim.spec.expire_after.as_ref();
+        // What is no duration says nothing: admission refuses it.
+        let expire_after = expire_after.and_then(|after| after.value().ok().flatten());
+        let Some(created) = claim.metadata.creation_timestamp.as_ref() else {
+            return Ok(Outcome::Done);
+        };
+        match expiration::next(created.0, expire_after, context.clock.now()) {
+            Step::Never => Ok(Outcome::Done),
+            Step::Wait(time) => Ok(Outcome::After(time)),
+            Step::Delete => expire(context, &claim).await,
+        }
+    }
+}
+
+async fn expire(context: &Context, claim: &NodeClaim) -> Reconciled {
+    let pods = objects::reschedulable_pods(&context.cache, claim);
+    let api = Api::all(context.client.clone());
+    if objects::delete(&api, &context.cache.node_claims, claim).await? == Deleted::Done {
+        debug!(Node = objects::node_name(claim), "deleting expired nodeclaim");
+        objects::count_disrupted(context, claim, "expired", Some(pods));
+    }
+    Ok(Outcome::Done)
+}

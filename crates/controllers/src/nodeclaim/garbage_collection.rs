@@ -1,0 +1,84 @@
+//! `nodeclaim.garbagecollection`: claims whose instance is gone without a word go too.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use karpenter_api::conditions::REGISTERED;
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_core::lifecycle::ConditionStatus;
+use karpenter_core::lifecycle::garbage::{self, Facts};
+use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled, Trouble};
+use karpenter_operator::watch::ObjectKey;
+use kube::{Api, ResourceExt as _};
+use tracing::debug;
+
+use crate::Context;
+use crate::objects::{self, Deleted};
+
+#[cfg(test)]
+mod tests;
+
+const PERIOD: Duration = Duration::from_mins(2);
+
+/// So many are deleted at once.
+const AT_ONCE: usize = 20;
+
+pub(crate) fn controller(context: &Context) -> Controller {
+    let collection = GarbageCollection(context.clone());
+    Controller::new("nodeclaim.garbagecollection", &context.clock, collection).singleton()
+}
+
+struct GarbageCollection(Context);
+
+impl Reconcile for GarbageCollection {
+    async fn reconcile(&self, _: &ObjectKey) -> Reconciled {
+        let Self(context) = self;
+        // The claims first: an instance that is launched after the list of the cloud has a claim
+        // that is not looked at.
+        let claims = context.cache.node_claims.all();
+        let instances = context.cloud.list().await?;
+        let instances: BTreeSet<&str> = instances
+            .iter()
+            .filter(|instance| instance.metadata.deletion_timestamp.is_none())
+            .map(objects::provider_id)
+            .collect();
+        let garbage = claims.into_iter().filter(|claim| is_garbage(context, claim, &instances));
+        let collected = futures_util::stream::iter(garbage)
+            .map(|claim| collect(context, claim))
+            .buffered(AT_ONCE)
+            .filter_map(|result| std::future::ready(result.err()))
+            .collect::<Vec<_>>();
+        match Trouble::join(collected.await) {
+            Some(trouble) => Err(trouble),
+            None => Ok(Outcome::After(PERIOD)),
+        }
+    }
+}
+
+fn is_garbage(context: &Context, claim: &NodeClaim, instances: &BTreeSet<&str>) -> bool {
+    let node = objects::node_of(&context.cache, claim);
+    let facts = Facts {
+        is_registered: objects::status_of(claim, REGISTERED) == ConditionStatus::True,
+        is_deleting: claim.metadata.deletion_timestamp.is_some(),
+        has_instance: instances.contains(objects::provider_id(claim)),
+        node_is_ready: node.map(|node| objects::is_ready(&node)),
+    };
+    context.manages_claim(claim) && garbage::is_garbage(facts)
+}
+
+async fn collect(context: &Context, claim: Arc<NodeClaim>) -> Result<(), Trouble> {
+    let pods = objects::reschedulable_pods(&context.cache, &claim);
+    let api = Api::all(context.client.clone());
+    if objects::delete(&api, &context.cache.node_claims, claim.as_ref()).await? == Deleted::Done {
+        debug!(
+            NodeClaim = claim.name_any(),
+            Node = objects::node_name(&claim),
+            "provider-id" = objects::provider_id(&claim),
+            "garbage collecting nodeclaim with no cloudprovider representation"
+        );
+        objects::count_disrupted(context, &claim, "garbage_collected", Some(pods));
+    }
+    Ok(())
+}

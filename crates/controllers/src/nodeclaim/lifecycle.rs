@@ -1,0 +1,197 @@
+//! `nodeclaim.lifecycle`: a claim becomes an instance, then a node, and in the end goes.
+//!
+//! ```text
+//! finalizer ─▶ launch ─▶ registration ─▶ initialization ─▶ save ─▶ tell ─▶ liveness
+//! deleted:     deadline ─▶ nodes ─▶ instance ─▶ finalizer
+//! ```
+//!
+//! Every step runs in every pass, on a copy of the claim; [`save`] writes what they changed. What
+//! is logged and counted about a step is so after it is written, so once. Start reading at
+//! [`Lifecycle::pass`].
+//!
+//! Invariants, also when the process is killed at any point:
+//! - nothing is launched before our finalizer is on the claim, so no claim with an instance goes
+//!   without its instance;
+//! - this process launches once for a claim ([`memory`]); the next one asks the provider again, which
+//!   knows the claim by name;
+//! - the finalizer goes when the cloud says that the instance is gone, or when there was none.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::resource::v1::ResourceSlice;
+use karpenter_api::condition_set::{HasConditions as _, Status, find};
+use karpenter_api::finalizers::TERMINATION;
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_operator::cloud::RegistrationHook;
+use karpenter_operator::harness::{Controller, Limit, Outcome, Reconcile, Reconciled, Trouble};
+use karpenter_operator::watch::{Change, Index, ObjectKey};
+use karpenter_operator::write::{Check, Written, patch};
+use kube::{Api, ResourceExt as _};
+
+use crate::{Context, objects};
+
+mod finalize;
+mod initialization;
+mod launch;
+mod liveness;
+mod memory;
+mod registration;
+mod save;
+mod sync;
+mod tell;
+#[cfg(test)]
+mod tests;
+
+use launch::Launched;
+use memory::Memory;
+use save::Saved;
+use tell::News;
+
+pub(crate) fn controller(context: &Context) -> Controller {
+    let hooks = context.cloud.registration_hooks();
+    let lifecycle = Lifecycle::new(context, hooks);
+    let workers = context.workers(1000, 5000);
+    let (managed, by_node, by_slice) = (context.clone(), context.clone(), context.clone());
+    let controller = Controller::new("nodeclaim.lifecycle", &context.clock, lifecycle)
+        .of("karpenter.sh", "NodeClaim")
+        .workers(workers)
+        .limit(&context.clock, Limit::lifecycle(workers))
+        .watch_if(&context.cache.node_claims, move |change| {
+            objects::is_of_managed_claim(&managed, change)
+        })
+        .watch_map(&context.cache.nodes, move |change| objects::claims_of_change(&by_node, change));
+    if context.options.ignore_dra_requests {
+        return controller;
+    }
+    controller
+        .watch_map(&context.cache.resource_slices, move |change| claims_of_slice(&by_slice, change))
+}
+
+/// The claims of the node that the devices are on.
+fn claims_of_slice(context: &Context, change: &Change<ResourceSlice>) -> Vec<ObjectKey> {
+    let slice = change.after.as_ref().or(change.before.as_ref());
+    let name = slice.and_then(|slice| initialization::node_of_slice(slice));
+    let node: Option<Arc<Node>> = name.and_then(|name| context.cache.nodes.get("", name));
+    let key = ObjectKey::default();
+    objects::claims_of_change(context, &Change { key, before: None, after: node })
+}
+
+struct Lifecycle {
+    context: Context,
+    hooks: Vec<Arc<dyn RegistrationHook>>,
+    memory: Memory,
+    /// Slices of devices by the name of the node that they are on.
+    slices: Index<ResourceSlice>,
+}
+
+impl Reconcile for Lifecycle {
+    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+        let Some(claim) = self.context.cache.node_claims.get("", &key.name) else {
+            return Ok(Outcome::Done);
+        };
+        if !self.context.manages_claim(&claim) {
+            return Ok(Outcome::Done);
+        }
+        if claim.metadata.deletion_timestamp.is_some() {
+            return self.finalize(&claim).await;
+        }
+        match self.with_finalizer(&claim).await? {
+            Ok(claim) => self.pass(&claim).await,
+            Err(end) => Ok(end),
+        }
+    }
+}
+
+impl Lifecycle {
+    fn new(context: &Context, hooks: Vec<Arc<dyn RegistrationHook>>) -> Self {
+        let slices = Index::new(&context.cache.resource_slices, |slice| {
+            initialization::node_of_slice(slice)
+        });
+        Self { context: context.clone(), hooks, memory: Memory::new(), slices }
+    }
+
+    fn api(&self) -> Api<NodeClaim> {
+        Api::all(self.context.client.clone())
+    }
+
+    /// The claim with our finalizer on it, as the server has it. It is put there before anything is
+    /// launched, or else an instance could outlive its claim. The inner error is how the reconcile
+    /// ends.
+    async fn with_finalizer(
+        &self,
+        claim: &Arc<NodeClaim>,
+    ) -> Result<Result<NodeClaim, Outcome>, Trouble> {
+        let mut after = claim.as_ref().clone();
+        if after.finalizers().iter().any(|finalizer| finalizer == TERMINATION) {
+            return Ok(Ok(after));
+        }
+        after.finalizers_mut().push(TERMINATION.to_owned());
+        let written = patch(&self.api(), claim.as_ref(), &after, Check::Version).await?;
+        if let Some(end) = written.end() {
+            return Ok(Err(end));
+        }
+        if let Written::Done(answer) = written {
+            after = *answer;
+            self.context.cache.node_claims.learn(after.clone());
+        }
+        Ok(Ok(after))
+    }
+
+    /// All steps of a claim that stays.
+    async fn pass(&self, before: &NodeClaim) -> Reconciled {
+        let mut claim = before.clone();
+        let mut pass = Pass::default();
+        match self.launch(&mut claim).await {
+            Ok(Launched::Deleted) => return Ok(Outcome::Done),
+            Ok(Launched::Stays) => {}
+            Err(trouble) => pass.troubles.push(trouble),
+        }
+        let registered = self.register(&mut claim, &mut pass).await;
+        pass.take(registered);
+        let initialized = self.initialize(&mut claim, &mut pass).await;
+        pass.take(initialized);
+        match self.save(before, &claim).await {
+            Ok(Saved::Gone) => return Ok(Outcome::Done),
+            Ok(Saved::Conflict) => pass.take(Ok(Outcome::Again)),
+            Ok(Saved::Done) => {
+                let told = self.tell(&claim, std::mem::take(&mut pass.news)).await;
+                pass.take(told);
+            }
+            Err(trouble) => pass.troubles.push(trouble),
+        }
+        let alive = self.check_liveness(&claim).await;
+        pass.take(alive);
+        match Trouble::join(pass.troubles) {
+            Some(trouble) => Err(trouble),
+            None => Ok(pass.outcome),
+        }
+    }
+}
+
+/// What the steps of one pass came to.
+#[derive(Debug, Default)]
+struct Pass {
+    outcome: Outcome,
+    troubles: Vec<Trouble>,
+    /// What is told when it is written.
+    news: Vec<News>,
+}
+
+impl Pass {
+    fn take(&mut self, result: Reconciled) {
+        match result {
+            Ok(outcome) => self.outcome = self.outcome.sooner(outcome),
+            Err(trouble) => self.troubles.push(trouble),
+        }
+    }
+}
+
+/// Sets a condition to what it is, for the generation that the claim has now.
+fn refresh(claim: &mut NodeClaim, condition: &str, now: jiff::Timestamp) {
+    let Some(known) = find(claim.conditions(), condition).cloned() else { return };
+    let all = [Status::True, Status::False];
+    let status = all.into_iter().find(|status| status.as_str() == known.status);
+    let status = status.unwrap_or(Status::Unknown);
+    claim.condition_set(now).set(condition, status, &known.reason, &known.message);
+}

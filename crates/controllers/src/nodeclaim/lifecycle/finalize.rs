@@ -1,0 +1,170 @@
+//! Finalization: a deleted claim takes its nodes and its instance along (spec 40 §2.1).
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use karpenter_api::annotations::NODECLAIM_TERMINATION_TIMESTAMP;
+use karpenter_api::condition_set::{HasConditions as _, find};
+use karpenter_api::conditions::{INSTANCE_TERMINATING, REGISTERED};
+use karpenter_api::finalizers::TERMINATION;
+use karpenter_api::labels::{CAPACITY_TYPE, NODEPOOL, ZONE};
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_core::lifecycle::ConditionStatus;
+use karpenter_core::lifecycle::finalization::{self, Facts, Step};
+use karpenter_operator::cloud::CloudErrorClass;
+use karpenter_operator::events::list;
+use karpenter_operator::harness::{Outcome, Reconciled, Trouble};
+use karpenter_operator::metrics::labels::{Pool, PoolCapacityZone};
+use karpenter_operator::watch::ObjectKey;
+use karpenter_operator::write::{Check, Written, patch, patch_status};
+use kube::{Api, Resource as _, ResourceExt as _};
+use tracing::info;
+
+use super::Lifecycle;
+use crate::objects;
+
+/// How often the cloud is asked whether an instance is gone.
+const POLL: Duration = Duration::from_secs(5);
+
+impl Lifecycle {
+    pub(super) async fn finalize(&self, claim: &NodeClaim) -> Reconciled {
+        if !has_finalizer(claim) {
+            return Ok(Outcome::Done);
+        }
+        let claim = match self.with_deadline(claim).await {
+            Ok(Ok(claim)) => claim,
+            Ok(Err(end)) => return Ok(end),
+            Err(error) => {
+                let doing = "adding nodeclaim terminationGracePeriod annotation";
+                return Err(Trouble::while_(doing, error));
+            }
+        };
+        // A launch that could not be written down has an instance, too.
+        let known = self.memory.with_launch(&claim, self.context.clock.now());
+        let nodes = objects::nodes_of(&self.context.cache, &claim);
+        let facts = Facts {
+            has_finalizer: has_finalizer(&claim),
+            is_registered: objects::status_of(&claim, REGISTERED) == ConditionStatus::True,
+            nodes: nodes.len(),
+            has_instance: !objects::provider_id(&known).is_empty(),
+        };
+        match finalization::next(facts) {
+            Step::Done => Ok(Outcome::Done),
+            Step::DeleteNodes => {
+                let api = Api::all(self.context.client.clone());
+                for node in nodes.iter().filter(|n| n.metadata.deletion_timestamp.is_none()) {
+                    objects::delete(&api, &self.context.cache.nodes, node.as_ref()).await?;
+                }
+                // The end of each of them brings us back.
+                Ok(Outcome::Done)
+            }
+            Step::EndInstance => self.end_instance(&claim, &known).await,
+            Step::RemoveFinalizer => self.remove_finalizer(&claim, None).await,
+        }
+    }
+
+    /// The claim with the time by which it has to be gone, if it has one. The inner error is how
+    /// the reconcile ends.
+    async fn with_deadline(
+        &self,
+        claim: &NodeClaim,
+    ) -> Result<Result<NodeClaim, Outcome>, Trouble> {
+        let has_deadline = claim.annotations().contains_key(NODECLAIM_TERMINATION_TIMESTAMP);
+        let period = claim.spec.termination_grace_period.as_ref();
+        let period = period.and_then(|period| period.value().ok());
+        let deleted = claim.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+        let deleted = deleted.unwrap_or_else(|| self.context.clock.now());
+        let mut after = claim.clone();
+        let Some(deadline) = finalization::deadline(has_deadline, deleted, period) else {
+            return Ok(Ok(after));
+        };
+        let deadline = deadline.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let annotations = after.annotations_mut();
+        annotations.insert(NODECLAIM_TERMINATION_TIMESTAMP.to_owned(), deadline.clone());
+        let written = patch(&self.api(), claim, &after, Check::Version).await?;
+        if let Some(end) = written.end() {
+            return Ok(Err(end));
+        }
+        if let Written::Done(answer) = written {
+            after = *answer;
+            self.context.cache.node_claims.learn(after.clone());
+        }
+        info!({ NODECLAIM_TERMINATION_TIMESTAMP } = deadline, "annotated nodeclaim");
+        let event = list::termination_grace_period_expiring(claim.object_ref(&()), &deadline);
+        self.context.events.publish(event);
+        Ok(Ok(after))
+    }
+
+    /// Ends the instance, and removes the finalizer when the cloud says that it is gone. `known` is
+    /// the claim with its provider id.
+    async fn end_instance(&self, claim: &NodeClaim, known: &NodeClaim) -> Reconciled {
+        let is_gone = match self.context.cloud.delete(known).await {
+            Ok(()) => false,
+            Err(error) if error.is(CloudErrorClass::NodeClaimNotFound) => true,
+            Err(error) => return Err(error.into()),
+        };
+        let mut after = claim.clone();
+        after.status.clone_from(&known.status);
+        after.condition_set(self.context.clock.now()).set_true(INSTANCE_TERMINATING);
+        let written = patch_status(&self.api(), claim, &after, Check::Version).await?;
+        if let Some(end) = written.end() {
+            return Ok(end);
+        }
+        if let Written::Done(answer) = written {
+            after = *answer;
+            self.context.cache.node_claims.learn(after.clone());
+        }
+        if !is_gone {
+            return Ok(Outcome::After(POLL));
+        }
+        let terminating = find(after.conditions(), INSTANCE_TERMINATING);
+        let since = terminating.map(|condition| condition.last_transition_time.0);
+        self.remove_finalizer(&after, since).await
+    }
+
+    /// Lets the claim go. `ending` is since when its instance ended, if it had one.
+    async fn remove_finalizer(&self, claim: &NodeClaim, ending: Option<Timestamp>) -> Reconciled {
+        let mut after = claim.clone();
+        after.finalizers_mut().retain(|finalizer| finalizer != TERMINATION);
+        let written = patch(&self.api(), claim, &after, Check::Version).await;
+        let written =
+            written.map_err(|error| Trouble::while_("removing termination finalizer", error))?;
+        let uid = claim.uid().unwrap_or_default();
+        if let Some(end) = written.end() {
+            return Ok(end);
+        }
+        self.memory.forget(&uid);
+        if let Written::Done(answer) = written {
+            if answer.finalizers().is_empty() {
+                self.context.cache.node_claims.learn_gone(&ObjectKey::of(answer.as_ref()));
+            } else {
+                self.context.cache.node_claims.learn(*answer);
+            }
+        }
+        info!("provider-id" = objects::provider_id(claim), "deleted nodeclaim");
+        self.count(claim, ending);
+        Ok(Outcome::Done)
+    }
+
+    fn count(&self, claim: &NodeClaim, ending: Option<Timestamp>) {
+        let (metrics, now) = (&self.context.metrics, self.context.clock.now());
+        let seconds = |since: Timestamp| now.duration_since(since).max(SignedDuration::ZERO);
+        let nodepool = objects::label(claim, NODEPOOL);
+        let pool = Pool { nodepool };
+        if let Some(since) = ending {
+            let time = seconds(since).as_secs_f64();
+            metrics.nodeclaims_instance_termination_duration.observe(&pool, time);
+        }
+        if let Some(deleted) = &claim.metadata.deletion_timestamp {
+            let time = seconds(deleted.0).as_secs_f64();
+            metrics.nodeclaims_termination_duration.observe(&pool, time);
+        }
+        let (capacity_type, zone) =
+            (objects::label(claim, CAPACITY_TYPE), objects::label(claim, ZONE));
+        metrics.nodeclaims_terminated.inc(&PoolCapacityZone { nodepool, capacity_type, zone });
+    }
+}
+
+fn has_finalizer(claim: &NodeClaim) -> bool {
+    claim.finalizers().iter().any(|finalizer| finalizer == TERMINATION)
+}

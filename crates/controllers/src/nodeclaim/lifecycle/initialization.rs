@@ -1,0 +1,128 @@
+//! Initialization: the node can run what it was made for (spec 40 §1.4).
+
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::resource::v1::ResourceSlice;
+use karpenter_api::annotations::REQUESTED_DRA_DRIVERS;
+use karpenter_api::condition_set::Status;
+use karpenter_api::conditions::{INITIALIZED, REBOOTING, REGISTERED};
+use karpenter_api::labels;
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_api::reasons::messages;
+use karpenter_api::reasons::nodeclaim::{
+    DRA_DRIVER_POOLS_NOT_PUBLISHED, KNOWN_EPHEMERAL_TAINTS_EXIST, NODE_NOT_FOUND, NODE_NOT_READY,
+    RESOURCE_NOT_REGISTERED, STARTUP_TAINTS_EXIST,
+};
+use karpenter_cluster::ingest::parts;
+use karpenter_core::lifecycle::ConditionStatus;
+use karpenter_core::lifecycle::initialization::{self, Facts, NodeFacts, NotYet, Slice, Step};
+use karpenter_core::resources::Resources;
+use karpenter_operator::harness::{Outcome, Reconciled};
+use karpenter_operator::write::{Check, Written, patch};
+use kube::{Api, ResourceExt as _};
+
+use super::tell::News;
+use super::{Lifecycle, Pass, refresh};
+use crate::objects;
+
+impl Lifecycle {
+    pub(super) async fn initialize(&self, claim: &mut NodeClaim, pass: &mut Pass) -> Reconciled {
+        let now = self.context.clock.now();
+        let is_true = |condition| objects::status_of(claim, condition) == ConditionStatus::True;
+        let status = objects::status_of(claim, INITIALIZED);
+        match initialization::next(status, is_true(REBOOTING), is_true(REGISTERED)) {
+            Step::Settled => refresh(claim, INITIALIZED, now),
+            Step::Wait => {}
+            Step::Check => return self.check(claim, pass).await,
+        }
+        Ok(Outcome::Done)
+    }
+
+    async fn check(&self, claim: &mut NodeClaim, pass: &mut Pass) -> Reconciled {
+        let node = objects::node_of(&self.context.cache, claim);
+        let facts = self.facts(claim, node.as_deref());
+        let checked = initialization::check(&facts);
+        let (Ok(()), Some(node), Some(facts)) = (&checked, node, facts.node) else {
+            let not_yet = checked.err().unwrap_or(NotYet::NodeNotFound);
+            self.not_yet(claim, &not_yet);
+            return Ok(Outcome::Done);
+        };
+        let mut after = node.as_ref().clone();
+        after.labels_mut().insert(labels::INITIALIZED.to_owned(), labels::TRUE.to_owned());
+        let api = Api::all(self.context.client.clone());
+        match patch(&api, node.as_ref(), &after, Check::Nothing).await? {
+            Written::Unchanged => {}
+            Written::Done(node) => self.context.cache.nodes.learn(*node),
+            Written::Conflict => return Ok(Outcome::Again),
+            Written::Gone => {
+                self.not_yet(claim, &NotYet::NodeNotFound);
+                return Ok(Outcome::Done);
+            }
+        }
+        claim.condition_set(self.context.clock.now()).set_true(INITIALIZED);
+        pass.news.push(News::Initialized { allocatable: facts.allocatable });
+        Ok(Outcome::Done)
+    }
+
+    fn not_yet(&self, claim: &mut NodeClaim, not_yet: &NotYet) {
+        let (reason, message) = explain(not_yet);
+        let mut conditions = claim.condition_set(self.context.clock.now());
+        conditions.set(INITIALIZED, Status::Unknown, reason, &message);
+    }
+
+    fn facts(&self, claim: &NodeClaim, node: Option<&Node>) -> Facts {
+        let requests = claim.spec.resources.as_ref().and_then(|r| r.requests.as_ref());
+        let drivers = claim.annotations().get(REQUESTED_DRA_DRIVERS);
+        let drivers = drivers.filter(|_| !self.context.options.ignore_dra_requests);
+        let node = node.map(|node| NodeFacts {
+            is_ready: objects::is_ready(node),
+            taints: parts::taints(node.spec.as_ref().and_then(|spec| spec.taints.as_ref())),
+            allocatable: allocatable(node),
+            slices: self.slices.get(&node.name_any()).iter().map(|slice| read(slice)).collect(),
+        });
+        Facts {
+            startup_taints: parts::taints(claim.spec.startup_taints.as_ref()),
+            requests: objects::resources(requests),
+            drivers: drivers.cloned(),
+            node,
+        }
+    }
+}
+
+fn allocatable(node: &Node) -> Resources {
+    parts::resources(node.status.as_ref().and_then(|status| status.allocatable.as_ref()))
+}
+
+/// The name of the node that the slice's devices are on. Devices of all nodes are on none.
+pub(super) fn node_of_slice(slice: &ResourceSlice) -> Option<&str> {
+    let named = slice.spec.node_name.as_deref().filter(|name| !name.is_empty());
+    let owner = || slice.owner_references().iter().find(|owner| owner.kind == "Node");
+    named.or_else(|| owner().map(|owner| owner.name.as_str()))
+}
+
+fn read(slice: &ResourceSlice) -> Slice {
+    Slice {
+        driver: slice.spec.driver.clone(),
+        pool: slice.spec.pool.name.clone(),
+        generation: slice.spec.pool.generation,
+        slice_count: slice.spec.pool.resource_slice_count,
+    }
+}
+
+fn explain(not_yet: &NotYet) -> (&'static str, String) {
+    match not_yet {
+        NotYet::NodeNotFound => (NODE_NOT_FOUND, messages::NODE_NOT_FOUND.to_owned()),
+        NotYet::NodeNotReady => (NODE_NOT_READY, messages::NODE_NOT_READY.to_owned()),
+        NotYet::StartupTaint(taint) => {
+            (STARTUP_TAINTS_EXIST, format!("StartupTaint \"{taint}\" still exists"))
+        }
+        NotYet::EphemeralTaint(taint) => {
+            (KNOWN_EPHEMERAL_TAINTS_EXIST, format!("KnownEphemeralTaint \"{taint}\" still exists"))
+        }
+        NotYet::Resource(name) => {
+            (RESOURCE_NOT_REGISTERED, messages::resource_not_registered(name))
+        }
+        NotYet::Driver(driver) => {
+            (DRA_DRIVER_POOLS_NOT_PUBLISHED, messages::dra_driver_pools_not_published(driver))
+        }
+    }
+}

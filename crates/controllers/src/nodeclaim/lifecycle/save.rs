@@ -1,0 +1,91 @@
+//! Writing what the steps of a pass have changed.
+//!
+//! Others write to claims, too: conditions of theirs, the time of the last pod event. A patch
+//! replaces the whole list of conditions, so ours are put into the list as it is now, and the patch
+//! is refused if it has changed since. Upstream patches unconditionally, and may lose a condition of
+//! another controller. What the launch brought is in memory until it is written.
+
+use karpenter_api::condition_set::{HasConditions as _, Status, find};
+use karpenter_api::conditions::{INITIALIZED, LAUNCHED, REGISTERED};
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_operator::harness::Trouble;
+use karpenter_operator::write::{Check, Written, patch, patch_status};
+use kube::ResourceExt as _;
+
+use super::Lifecycle;
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Saved {
+    /// It is written, or there was nothing to write.
+    Done,
+    /// The claim has changed meanwhile.
+    Conflict,
+    /// The claim is gone.
+    Gone,
+}
+
+impl Lifecycle {
+    /// Writes labels and annotations, and then the status.
+    pub(super) async fn save(
+        &self,
+        before: &NodeClaim,
+        after: &NodeClaim,
+    ) -> Result<Saved, Trouble> {
+        let (api, claims) = (self.api(), &self.context.cache.node_claims);
+        let current = match patch(&api, before, after, Check::Nothing).await? {
+            Written::Done(answer) => {
+                claims.learn(answer.as_ref().clone());
+                *answer
+            }
+            Written::Unchanged => {
+                let known = claims.get("", &before.name_any());
+                let known = known.filter(|known| known.uid() == before.uid());
+                known.map_or_else(|| before.clone(), |known| known.as_ref().clone())
+            }
+            Written::Conflict => return Ok(Saved::Conflict),
+            Written::Gone => return Ok(Saved::Gone),
+        };
+        let mut wanted = current.clone();
+        graft(before, after, &mut wanted, self.context.clock.now());
+        match patch_status(&api, &current, &wanted, Check::Version).await? {
+            Written::Done(answer) => {
+                claims.learn(*answer);
+                Ok(Saved::Done)
+            }
+            Written::Unchanged => Ok(Saved::Done),
+            Written::Conflict => Ok(Saved::Conflict),
+            Written::Gone => Ok(Saved::Gone),
+        }
+    }
+}
+
+/// Puts what has changed from `before` to `after`, of what is ours, into `wanted`.
+fn graft(before: &NodeClaim, after: &NodeClaim, wanted: &mut NodeClaim, now: jiff::Timestamp) {
+    let old = before.status.clone().unwrap_or_default();
+    let new = after.status.clone().unwrap_or_default();
+    let status = wanted.status.get_or_insert_default();
+    macro_rules! take {
+        ($($field:ident)+) => {$(
+            if new.$field != old.$field {
+                status.$field = new.$field;
+            }
+        )+};
+    }
+    take!(node_name provider_id image_id capacity allocatable);
+    for condition in [LAUNCHED, REGISTERED, INITIALIZED] {
+        let set = find(after.conditions(), condition);
+        let Some(set) = set.filter(|set| find(before.conditions(), condition) != Some(*set)) else {
+            continue;
+        };
+        let status = match set.status.as_str() {
+            "True" => Status::True,
+            "False" => Status::False,
+            _ => Status::Unknown,
+        };
+        wanted.condition_set(now).set(condition, status, &set.reason, &set.message);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,26 @@
+//! One claim through the controller, on the embedded API and with a cloud in memory.
+
+mod finalization;
+mod initialization;
+mod launch;
+mod liveness;
+mod registration;
+mod whole;
+
+use karpenter_operator::harness::Controller;
+
+use super::*;
+use crate::testing::Bench;
+
+/// A process and its lifecycle controller.
+async fn bench() -> (Bench, Controller) {
+    let bench = Bench::new().await;
+    let lifecycle = controller(&bench.context);
+    (bench, lifecycle)
+}
+
+/// The same controller with these hooks.
+fn with_hooks(bench: &Bench, hooks: Vec<Arc<dyn RegistrationHook>>) -> Controller {
+    let lifecycle = Lifecycle::new(&bench.context, hooks);
+    Controller::new("nodeclaim.lifecycle", &bench.context.clock, lifecycle)
+}

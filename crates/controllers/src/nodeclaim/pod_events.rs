@@ -1,0 +1,86 @@
+//! `nodeclaim.podevents`: a claim says when a pod last came to its node, ended there or left.
+//!
+//! Consolidation waits after that time. Pods that were there when the process started do not count
+//! as new; upstream stamps all claims at every restart (spec 40 Q4).
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use karpenter_core::lifecycle::pod_events::{self, PodFacts};
+use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled};
+use karpenter_operator::watch::{Change, ObjectKey};
+use karpenter_operator::write::{Check, Written, patch_status};
+use kube::Api;
+
+use crate::{Context, objects};
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) fn controller(context: &Context) -> Controller {
+    let started = whole_second(context.clock.now());
+    Controller::new("nodeclaim.podevents", &context.clock, PodEvents(context.clone()))
+        .of("", "Pod")
+        .watch_if(&context.cache.pods, move |change| counts(change, started))
+}
+
+fn counts(change: &Change<Pod>, started: Timestamp) -> bool {
+    let Some(after) = &change.after else { return false };
+    match &change.before {
+        Some(before) if before.metadata.uid == after.metadata.uid => {
+            pod_events::counts(Some(facts(before)), facts(after))
+        }
+        _ => is_created_since(after, started) && pod_events::counts(None, facts(after)),
+    }
+}
+
+fn is_created_since(pod: &Pod, started: Timestamp) -> bool {
+    pod.metadata.creation_timestamp.as_ref().is_some_and(|created| created.0 >= started)
+}
+
+/// The API has no finer times.
+fn whole_second(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}
+
+fn facts(pod: &Pod) -> PodFacts {
+    PodFacts {
+        is_bound: !node_name(pod).is_empty(),
+        is_terminal: objects::is_terminal(pod),
+        is_terminating: objects::is_terminating(pod),
+        is_daemon: objects::is_daemon(pod),
+    }
+}
+
+fn node_name(pod: &Pod) -> &str {
+    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default()
+}
+
+struct PodEvents(Context);
+
+impl Reconcile for PodEvents {
+    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+        let Self(context) = self;
+        let cache = &context.cache;
+        let pod = cache.pods.get(&key.namespace, &key.name).filter(|pod| !objects::is_daemon(pod));
+        let node = pod.and_then(|pod| cache.nodes.get("", node_name(&pod)));
+        let claim = node.and_then(|node| objects::claim_of(cache, &node));
+        let Some(claim) = claim.filter(|claim| context.manages_claim(claim)) else {
+            return Ok(Outcome::Done);
+        };
+        let now = context.clock.now();
+        let last = claim.status.as_ref().and_then(|status| status.last_pod_event_time.as_ref());
+        if !pod_events::is_due(last.map(|time| time.0), now) {
+            return Ok(Outcome::Done);
+        }
+        let mut noted = claim.as_ref().clone();
+        noted.status.get_or_insert_default().last_pod_event_time = Some(Time(whole_second(now)));
+        let api = Api::all(context.client.clone());
+        let written = patch_status(&api, claim.as_ref(), &noted, Check::Nothing).await?;
+        let end = written.end().unwrap_or_default();
+        if let Written::Done(claim) = written {
+            cache.node_claims.learn(*claim);
+        }
+        Ok(end)
+    }
+}

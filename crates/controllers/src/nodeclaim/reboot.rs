@@ -1,0 +1,452 @@
+//! `nodeclaim.reboot`: restarts nodes in place for whoever asks by the condition `Rebooting`.
+//!
+//! It knows nothing of faults. What comes next is worked out by [`karpenter_core::lifecycle::reboot`]
+//! from the NodeClaim, its Node and two times in memory; here it is carried out. A reboot that fails
+//! ends in the deletion of the NodeClaim, so that another node takes its place.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use karpenter_api::annotations::{
+    NODECLAIM_TERMINATION_TIMESTAMP, REBOOT_PRE_BOOT_ID, REBOOT_TERMINATION_GRACE_PERIOD,
+};
+use karpenter_api::condition_set::{self, HasConditions, Status};
+use karpenter_api::conditions::{INITIALIZED, REBOOTING};
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_api::reasons::{messages, nodeclaim as reasons};
+use karpenter_api::{labels, taints};
+use karpenter_core::lifecycle::reboot::{
+    DrainBound, Failure, FailureResult, Memory, Node as NodeFacts, POLL, Phase, Reboot, Step,
+    operation_id,
+};
+use karpenter_core::termination::deadline;
+use karpenter_core::termination::drain::Mode;
+use karpenter_operator::cloud::CloudErrorClass;
+use karpenter_operator::events::list as events;
+use karpenter_operator::harness::{Controller, Limit, Outcome, Reconcile, Reconciled, Trouble};
+use karpenter_operator::metrics::labels::{NoLabels, RebootResult};
+use karpenter_operator::watch::ObjectKey;
+use karpenter_operator::write::{self, Check, Written};
+use kube::api::{DeleteParams, Preconditions};
+use kube::{Api, Resource as _, ResourceExt as _};
+use tracing::info;
+
+use crate::Context;
+use crate::node::{Evictions, drain};
+use crate::objects::{is_ready, nodes_of, provider_id};
+
+#[cfg(test)]
+mod tests;
+
+const SUCCEEDED: &str = "succeeded";
+
+/// The controller. It runs whatever the gates say, so that a reboot that has begun ends.
+pub(crate) fn controller(context: &Context, evictions: &Evictions) -> Controller {
+    let reconciler = RebootController {
+        context: context.clone(),
+        evictions: evictions.clone(),
+        memories: Mutex::default(),
+    };
+    Controller::new("nodeclaim.reboot", &context.clock, reconciler)
+        .of("karpenter.sh", "NodeClaim")
+        .workers(10)
+        .limit(&context.clock, Limit::REASONABLE)
+        .watch_if(&context.cache.node_claims, |change| {
+            let either = change.after.as_ref().or(change.before.as_ref());
+            either.is_some_and(|claim| condition_set::find(claim.conditions(), REBOOTING).is_some())
+        })
+}
+
+struct RebootController {
+    context: Context,
+    evictions: Evictions,
+    /// What this process remembers of reboots that go on, by name of the claim, with its uid. Those
+    /// that end, or whose claim goes, are forgotten.
+    memories: Mutex<BTreeMap<String, (String, Memory)>>,
+}
+
+/// How a part of the work ended: with something to go on with, or the reconcile is over.
+type Part<T> = Result<Result<T, Outcome>, Trouble>;
+
+/// Goes on with what a part of the work gave, or ends the reconcile.
+macro_rules! go_on {
+    ($part:expr) => {
+        match $part? {
+            Ok(value) => value,
+            Err(outcome) => return Ok(outcome),
+        }
+    };
+}
+
+impl Reconcile for RebootController {
+    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+        let claim = self.context.cache.node_claims.get("", &key.name);
+        let active = claim.as_ref().and_then(|claim| rebooting(claim));
+        let (Some(claim), Some((phase, condition))) = (&claim, active) else {
+            self.forget(&key.name);
+            return Ok(Outcome::Done);
+        };
+        if claim.metadata.deletion_timestamp.is_some() {
+            // Its termination is all that matters now.
+            self.forget(&key.name);
+            return Ok(Outcome::Done);
+        }
+        if !self.context.manages_claim(claim) {
+            return Ok(Outcome::Done);
+        }
+        let Some(phase) = phase else { return Ok(Outcome::Done) };
+        self.go_on(claim, phase, condition).await
+    }
+}
+
+impl RebootController {
+    async fn go_on(&self, claim: &NodeClaim, phase: Phase, condition: &Condition) -> Reconciled {
+        let requested = condition.last_transition_time.0;
+        let initialized = condition_set::find(claim.conditions(), INITIALIZED);
+        let reboot = Reboot {
+            phase,
+            requested,
+            bound: annotation(claim, REBOOT_TERMINATION_GRACE_PERIOD),
+            pre_boot_id: annotation(claim, REBOOT_PRE_BOOT_ID),
+            initialized: initialized.map(|condition| condition.last_transition_time.0),
+            memory: self.memory(claim),
+        };
+        let node = self.node_of(claim)?;
+        let facts = node
+            .as_deref()
+            .map(|node| NodeFacts { boot_id: boot_id(node), is_ready: is_ready(node) });
+        let step = reboot.step(facts, self.context.clock.now());
+        let node = match (step, node) {
+            (Step::Fail(failure), node) => {
+                return self.fail(claim, node.as_deref(), &reboot, &failure).await;
+            }
+            (_, None) => return Ok(Outcome::After(POLL)),
+            (step, Some(node)) => (step, node),
+        };
+        match node {
+            (Step::Poll | Step::Fail(_), _) => Ok(Outcome::After(POLL)),
+            (Step::Drain(bound), node) => self.drain(claim, &node, &reboot, bound).await,
+            (Step::Call, node) => {
+                go_on!(self.fence(&node).await);
+                self.call(claim, &node, &reboot).await
+            }
+            (Step::NoteIssued, node) => {
+                go_on!(self.fence(&node).await);
+                self.note_issued(claim, &node).await
+            }
+            (Step::Observe { has_booted }, node) => {
+                go_on!(self.observe(claim, &node, requested, has_booted).await);
+                Ok(Outcome::After(POLL))
+            }
+            (Step::Succeed, node) => {
+                go_on!(self.observe(claim, &node, requested, true).await);
+                self.succeed(claim, &reboot).await
+            }
+        }
+    }
+
+    async fn drain(
+        &self,
+        claim: &NodeClaim,
+        node: &Node,
+        reboot: &Reboot<'_>,
+        bound: DrainBound,
+    ) -> Reconciled {
+        let node = go_on!(self.fence(node).await);
+        let name = node.name_any();
+        let deadline = match bound {
+            DrainBound::Until(deadline) => Some(deadline),
+            DrainBound::None | DrainBound::Unbounded => None,
+        };
+        let has_pods = bound != DrainBound::None
+            && drain::drain(&self.context, &self.evictions, &name, deadline, Mode::Timeout)
+                .is_some();
+        if let Some(wait) = reboot.after_drain(bound, has_pods, self.context.clock.now()) {
+            return Ok(Outcome::After(wait));
+        }
+        self.remember(claim, |memory, now| {
+            memory.issuing.get_or_insert(now);
+        });
+        // Written before the first call, so that whoever comes next knows that there may have been
+        // one, and whether it was heeded. Also when the boot has no id.
+        let mut noted = claim.clone();
+        let annotations = noted.metadata.annotations.get_or_insert_default();
+        annotations.insert(REBOOT_PRE_BOOT_ID.to_owned(), boot_id(&node).to_owned());
+        let noted = go_on!(self.patch_claim(claim, noted).await);
+        self.call(&noted, &node, reboot).await
+    }
+
+    /// Asks the cloud, as often as it takes.
+    async fn call(&self, claim: &NodeClaim, node: &Node, reboot: &Reboot<'_>) -> Reconciled {
+        self.remember(claim, |memory, now| {
+            memory.issuing.get_or_insert(now);
+        });
+        let uid = claim.metadata.uid.as_deref().unwrap_or_default();
+        let before = annotation(claim, REBOOT_PRE_BOOT_ID).unwrap_or_default();
+        let id = operation_id(uid, reboot.requested, before);
+        let failure = match self.context.cloud.reboot(claim, &id).await {
+            Ok(()) => return self.note_issued(claim, node).await,
+            Err(error) if error.is(CloudErrorClass::NodeRebootNotImplemented) => {
+                Failure::not_implemented()
+            }
+            Err(error)
+                if error.is(CloudErrorClass::NodeRebootFailed)
+                    || error.is(CloudErrorClass::NodeClaimNotFound) =>
+            {
+                Failure::rejected(&error.to_string())
+            }
+            Err(error) => return Err(Trouble::while_("issuing reboot", error)),
+        };
+        self.fail(claim, Some(node), reboot, &failure).await
+    }
+
+    /// The cloud has taken the order: from here on the node is not initialized.
+    async fn note_issued(&self, claim: &NodeClaim, node: &Node) -> Reconciled {
+        let now = self.context.clock.now();
+        let mut issued = claim.clone();
+        let message = condition_set::find(claim.conditions(), REBOOTING);
+        let message = message.map(|condition| condition.message.clone()).unwrap_or_default();
+        let mut conditions = issued.condition_set(now);
+        conditions.set(REBOOTING, Status::True, reasons::REBOOT_ISSUED, &message);
+        let why = (reasons::REBOOTING, messages::REBOOTING);
+        conditions.set(INITIALIZED, Status::Unknown, why.0, why.1);
+        let issued = go_on!(self.patch_claim_status(claim, issued).await);
+        self.remember(&issued, |memory, now| {
+            memory.issued.get_or_insert(now);
+        });
+        go_on!(self.remove_initialized_label(node).await);
+        Ok(Outcome::After(POLL))
+    }
+
+    async fn observe(
+        &self,
+        claim: &NodeClaim,
+        node: &Node,
+        requested: Timestamp,
+        has_booted: bool,
+    ) -> Part<()> {
+        let node = match self.remove_initialized_label(node).await? {
+            Ok(node) => node,
+            Err(outcome) => return Ok(Err(outcome)),
+        };
+        if has_booted {
+            if let Err(outcome) = self.remove_fence(&node).await? {
+                return Ok(Err(outcome));
+            }
+            self.context.events.publish(events::reboot_observed(claim.object_ref(&()), requested));
+        }
+        Ok(Ok(()))
+    }
+
+    async fn succeed(&self, claim: &NodeClaim, reboot: &Reboot<'_>) -> Reconciled {
+        let message = "node rebooted and rejoined the cluster";
+        go_on!(self.finish(claim, reasons::REBOOT_SUCCEEDED, message).await);
+        self.count(SUCCEEDED, reboot.requested);
+        let recovery = self.context.clock.now().duration_since(reboot.issued()).as_secs_f64();
+        self.context.metrics.nodes_reboot_recovery_duration.observe(&NoLabels, recovery);
+        Ok(Outcome::Done)
+    }
+
+    async fn fail(
+        &self,
+        claim: &NodeClaim,
+        node: Option<&Node>,
+        reboot: &Reboot<'_>,
+        failure: &Failure,
+    ) -> Reconciled {
+        if let Some(node) = node {
+            go_on!(self.remove_fence(node).await);
+        }
+        let Failure { result, message } = failure;
+        if *result == FailureResult::InvalidRequest {
+            go_on!(self.finish(claim, reasons::REBOOT_FAILED, message).await);
+        } else {
+            go_on!(self.replace(claim, reboot.bound().ok().flatten()).await);
+            self.forget(&claim.name_any());
+            let (name, result) = (claim.name_any(), result.name());
+            info!(NodeClaim = name, result, "reboot failed, replacing node");
+        }
+        let event = events::reboot_failed(claim.object_ref(&()), message, reboot.requested);
+        self.context.events.publish(event);
+        self.count(result.name(), reboot.requested);
+        Ok(Outcome::Done)
+    }
+
+    /// Deletes the claim. The drain has as much time as the reboot's had.
+    async fn replace(&self, claim: &NodeClaim, bound: Option<Duration>) -> Part<()> {
+        let mut claim = claim.clone();
+        if let Some(bound) = bound {
+            const KEY: &str = NODECLAIM_TERMINATION_TIMESTAMP;
+            let wanted = self.context.clock.now().checked_add(bound).unwrap_or(Timestamp::MAX);
+            if let Some(text) = deadline::tightened(annotation(&claim, KEY), wanted) {
+                let mut stamped = claim.clone();
+                let annotations = stamped.metadata.annotations.get_or_insert_default();
+                annotations.insert(KEY.to_owned(), text);
+                claim = match self.patch_claim(&claim, stamped).await? {
+                    Ok(claim) => claim,
+                    Err(outcome) => return Ok(Err(outcome)),
+                };
+            }
+        }
+        // Only as it was looked at: a success may have come in between.
+        let resource_version = claim.metadata.resource_version.clone();
+        let preconditions = Some(Preconditions { resource_version, uid: None });
+        let params = DeleteParams { preconditions, ..DeleteParams::default() };
+        match self.claims().delete(&claim.name_any(), &params).await {
+            Ok(answer) => {
+                if let Some(deleted) = answer.left() {
+                    self.context.cache.node_claims.learn(deleted);
+                }
+                Ok(Ok(()))
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Err(Outcome::Done)),
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(Err(Outcome::Again)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Ends the reboot on the claim, and leaves nothing of it for the next one.
+    async fn finish(&self, claim: &NodeClaim, reason: &str, message: &str) -> Part<()> {
+        let mut clean = claim.clone();
+        clean.metadata.annotations.as_mut().map(|all| all.remove(REBOOT_PRE_BOOT_ID));
+        let clean = match self.patch_claim(claim, clean).await? {
+            Ok(clean) => clean,
+            Err(outcome) => return Ok(Err(outcome)),
+        };
+        let mut ended = clean.clone();
+        ended.condition_set(self.context.clock.now()).set_false(REBOOTING, reason, message);
+        if let Err(outcome) = self.patch_claim_status(&clean, ended).await? {
+            return Ok(Err(outcome));
+        }
+        self.forget(&claim.name_any());
+        info!(NodeClaim = claim.name_any(), reason, "reboot reached terminal outcome");
+        Ok(Ok(()))
+    }
+
+    fn count(&self, result: &str, requested: Timestamp) {
+        let metrics = &self.context.metrics;
+        let duration = self.context.clock.now().duration_since(requested).as_secs_f64();
+        metrics.nodes_reboots.inc(&RebootResult { result });
+        metrics.nodes_reboot_duration.observe(&RebootResult { result }, duration);
+    }
+
+    /// Keeps new pods away until the node is back.
+    async fn fence(&self, node: &Node) -> Part<Node> {
+        let mut fenced = node.clone();
+        let taints = fenced.spec.get_or_insert_default().taints.get_or_insert_default();
+        if !taints.iter().any(is_fence) {
+            taints.push(taints::rebooting());
+        }
+        self.patch_node(node, fenced, Check::Version).await
+    }
+
+    async fn remove_fence(&self, node: &Node) -> Part<Node> {
+        let mut open = node.clone();
+        if let Some(taints) = open.spec.as_mut().and_then(|spec| spec.taints.as_mut()) {
+            taints.retain(|taint| !is_fence(taint));
+        }
+        self.patch_node(node, open, Check::Version).await
+    }
+
+    async fn remove_initialized_label(&self, node: &Node) -> Part<Node> {
+        let mut plain = node.clone();
+        plain.metadata.labels.as_mut().map(|all| all.remove(labels::INITIALIZED));
+        self.patch_node(node, plain, Check::Nothing).await
+    }
+
+    async fn patch_node(&self, before: &Node, after: Node, check: Check) -> Part<Node> {
+        let api: Api<Node> = Api::all(self.context.client.clone());
+        let written = write::patch(&api, before, &after, check).await?;
+        if let Written::Done(node) = &written {
+            self.context.cache.nodes.learn((**node).clone());
+        }
+        Ok(part(written, after))
+    }
+
+    async fn patch_claim(&self, before: &NodeClaim, after: NodeClaim) -> Part<NodeClaim> {
+        let written = write::patch(&self.claims(), before, &after, Check::Version).await?;
+        self.learn(&written);
+        Ok(part(written, after))
+    }
+
+    async fn patch_claim_status(&self, before: &NodeClaim, after: NodeClaim) -> Part<NodeClaim> {
+        let written = write::patch_status(&self.claims(), before, &after, Check::Version).await?;
+        self.learn(&written);
+        Ok(part(written, after))
+    }
+
+    fn learn(&self, written: &Written<NodeClaim>) {
+        if let Written::Done(claim) = written {
+            self.context.cache.node_claims.learn((**claim).clone());
+        }
+    }
+
+    fn claims(&self) -> Api<NodeClaim> {
+        Api::all(self.context.client.clone())
+    }
+
+    fn node_of(&self, claim: &NodeClaim) -> Result<Option<Arc<Node>>, Trouble> {
+        let mut nodes = nodes_of(&self.context.cache, claim);
+        let node = nodes.pop();
+        if nodes.is_empty() {
+            return Ok(node);
+        }
+        Err(Trouble::new("multiple nodes found").with("provider-id", provider_id(claim)))
+    }
+
+    fn memory(&self, claim: &NodeClaim) -> Memory {
+        let memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
+        let uid = claim.metadata.uid.as_deref().unwrap_or_default();
+        let known = memories.get(&claim.name_any()).filter(|(of, _)| of == uid);
+        known.map(|(_, memory)| *memory).unwrap_or_default()
+    }
+
+    fn remember(&self, claim: &NodeClaim, change: impl FnOnce(&mut Memory, Timestamp)) {
+        let mut memory = self.memory(claim);
+        change(&mut memory, self.context.clock.now());
+        let uid = claim.metadata.uid.clone().unwrap_or_default();
+        let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
+        memories.insert(claim.name_any(), (uid, memory));
+    }
+
+    fn forget(&self, claim: &str) {
+        self.memories.lock().unwrap_or_else(PoisonError::into_inner).remove(claim);
+    }
+}
+
+/// What a write leaves to go on with; `after` is what it was to leave.
+fn part<K>(written: Written<K>, after: K) -> Result<K, Outcome> {
+    match (written.end(), written) {
+        (Some(outcome), _) => Err(outcome),
+        (None, Written::Done(object)) => Ok(*object),
+        (None, _) => Ok(after),
+    }
+}
+
+/// The condition of a reboot that goes on, and how far that is if it is one of ours to say.
+fn rebooting(claim: &NodeClaim) -> Option<(Option<Phase>, &Condition)> {
+    let condition = condition_set::find(claim.conditions(), REBOOTING)?;
+    let phase = match condition.reason.as_str() {
+        reasons::REBOOT_REQUESTED => Some(Phase::Requested),
+        reasons::REBOOT_ISSUED => Some(Phase::Issued),
+        _ => None,
+    };
+    (condition.status == Status::True.as_str()).then_some((phase, condition))
+}
+
+fn annotation<'a>(claim: &'a NodeClaim, key: &str) -> Option<&'a str> {
+    claim.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+fn boot_id(node: &Node) -> &str {
+    let info = node.status.as_ref().and_then(|status| status.node_info.as_ref());
+    info.map_or("", |info| info.boot_id.as_str())
+}
+
+fn is_fence(taint: &k8s_openapi::api::core::v1::Taint) -> bool {
+    taint.key == taints::REBOOTING && taint.effect == taints::NO_SCHEDULE
+}

@@ -1,0 +1,57 @@
+//! Controllers of NodePools.
+
+mod counter;
+mod hash;
+mod readiness;
+#[cfg(test)]
+mod tests;
+mod validation;
+
+use karpenter_api::nodepool::NodePool;
+use karpenter_operator::harness::{Controller, Outcome, Reconciled};
+use karpenter_operator::watch::ObjectKey;
+use karpenter_operator::write::{Check, Written, patch_status};
+use kube::{Api, ResourceExt};
+
+use crate::Context;
+
+pub mod registration_health;
+
+/// All of them.
+pub(crate) fn all(context: &Context) -> Vec<Controller> {
+    vec![
+        hash::controller(context),
+        readiness::controller(context),
+        validation::controller(context),
+        counter::controller(context),
+        registration_health::controller(context),
+    ]
+}
+
+/// Looks at the pools of a node class that changes, too.
+pub(crate) fn watch_classes(mut controller: Controller, context: &Context) -> Controller {
+    for (resource, informer) in &context.cache.node_classes {
+        let (group, kind) = (resource.group.clone(), resource.kind.clone());
+        let pools = context.cache.node_pools.clone();
+        controller = controller.watch_map(informer, move |change| {
+            let of_class = |pool: &NodePool| {
+                let class = &pool.spec.template.spec.node_class_ref;
+                class.group == group && class.kind == kind && class.name == change.key.name
+            };
+            let pools = pools.all().into_iter().filter(|pool| of_class(pool));
+            pools.map(|pool| ObjectKey::new("", &pool.name_any())).collect::<Vec<_>>()
+        });
+    }
+    controller
+}
+
+/// Writes the conditions of a pool, if they have changed.
+async fn patched(context: &Context, before: &NodePool, after: &NodePool) -> Reconciled {
+    let api: Api<NodePool> = Api::all(context.client.clone());
+    let written = patch_status(&api, before, after, Check::Version).await?;
+    let end = written.end().unwrap_or(Outcome::Done);
+    if let Written::Done(pool) = written {
+        context.cache.node_pools.learn(*pool);
+    }
+    Ok(end)
+}

@@ -1,0 +1,52 @@
+//! `nodepool.validation`: what the schema of a NodePool cannot say (spec 40 §4.4).
+
+use karpenter_api::nodepool::NodePool;
+use karpenter_api::validation::{self, Provider};
+use karpenter_api::{conditions, reasons};
+use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled};
+use karpenter_operator::watch::ObjectKey;
+
+use crate::Context;
+
+#[cfg(test)]
+mod tests;
+
+const WORKERS: usize = 10;
+
+pub(super) fn controller(context: &Context) -> Controller {
+    let validation = Validation {
+        context: context.clone(),
+        provider: crate::state::provider(context.cloud.as_ref()),
+    };
+    Controller::new("nodepool.validation", &context.clock, validation)
+        .of("karpenter.sh", "NodePool")
+        .workers(WORKERS)
+        .watch(&context.cache.node_pools)
+}
+
+struct Validation {
+    context: Context,
+    provider: Provider,
+}
+
+impl Reconcile for Validation {
+    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+        let context = &self.context;
+        let pool = context.cache.node_pools.get("", &key.name);
+        let Some(pool) = pool.filter(|pool| context.manages_pool(pool)) else {
+            return Ok(Outcome::Done);
+        };
+        let problem = validation::nodepool(&pool.spec, &self.provider).message();
+        let mut after = NodePool::clone(&pool);
+        let mut set = after.condition_set(context.clock.now());
+        match problem {
+            None => set.set_true(conditions::VALIDATION_SUCCEEDED),
+            Some(problem) => set.set_false(
+                conditions::VALIDATION_SUCCEEDED,
+                reasons::nodepool::NODEPOOL_VALIDATION_FAILED,
+                &problem,
+            ),
+        };
+        super::patched(context, &pool, &after).await
+    }
+}

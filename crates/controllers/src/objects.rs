@@ -1,0 +1,237 @@
+//! What several controllers ask of objects in the cache, and how they delete them.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
+use k8s_openapi::serde::de::DeserializeOwned;
+use karpenter_api::condition_set::{HasConditions as _, find};
+use karpenter_api::grammar::Quantity;
+use karpenter_api::labels;
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_cluster::ingest::parts;
+use karpenter_core::lifecycle::{ConditionStatus, TerminationMode};
+use karpenter_core::resources::Resources;
+use karpenter_operator::harness::Trouble;
+use karpenter_operator::metrics::labels::Disrupted;
+use karpenter_operator::watch::{Change, Informer, ObjectKey};
+use kube::api::{DeleteParams, Preconditions};
+use kube::{Api, Resource, ResourceExt as _};
+
+use crate::{Cache, Context};
+
+/// The claim's name of its instance, or nothing.
+pub(crate) fn provider_id(claim: &NodeClaim) -> &str {
+    let status = claim.status.as_ref();
+    status.and_then(|status| status.provider_id.as_deref()).unwrap_or_default()
+}
+
+/// The name of the claim's node, or nothing.
+pub(crate) fn node_name(claim: &NodeClaim) -> &str {
+    let status = claim.status.as_ref();
+    status.and_then(|status| status.node_name.as_deref()).unwrap_or_default()
+}
+
+/// All nodes of the claim's instance; there should be one.
+pub(crate) fn nodes_of(cache: &Cache, claim: &NodeClaim) -> Vec<Arc<Node>> {
+    cache.nodes_by_provider_id.get(provider_id(claim))
+}
+
+/// The node of the claim, if there is exactly one.
+pub(crate) fn node_of(cache: &Cache, claim: &NodeClaim) -> Option<Arc<Node>> {
+    only(nodes_of(cache, claim))
+}
+
+/// The claim of the node, if there is exactly one.
+pub(crate) fn claim_of(cache: &Cache, node: &Node) -> Option<Arc<NodeClaim>> {
+    only(cache.node_claims_by_provider_id.get(node_provider_id(node)))
+}
+
+fn only<T>(found: Vec<T>) -> Option<T> {
+    let mut found = found.into_iter();
+    found.next().filter(|_| found.next().is_none())
+}
+
+fn node_provider_id(node: &Node) -> &str {
+    node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default()
+}
+
+/// The managed claims that a change of a node concerns, by provider id.
+pub(crate) fn claims_of_change(context: &Context, change: &Change<Node>) -> Vec<ObjectKey> {
+    let ids = [&change.before, &change.after].map(|node| {
+        node.as_ref().map(|node| node_provider_id(node).to_owned()).unwrap_or_default()
+    });
+    let [before, after] = &ids;
+    let mut claims = context.cache.node_claims_by_provider_id.get(after);
+    if before != after {
+        claims.extend(context.cache.node_claims_by_provider_id.get(before));
+    }
+    let managed = claims.iter().filter(|claim| context.manages_claim(claim));
+    managed.map(|claim| ObjectKey::of(claim.as_ref())).collect()
+}
+
+/// Whether a change is one of a claim of this installation.
+pub(crate) fn is_of_managed_claim(context: &Context, change: &Change<NodeClaim>) -> bool {
+    let claim = change.after.as_ref().or(change.before.as_ref());
+    claim.is_some_and(|claim| context.manages_claim(claim))
+}
+
+/// Whether the node's condition Ready is True.
+pub(crate) fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
+    conditions.into_iter().any(|c| c.type_ == "Ready" && c.status == "True")
+}
+
+/// A condition of the claim.
+pub(crate) fn status_of(claim: &NodeClaim, condition: &str) -> ConditionStatus {
+    match find(claim.conditions(), condition).map(|condition| condition.status.as_str()) {
+        Some("True") => ConditionStatus::True,
+        Some("False") => ConditionStatus::False,
+        _ => ConditionStatus::Unknown,
+    }
+}
+
+/// A list of quantities in one of our own kinds. What is no quantity is left out: admission refuses
+/// it.
+pub(crate) fn resources(list: Option<&BTreeMap<String, Quantity>>) -> Resources {
+    let list = list.into_iter().flatten();
+    let wire =
+        |(name, q): (&String, &Quantity)| (name.clone(), WireQuantity(q.as_str().to_owned()));
+    parts::resources(Some(&list.map(wire).collect()))
+}
+
+/// The label's value, or nothing.
+pub(crate) fn label<'a>(object: &'a impl Resource, key: &str) -> &'a str {
+    let labels = object.meta().labels.as_ref();
+    labels.and_then(|labels| labels.get(key)).map(String::as_str).unwrap_or_default()
+}
+
+/// What became of a deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deleted {
+    /// The object is on its way, or gone.
+    Done,
+    /// It was gone before; one of that name may be another.
+    Missing,
+}
+
+/// Deletes the object, this one and none that got its name since, and tells the informer.
+pub(crate) async fn delete<K>(
+    api: &Api<K>,
+    informer: &Informer<K>,
+    object: &K,
+) -> Result<Deleted, Trouble>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let uid = object.uid();
+    let preconditions = Preconditions { uid: uid.clone(), resource_version: None };
+    let params = DeleteParams::default().preconditions(preconditions);
+    let key = ObjectKey::of(object);
+    match api.delete(&key.name, &params).await {
+        Ok(answer) => {
+            let is_known = || {
+                let known = informer.get(&key.namespace, &key.name);
+                known.is_some_and(|known| known.uid() == uid)
+            };
+            match answer.left() {
+                // It waits for its finalizers.
+                Some(left) if left.meta().deletion_timestamp.is_some() => informer.learn(left),
+                _ if is_known() => informer.learn_gone(&key),
+                _ => {}
+            }
+            Ok(Deleted::Done)
+        }
+        // A conflict is about the uid: there is nothing else that could.
+        Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => Ok(Deleted::Missing),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Counts a claim that was deleted for the reason, with the pods that have to move, if they count.
+pub(crate) fn count_disrupted(
+    context: &Context,
+    claim: &NodeClaim,
+    reason: &str,
+    pods: Option<usize>,
+) {
+    let grace_period = claim.spec.termination_grace_period.as_ref();
+    let grace_period = grace_period.and_then(|period| period.value().ok());
+    let labels = Disrupted {
+        reason,
+        nodepool: label(claim, labels::NODEPOOL),
+        capacity_type: label(claim, labels::CAPACITY_TYPE),
+        consolidation_policy: "",
+        termination_mode: TerminationMode::of(grace_period).label(),
+    };
+    context.metrics.nodeclaims_disrupted.inc(&labels);
+    if let Some(pods) = pods {
+        let pods = u32::try_from(pods).unwrap_or(u32::MAX);
+        context.metrics.pods_disruption_initiated.add(&labels, f64::from(pods));
+    }
+}
+
+/// How many pods on the claim's node have to move when it goes.
+pub(crate) fn reschedulable_pods(cache: &Cache, claim: &NodeClaim) -> usize {
+    let pods = cache.pods_by_node.get(node_name(claim));
+    pods.iter().filter(|pod| parts::standing(pod).is_reschedulable()).count()
+}
+
+/// Whether the pod has ended.
+pub(crate) fn is_terminal(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+/// Whether the pod is being deleted.
+pub(crate) fn is_terminating(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_some()
+}
+
+/// Whether the pod is of a DaemonSet.
+pub(crate) fn is_daemon(pod: &Pod) -> bool {
+    is_owned_by(pod, "apps/v1", "DaemonSet")
+}
+
+fn is_owned_by(pod: &Pod, api_version: &str, kind: &str) -> bool {
+    pod.owner_references()
+        .iter()
+        .any(|owner| owner.api_version == api_version && owner.kind == kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::testing::fixtures::pod;
+
+    #[test]
+    fn pods_that_need_another_node_are_reschedulable() {
+        let owned = |api_version: &str, kind: &str| {
+            let owner = json!({"apiVersion": api_version, "kind": kind, "name": "o", "uid": "o"});
+            json!({"metadata": {"ownerReferences": [owner]}})
+        };
+        let ending = |mut changes: Value| {
+            changes["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            changes
+        };
+        #[rustfmt::skip]
+        let cases = [
+            ("plain",                    json!({}),                                  true),
+            ("over",                     json!({"status": {"phase": "Failed"}}),     false),
+            ("ending",                   ending(json!({})),                          false),
+            ("40/LC-42: daemon",         owned("apps/v1", "DaemonSet"),              false),
+            ("static",                   owned("v1", "Node"),                        false),
+            ("stateful",                 owned("apps/v1", "StatefulSet"),            true),
+            ("stateful, ending",         ending(owned("apps/v1", "StatefulSet")),    true),
+            ("other group, ending",      ending(owned("x/v1", "StatefulSet")),       false),
+        ];
+        for (case, changes, expected) in cases {
+            let pod: Pod = serde_json::from_value(pod("p", Some("n"), &changes)).unwrap();
+            assert_eq!(parts::standing(&pod).is_reschedulable(), expected, "{case}");
+        }
+    }
+}

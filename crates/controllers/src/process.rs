@@ -1,0 +1,77 @@
+//! A process of the product, from an empty memory to running controllers.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use karpenter_operator::harness::spawn::Tasks;
+use karpenter_operator::harness::{Harness, Observe, Shutdown};
+use tracing::{error, info};
+
+use crate::{Context, all, state};
+
+/// How often to say what is still missing at the start.
+const REMIND: Duration = Duration::from_secs(10);
+
+/// Begins to watch. Controllers do not run yet: a standby does only this.
+pub fn watch(context: &Context, tasks: &Tasks) {
+    state::subscribe(context);
+    context.cache.start(tasks);
+}
+
+/// Runs all controllers until the shutdown begins and what is in work has ended. Watches have to
+/// run, see [`watch`].
+pub async fn run(
+    context: &Context,
+    observer: Arc<dyn Observe>,
+    shutdown: &Shutdown,
+    tasks: &Tasks,
+) {
+    if !synced(context, shutdown).await {
+        return;
+    }
+    let harness = Harness {
+        clock: context.clock.clone(),
+        chance: context.chance.clone(),
+        observer,
+        shutdown: shutdown.clone(),
+    };
+    let controllers = all(context);
+    info!(controllers = controllers.len(), "starting controllers");
+    let mut running = Vec::new();
+    for controller in controllers {
+        let (ended, wait) = tokio::sync::oneshot::channel::<()>();
+        let (harness, name) = (harness.clone(), controller.name());
+        tasks.spawn(name, async move {
+            harness.run(controller).await;
+            drop(ended);
+        });
+        running.push(wait);
+    }
+    for controller in running {
+        // The sender is dropped when the controller has ended, in whatever way.
+        let _ = controller.await;
+    }
+}
+
+/// Waits until everything has been listed once, and says what is missing. False if the process is
+/// to end before.
+async fn synced(context: &Context, shutdown: &Shutdown) -> bool {
+    use futures_util::future::{Either, select};
+    let remind = async {
+        loop {
+            context.clock.sleep(REMIND).await;
+            for (kind, trouble) in context.cache.missing() {
+                let why = trouble.unwrap_or_else(|| "no answer yet".to_owned());
+                error!(
+                    kind,
+                    error = why,
+                    "waiting for a list of objects; are the CRDs installed and is it allowed to list them?"
+                );
+            }
+        }
+    };
+    let (listed, remind) = (pin!(context.cache.synced(&context.clock)), pin!(remind));
+    let listed = select(listed, remind);
+    !matches!(select(listed, pin!(shutdown.begun())).await, Either::Right(_))
+}

@@ -1,0 +1,57 @@
+//! What turns pending pods into NodeClaims (spec 20 §2, §5).
+//!
+//! ```text
+//! pods, nodes ──trigger──▶ Batcher ──▶ provisioner: snapshot ─▶ solve ─▶ verify ─▶ NodeClaims
+//! ```
+
+mod act;
+pub mod batcher;
+mod buffers;
+pub mod claim;
+pub(crate) mod decide;
+mod record;
+mod trigger;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled};
+use karpenter_operator::options::Gate;
+use karpenter_operator::watch::ObjectKey;
+
+use crate::Context;
+
+/// The provisioner, and what wakes it.
+pub(crate) fn all(context: &Context) -> Vec<Controller> {
+    let provisioner = Provisioner { context: context.clone() };
+    let mut all = trigger::all(context);
+    all.push(Controller::new("provisioner", &context.clock, provisioner).singleton());
+    all
+}
+
+/// `provisioner`: decides about what is pending, again and again, one batch at a time.
+struct Provisioner {
+    context: Context,
+}
+
+impl Reconcile for Provisioner {
+    async fn reconcile(&self, _: &ObjectKey) -> Reconciled {
+        let at_once = Ok(Outcome::After(Duration::ZERO));
+        if !self.context.batcher.wait().await {
+            return at_once;
+        }
+        // Triggers of this batch are lost; pods that still wait trigger again.
+        if !self.context.mirror.is_synced(self.context.clock.now()) {
+            return at_once;
+        }
+        let decision = decide::decide(&self.context).await?;
+        if self.context.options.feature_gates.is_on(Gate::CapacityBuffer) {
+            buffers::record(&self.context, decision.as_ref()).await;
+        }
+        let Some(decision) = decision else { return at_once };
+        let decision = Arc::new(decision);
+        record::record(&self.context, &decision);
+        act::create(&self.context, &decision).await?;
+        at_once
+    }
+}

@@ -1,0 +1,188 @@
+//! The NodeClaim of a planned one (spec 20 §5).
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use karpenter_api::hash::{NODEPOOL_HASH_VERSION, nodepool_hash};
+use karpenter_api::nodeclaim::{NodeClaim, NodeClaimSpec, ResourceRequirements};
+use karpenter_api::nodepool::NodePool;
+use karpenter_api::requirement::Requirement as WireRequirement;
+use karpenter_api::{annotations, labels};
+use karpenter_core::catalog::{CAPACITY_TYPE, Catalog, InstanceType};
+use karpenter_core::plan::PlannedClaim;
+use karpenter_core::requirement::{Requirement, RequirementItem, Requirements};
+use karpenter_operator::chance::Chance;
+use karpenter_operator::cloud::claim::quantities;
+use kube::ResourceExt;
+
+/// The claim to create for a plan. The pool is as it was when the plan was made: the hash says so.
+pub fn planned(
+    pool: &NodePool,
+    planned: &PlannedClaim,
+    catalog: &Catalog,
+    chance: &mut Chance,
+) -> NodeClaim {
+    let types = types(pool, planned, catalog);
+    let requirements = requirements(planned, &types, catalog);
+    let mut claim = bare(pool);
+    claim.spec.requirements = wire(&requirements);
+    claim.spec.resources = Some(ResourceRequirements {
+        requests: Some(quantities(&planned.requests)).filter(|requests| !requests.is_empty()),
+    });
+    let meta = &mut claim.metadata;
+    let own = meta.labels.get_or_insert_default();
+    for requirement in planned.requirements.iter() {
+        let key = requirement.key();
+        // The provider knows those that are well known when it has launched.
+        if !catalog.well_known.contains(key)
+            && ![labels::HOSTNAME, labels::REGISTERED, labels::INITIALIZED].contains(&key)
+            && let Some(value) = requirement.any(chance.u64())
+        {
+            own.insert(key.to_owned(), value);
+        }
+    }
+    let notes = meta.annotations.get_or_insert_default();
+    let mut note = |key: &str, value: String| notes.insert(key.to_owned(), value);
+    note(annotations::NODECLAIM_MIN_VALUES_RELAXED, planned.min_values_relaxed.to_string());
+    if types.iter().any(|kind| kind.offerings.iter().any(|offering| offering.has_price_overlay)) {
+        note(annotations::PRICE_OVERLAY_APPLIED, "true".to_owned());
+    }
+    if types.iter().any(|kind| kind.has_capacity_overlay) {
+        note(annotations::CAPACITY_OVERLAY_APPLIED, "true".to_owned());
+    }
+    if !planned.dynamic_drivers.is_empty() {
+        note(annotations::REQUESTED_DRA_DRIVERS, planned.dynamic_drivers.join(","));
+    }
+    claim
+}
+
+/// The claim of a pool that keeps a number of nodes: its template and nothing else.
+pub fn fixed(pool: &NodePool, chance: &mut Chance, catalog: &Catalog) -> NodeClaim {
+    let mut claim = bare(pool);
+    let template = &pool.spec.template;
+    let own = claim.metadata.labels.get_or_insert_default();
+    let mut requirements: Requirements =
+        template.spec.requirements.iter().filter_map(|wire| requirement(wire, catalog)).collect();
+    for (key, value) in own.iter() {
+        requirements.add(Requirement::in_values(key, [value.clone()]));
+    }
+    for requirement in requirements.iter() {
+        if !catalog.well_known.contains(requirement.key())
+            && let Some(value) = requirement.any(chance.u64())
+        {
+            own.insert(requirement.key().to_owned(), value);
+        }
+    }
+    claim.spec.requirements = wire(&requirements);
+    claim
+}
+
+/// What every claim of the pool has.
+fn bare(pool: &NodePool) -> NodeClaim {
+    let template = &pool.spec.template;
+    let (mut own, mut notes) = match &template.metadata {
+        Some(meta) => {
+            (meta.labels.clone().unwrap_or_default(), meta.annotations.clone().unwrap_or_default())
+        }
+        None => (BTreeMap::new(), BTreeMap::new()),
+    };
+    let class = &template.spec.node_class_ref;
+    own.insert(labels::NODEPOOL.to_owned(), pool.name_any());
+    own.insert(labels::node_class(&class.group, &class.kind), class.name.clone());
+    notes.insert(annotations::NODEPOOL_HASH.to_owned(), nodepool_hash(&pool.spec));
+    notes.insert(annotations::NODEPOOL_HASH_VERSION.to_owned(), NODEPOOL_HASH_VERSION.to_owned());
+    NodeClaim {
+        metadata: ObjectMeta {
+            generate_name: Some(format!("{}-", pool.name_any())),
+            labels: Some(own),
+            annotations: Some(notes),
+            owner_references: Some(vec![OwnerReference {
+                api_version: "karpenter.sh/v1".to_owned(),
+                kind: "NodePool".to_owned(),
+                name: pool.name_any(),
+                uid: pool.uid().unwrap_or_default(),
+                block_owner_deletion: Some(true),
+                controller: None,
+            }]),
+            ..ObjectMeta::default()
+        },
+        spec: NodeClaimSpec {
+            taints: template.spec.taints.clone(),
+            startup_taints: template.spec.startup_taints.clone(),
+            requirements: Vec::new(),
+            resources: None,
+            node_class_ref: class.clone(),
+            termination_grace_period: template.spec.termination_grace_period.clone(),
+            expire_after: template.spec.expire_after.clone(),
+        },
+        status: None,
+    }
+}
+
+/// The instance types of the plan, cheapest first.
+fn types<'a>(
+    pool: &NodePool,
+    planned: &PlannedClaim,
+    catalog: &'a Catalog,
+) -> Vec<&'a InstanceType> {
+    let Some(all) = catalog.pools.get(&pool.name_any()) else { return Vec::new() };
+    let position = |index: &u32| usize::try_from(*index).ok();
+    let types = planned.instance_types.iter().filter_map(position);
+    types.filter_map(|index| all.get(index)).map(AsRef::as_ref).collect()
+}
+
+/// The requirements of the claim (spec 20 §5.4).
+fn requirements(
+    planned: &PlannedClaim,
+    types: &[&InstanceType],
+    catalog: &Catalog,
+) -> Requirements {
+    let is_ours =
+        |key: &str| ![labels::HOSTNAME, labels::REGISTERED, labels::INITIALIZED].contains(&key);
+    let mut requirements: Requirements = planned
+        .requirements
+        .iter()
+        .filter(|requirement| is_ours(requirement.key()))
+        .cloned()
+        .collect();
+    let min_values = requirements.get(labels::INSTANCE_TYPE).and_then(Requirement::min_values);
+    let names = types.iter().map(|kind| kind.name.as_str());
+    requirements
+        .add(Requirement::in_values(labels::INSTANCE_TYPE, names).with_min_values(min_values));
+    let offerings = types.iter().flat_map(|kind| &kind.offerings);
+    let launchable = offerings.filter(|offering| {
+        offering.is_launchable()
+            && requirements.compatible(&offering.requirements, &catalog.well_known).is_ok()
+    });
+    let capacity_types: Vec<String> = launchable
+        .filter_map(|offering| offering.requirements.get(CAPACITY_TYPE))
+        .flat_map(|types| types.values().iter().cloned())
+        .collect();
+    if !capacity_types.is_empty() {
+        requirements.add(Requirement::in_values(CAPACITY_TYPE, capacity_types));
+    }
+    requirements
+}
+
+fn wire(requirements: &Requirements) -> Vec<WireRequirement> {
+    let items = requirements.items().into_iter();
+    items
+        .map(|RequirementItem { key, operator, values, min_values }| WireRequirement {
+            key,
+            operator: operator.name().to_owned(),
+            values: (!values.is_empty()).then_some(values),
+            min_values: min_values.map(i64::from),
+        })
+        .collect()
+}
+
+/// A requirement of a template; one that means nothing has been refused before it came here.
+fn requirement(wire: &WireRequirement, catalog: &Catalog) -> Option<Requirement> {
+    let item = RequirementItem {
+        key: wire.key.clone(),
+        operator: karpenter_core::requirement::Operator::named(&wire.operator)?,
+        values: wire.values.clone().unwrap_or_default(),
+        min_values: wire.min_values.and_then(|n| u32::try_from(n).ok()),
+    };
+    Requirement::from_item(&item, &catalog.aliases).ok()
+}

@@ -1,0 +1,152 @@
+//! One decision of the provisioner: from the mirror and the catalogue to a plan (spec 20 §2.4).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use karpenter_api::nodepool::NodePool;
+use karpenter_core::catalog::Catalog;
+use karpenter_core::plan::Plan;
+use karpenter_core::scheduling::demand::{Demand, demand};
+use karpenter_core::scheduling::{Fuel, Options, Request, solve};
+use karpenter_core::snapshot::Snapshot;
+use karpenter_core::verify;
+use karpenter_operator::cloud::{CloudError, CloudErrorClass};
+use karpenter_operator::harness::Trouble;
+use karpenter_operator::options::Gate;
+use karpenter_operator::think::think;
+use tracing::{error, info};
+
+use crate::Context;
+
+/// The longest that a decision takes. What it has placed by then is kept.
+const DEADLINE: Duration = Duration::from_mins(1);
+
+/// What was decided, and about what.
+#[derive(Debug)]
+pub(super) struct Decision {
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) catalog: Catalog,
+    pub(super) demand: Demand,
+    /// None if there is no pool to launch from.
+    pub(super) plan: Option<Plan>,
+    /// The pools as they were, by name.
+    pub(super) pools: BTreeMap<String, Arc<NodePool>>,
+    pub(super) took: Duration,
+}
+
+/// Decides. None if nothing waits.
+pub(super) async fn decide(context: &Context) -> Result<Option<Decision>, Trouble> {
+    let started = context.clock.now();
+    let snapshot = context.mirror.snapshot(started);
+    let pools: BTreeMap<String, Arc<NodePool>> = snapshot
+        .pools
+        .iter()
+        .filter_map(|pool| Some((pool.name.clone(), context.cache.node_pools.get("", &pool.name)?)))
+        .collect();
+    let found = snapshot.clone();
+    let demand = decided(think(context.thinker.as_ref(), move || demand(&found)).await)?;
+    if demand.place.is_empty() && demand.ignored.is_empty() {
+        return Ok(None);
+    }
+    let catalog = catalog(context, &pools).await?;
+    let plan = if pools.is_empty() {
+        info!("no dynamic nodepools found");
+        None
+    } else if demand.place.is_empty() {
+        Some(Plan::default())
+    } else {
+        Some(plan(context, &snapshot, &catalog, &demand, started).await?)
+    };
+    let took = context.clock.now().duration_since(started).try_into().unwrap_or_default();
+    Ok(Some(Decision { snapshot, catalog, demand, plan, pools, took }))
+}
+
+async fn plan(
+    context: &Context,
+    snapshot: &Arc<Snapshot>,
+    catalog: &Catalog,
+    demand: &Demand,
+    started: Timestamp,
+) -> Result<Plan, Trouble> {
+    let (snapshot, catalog, pods) = (snapshot.clone(), catalog.clone(), demand.place.clone());
+    let options = options(context);
+    let clock = context.clock.clone();
+    let deadline = started.checked_add(DEADLINE).unwrap_or(Timestamp::MAX);
+    let solved = think(context.thinker.as_ref(), move || {
+        let without = BTreeSet::new();
+        let request = Request {
+            snapshot: &snapshot,
+            catalog: &catalog,
+            pods: &pods,
+            without: &without,
+            options: &options,
+        };
+        let plan = solve(&request, &mut Fuel::asking(|| clock.now() < deadline));
+        let violations = verify::plan(&request, &plan);
+        (plan, violations)
+    });
+    let (plan, violations) = decided(solved.await)?;
+    if let Some(first) = violations.first() {
+        // A plan that breaks a rule is a bug of ours; to launch nothing is better than the wrong.
+        error!(violations = violations.len(), first = ?first, "dropped a plan that breaks a rule");
+        return Err(
+            Trouble::new("the plan breaks a rule of its own").with("first", format!("{first:?}"))
+        );
+    }
+    Ok(plan)
+}
+
+/// The switches of a solve for the provisioner.
+fn options(context: &Context) -> Options {
+    let options = &context.options;
+    Options {
+        preferences: options.preference_policy,
+        min_values: options.min_values_policy,
+        reserved_capacity: options.feature_gates.is_on(Gate::ReservedCapacity),
+        ignore_dynamic_resources: options.ignore_dra_requests,
+        default_spread: options.default_spread.clone(),
+        ..Options::default()
+    }
+}
+
+/// A catalogue with the words of the provider, and no types.
+pub(crate) fn words(context: &Context) -> Catalog {
+    let vocabulary = context.cloud.vocabulary();
+    Catalog {
+        pools: BTreeMap::new(),
+        well_known: vocabulary.well_known,
+        reservation_id_label: vocabulary.reservation_id_label,
+        aliases: vocabulary.aliases,
+    }
+}
+
+/// What the pools can launch (spec 20 §2.5).
+async fn catalog(
+    context: &Context,
+    pools: &BTreeMap<String, Arc<NodePool>>,
+) -> Result<Catalog, Trouble> {
+    let mut catalog = words(context);
+    for (name, pool) in pools {
+        match context.cloud.instance_types(pool).await {
+            Ok(types) if types.is_empty() => {
+                info!(NodePool = name, "skipping, no resolved instance types found");
+            }
+            Ok(types) => {
+                catalog.pools.insert(name.clone(), types);
+            }
+            Err(error) if error.is(CloudErrorClass::UnevaluatedNodePool) => {}
+            Err(error) => log_unresolved(name, &error),
+        }
+    }
+    Ok(catalog)
+}
+
+fn log_unresolved(pool: &str, error: &CloudError) {
+    error!(NodePool = pool, error = %error, "skipping, unable to resolve instance types");
+}
+
+fn decided<T>(answer: Option<T>) -> Result<T, Trouble> {
+    answer.ok_or_else(|| Trouble::new("a decision did not come to an end"))
+}

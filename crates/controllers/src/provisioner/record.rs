@@ -1,0 +1,186 @@
+//! Telling what was decided: events, metrics, logs, and what the mirror remembers (spec 20 §2.6–2.9).
+
+use karpenter_cluster::assume::nomination_window;
+use karpenter_core::id::PodId;
+use karpenter_core::plan::Plan;
+use karpenter_core::pod::Pod;
+use karpenter_operator::events::list as events;
+use karpenter_operator::metrics::NoLabels;
+use karpenter_operator::metrics::labels::{Controller, ControllerZone};
+use kube::Resource;
+use tracing::{debug, error, info};
+
+use super::decide::Decision;
+use crate::Context;
+
+/// The name of the controller in metrics.
+const PROVISIONER: &str = "provisioner";
+/// So many pods are named in a line of the log.
+const SHOWN: usize = 5;
+
+/// Tells everything but what became of the claims.
+pub(super) fn record(context: &Context, decision: &Decision) {
+    let metrics = &context.metrics;
+    let labels = Controller { controller: PROVISIONER };
+    metrics.scheduler_scheduling_duration.observe(&labels, decision.took.as_secs_f64());
+    remember(context, decision);
+    ignored(context, decision);
+    let Some(plan) = &decision.plan else { return };
+    zones(context, plan);
+    refused(context, decision, plan);
+    nominated(context, decision, plan);
+    unusable(context, decision, plan);
+    told(decision, plan);
+}
+
+/// What the mirror keeps for metrics, and how long pods have waited.
+fn remember(context: &Context, decision: &Decision) {
+    let snapshot = &decision.snapshot;
+    let now = context.clock.now();
+    let mut waited = Vec::new();
+    let mut fail = |id: &PodId| {
+        let pod = snapshot.pod(*id);
+        waited.extend(context.mirror.placed_nowhere(&pod.namespace, &pod.name, now));
+    };
+    decision.demand.ignored.keys().for_each(&mut fail);
+    match &decision.plan {
+        None => decision.demand.place.iter().for_each(fail),
+        Some(plan) => {
+            plan.refused.keys().for_each(fail);
+            let of_claims = plan.claims.iter();
+            let of_claims =
+                of_claims.map(|claim| (snapshot.pool(claim.pool).name.as_str(), &claim.pods));
+            let of_nodes = plan.existing.iter();
+            let of_nodes = of_nodes.map(|(node, pods)| {
+                (snapshot.node(*node).pool.as_deref().unwrap_or_default(), pods)
+            });
+            for (pool, pods) in of_claims.chain(of_nodes) {
+                for pod in real(decision, pods) {
+                    waited.extend(context.mirror.placed(&pod.namespace, &pod.name, pool, now));
+                }
+            }
+        }
+    }
+    let histogram = &context.metrics.pods_scheduling_decision_duration;
+    for waited in waited {
+        histogram.observe(&NoLabels, waited.as_secs_f64());
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "numbers of pods")]
+fn ignored(context: &Context, decision: &Decision) {
+    let ignored = &decision.demand.ignored;
+    context.metrics.scheduler_ignored_pods_count.set(&NoLabels, ignored.len() as f64);
+    for (id, problem) in ignored {
+        let pod = decision.snapshot.pod(*id);
+        debug!(Pod = pod.full_name(), error = problem.text, "ignoring pod");
+        if !problem.is_opt_out {
+            publish_failure(context, pod, &format!("ignoring pod, {}", problem.text));
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "numbers of pods")]
+fn zones(context: &Context, plan: &Plan) {
+    let gauge = &context.metrics.scheduler_pending_pods_by_effective_zone_count;
+    gauge.clear();
+    for (zone, pods) in &plan.effective_zones {
+        gauge.set(&ControllerZone { controller: PROVISIONER, zone }, *pods as f64);
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "numbers of pods")]
+fn refused(context: &Context, decision: &Decision, plan: &Plan) {
+    let mut waiting = Vec::new();
+    for (id, refusal) in &plan.refused {
+        let pod = decision.snapshot.pod(*id);
+        if refusal.is_reserved() {
+            waiting.push(pod.full_name());
+            continue;
+        }
+        let text = refusal.to_string();
+        error!(Pod = pod.full_name(), error = text, "could not schedule pod");
+        publish_failure(context, pod, &text);
+    }
+    if !waiting.is_empty() {
+        let pods = shown(waiting.iter().map(String::as_str), waiting.len());
+        debug!(
+            Pods = pods,
+            "deferring scheduling decision for pod(s) to future simulation due to limited \
+             reserved offering capacity"
+        );
+    }
+    let count = plan.refused.len() - waiting.len();
+    let labels = Controller { controller: PROVISIONER };
+    context.metrics.scheduler_unschedulable_pods_count.set(&labels, count as f64);
+}
+
+/// Nodes that are there already, or on their way, are kept for the pods that were put on them.
+fn nominated(context: &Context, decision: &Decision, plan: &Plan) {
+    let window = nomination_window(context.options.batch_max_duration);
+    for (id, pods) in &plan.existing {
+        let node = decision.snapshot.node(*id);
+        let pods: Vec<_> = real(decision, pods).collect();
+        if pods.is_empty() {
+            continue;
+        }
+        context.mirror.nominate(&node.provider_id, context.clock.now(), window);
+        let claim = context.mirror.claim_of(&node.provider_id);
+        let name = node.object.is_some().then_some(node.name.as_str());
+        for pod in pods {
+            if let Some(claim) = &claim {
+                context.mirror.map_pod_to_claim(&pod.namespace, &pod.name, claim);
+            }
+            if let Some(wire) = context.cache.pods.get(&pod.namespace, &pod.name) {
+                let event = events::nominated(wire.object_ref(&()), claim.as_deref(), name);
+                context.events.publish(event);
+            }
+        }
+    }
+}
+
+fn unusable(context: &Context, decision: &Decision, plan: &Plan) {
+    for unusable in &plan.unusable_pools {
+        let pool = &decision.snapshot.pool(unusable.pool).name;
+        if let Some(pool) = decision.pools.get(pool) {
+            let pool = pool.object_ref(&());
+            context.events.publish(events::no_compatible_instance_types(pool, unusable.min_values));
+        }
+    }
+}
+
+fn told(decision: &Decision, plan: &Plan) {
+    if !plan.claims.is_empty() {
+        let place = &decision.demand.place;
+        let first = place.iter().take(SHOWN).map(|id| decision.snapshot.pod(*id).full_name());
+        let first: Vec<_> = first.collect();
+        let pods = shown(first.iter().map(String::as_str), place.len());
+        let duration = format!("{:?}", decision.took);
+        info!(Pods = pods, duration, "found provisionable pod(s)");
+        let pods: usize = plan.claims.iter().map(|claim| claim.pods.len()).sum();
+        info!(nodeclaims = plan.claims.len(), pods, "computed new nodeclaim(s) to fit pod(s)");
+    }
+    if !plan.existing.is_empty() {
+        let pods: usize = plan.existing.iter().map(|(_, pods)| pods.len()).sum();
+        info!(nodes = plan.existing.len(), pods, "computed unready node(s) will fit pod(s)");
+    }
+}
+
+/// The first few of many, as logs show them.
+fn shown<'a>(names: impl Iterator<Item = &'a str>, count: usize) -> String {
+    let names = names.take(SHOWN).collect::<Vec<_>>().join(", ");
+    match count.saturating_sub(SHOWN) {
+        0 => names,
+        more => format!("{names} and {more} other(s)"),
+    }
+}
+
+fn real<'a>(decision: &'a Decision, pods: &'a [PodId]) -> impl Iterator<Item = &'a Pod> {
+    pods.iter().map(|id| decision.snapshot.pod(*id)).filter(|pod| !pod.is_virtual)
+}
+
+fn publish_failure(context: &Context, pod: &Pod, text: &str) {
+    if let Some(wire) = context.cache.pods.get(&pod.namespace, &pod.name) {
+        context.events.publish(events::failed_scheduling(wire.object_ref(&()), text));
+    }
+}

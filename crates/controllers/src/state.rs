@@ -1,0 +1,26 @@
+//! What keeps the mirror of the cluster (spec 40 §5.7).
+//!
+//! The mirror is fed where informers announce changes, so upstream's `state.node`, `state.pod` and
+//! `state.daemonset` are no loops here, and `state.nodeclaim` and `state.nodepool` only follow the
+//! cost: there is no queue in which a change could wait. The others look after the mirror.
+
+use karpenter_operator::harness::Controller;
+
+use crate::Context;
+
+mod feed;
+mod ghosts;
+mod pricing;
+mod settings;
+mod sync;
+
+pub(crate) use feed::subscribe;
+pub(crate) use settings::{provider, settings};
+pub use sync::ready;
+
+/// All of them.
+pub(crate) fn all(context: &Context) -> Vec<Controller> {
+    let mut all = vec![sync::controller(context), ghosts::controller(context)];
+    all.extend(pricing::controllers(context));
+    all
+}

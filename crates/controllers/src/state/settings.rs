@@ -1,0 +1,30 @@
+//! How objects are read for the mirror.
+
+use jiff::Timestamp;
+use karpenter_api::validation::Provider;
+use karpenter_cluster::ingest::{Gates, Settings};
+use karpenter_operator::cloud::CloudProvider;
+use karpenter_operator::options::{Gate, Options};
+
+/// What the mirror of this process has to know beside the objects.
+pub(crate) fn settings(cloud: &dyn CloudProvider, options: &Options) -> Settings {
+    let gates = &options.feature_gates;
+    let classes = cloud.supported_node_classes().into_iter();
+    Settings {
+        provider: provider(cloud),
+        node_classes: classes.map(|class| (class.group, class.kind)).collect(),
+        gates: Gates {
+            node_overlay: gates.is_on(Gate::NodeOverlay),
+            capacity_buffer: gates.is_on(Gate::CapacityBuffer),
+            pod_deletion_cost_management: gates.is_on(Gate::PodDeletionCostManagement),
+        },
+        assume_pools_ready: false,
+        // The mirror asks its clock.
+        now: Timestamp::UNIX_EPOCH,
+    }
+}
+
+/// What a cloud knows about labels and resources, for validation.
+pub(crate) fn provider(cloud: &dyn CloudProvider) -> Provider {
+    if cloud.name() == "aws" { Provider::aws() } else { Provider::kwok() }
+}

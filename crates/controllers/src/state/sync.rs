@@ -1,0 +1,116 @@
+//! `state.sync`: says when decisions wait for the mirror and why, and sees that they do not for ever.
+//!
+//! Ours alone. Upstream sets these gauges whenever somebody asks; here they are true also while
+//! nobody does.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use karpenter_cluster::mirror::{SyncProblem, SyncState};
+use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled};
+use karpenter_operator::metrics::NoLabels;
+use karpenter_operator::watch::ObjectKey;
+use tracing::{error, warn};
+
+use crate::Context;
+
+#[cfg(test)]
+mod tests;
+
+const EVERY: Duration = Duration::from_secs(1);
+/// How often to say that decisions wait (spec 40 §5.3).
+const LOG_EVERY: SignedDuration = SignedDuration::from_secs(10);
+/// How often to list Nodes and NodeClaims anew while they wait.
+const REPAIR_EVERY: SignedDuration = SignedDuration::from_mins(1);
+/// How many of the missing objects a log line names.
+const SHOWN: usize = 5;
+
+pub(super) fn controller(context: &Context) -> Controller {
+    let reconcile = Sync { context: context.clone(), memory: Mutex::default() };
+    Controller::new("state.sync", &context.clock, reconcile).singleton()
+}
+
+struct Sync {
+    context: Context,
+    memory: Mutex<Memory>,
+}
+
+/// What was said and done last.
+#[derive(Default)]
+struct Memory {
+    logged: Option<Timestamp>,
+    repaired: Option<Timestamp>,
+    given_up: Vec<SyncProblem>,
+}
+
+impl Reconcile for Sync {
+    #[expect(clippy::cast_precision_loss, reason = "a number of nodes")]
+    async fn reconcile(&self, _: &ObjectKey) -> Reconciled {
+        let context = &self.context;
+        let state = context.mirror.sync(context.clock.now());
+        let metrics = &context.metrics;
+        metrics.cluster_state_node_count.set(&NoLabels, context.mirror.node_count() as f64);
+        metrics.cluster_state_synced.set(&NoLabels, f64::from(u8::from(state.is_synced())));
+        metrics.cluster_state_unsynced_time.set(&NoLabels, state.unsynced_for().as_secs_f64());
+        if self.memory.lock().unwrap_or_else(PoisonError::into_inner).look(&state) {
+            context.cache.nodes.relist();
+            context.cache.node_claims.relist();
+            super::feed::refeed(context);
+        }
+        Ok(Outcome::After(EVERY))
+    }
+}
+
+impl Memory {
+    /// Says what there is to say. Returns whether it is time for a repair.
+    fn look(&mut self, state: &SyncState) -> bool {
+        if self.given_up != state.given_up {
+            let new = state.given_up.iter().filter(|problem| !self.given_up.contains(problem));
+            for problem in new {
+                warn!(reason = %problem, "deciding without an object that does not come");
+            }
+            self.given_up.clone_from(&state.given_up);
+        }
+        if !state.is_long() {
+            (self.logged, self.repaired) = (None, None);
+            return false;
+        }
+        let is_due = |last: Option<Timestamp>, every| {
+            last.is_none_or(|last| state.now.duration_since(last) > every)
+        };
+        if is_due(self.logged, LOG_EVERY) {
+            self.logged = Some(state.now);
+            let duration = format!("{}s", state.unsynced_for().as_secs());
+            let missing = missing(state);
+            error!(
+                error = "waiting on cluster sync",
+                duration, missing, "cluster is waiting on sync for extended duration"
+            );
+        }
+        let is_repair_due = is_due(self.repaired, REPAIR_EVERY);
+        if is_repair_due {
+            self.repaired = Some(state.now);
+        }
+        is_repair_due
+    }
+}
+
+/// The first few of what is missing.
+fn missing(state: &SyncState) -> String {
+    let shown: Vec<_> = state.problems.iter().take(SHOWN).map(ToString::to_string).collect();
+    match state.problems.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// Whether the mirror is fit for decisions, for the probe of readiness: an error names what has been
+/// missing for long.
+pub fn ready(context: &Context) -> Result<(), String> {
+    if context.mirror.is_broken() {
+        return Err("the mirror of the cluster is broken".to_owned());
+    }
+    let state = context.mirror.sync(context.clock.now());
+    if state.is_long() { Err(format!("waiting for {}", missing(&state))) } else { Ok(()) }
+}

@@ -1,0 +1,149 @@
+//! `static.deprovisioning`: deletes the NodeClaims that a static pool has too many.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_api::{annotations, labels};
+use karpenter_core::disruption::do_not_disrupt::PodProtection;
+use karpenter_core::disruption::eviction_cost;
+use karpenter_core::static_capacity::{Standing, excess, lifetime_remaining, surplus};
+use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled, Trouble};
+use karpenter_operator::options::Gate;
+use karpenter_operator::watch::ObjectKey;
+use kube::{Api, ResourceExt as _};
+use tracing::{debug, info};
+
+use super::{WORKERS, is_resized, pool_of, static_pool};
+use crate::{Context, objects};
+
+#[cfg(test)]
+mod tests;
+
+const EVERY: Duration = Duration::from_mins(1);
+/// How long to wait between attempts to delete.
+const BACKOFF: [Duration; 3] =
+    [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(250)];
+/// What ReplicaSets read to choose pods; it stands for the cost of moving them.
+const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+pub(super) fn controller(context: &Context) -> Controller {
+    let deprovisioning = Deprovisioning { context: context.clone() };
+    let of_claims = context.clone();
+    Controller::new("static.deprovisioning", &context.clock, deprovisioning)
+        .of("karpenter.sh", "NodePool")
+        .workers(WORKERS)
+        .watch_if(&context.cache.node_pools, is_resized)
+        .watch_map(&context.cache.node_claims, move |change| {
+            let claim = change.after.as_ref().filter(|_| change.before.is_none());
+            claim.and_then(|claim| pool_of(&of_claims, claim))
+        })
+}
+
+struct Deprovisioning {
+    context: Context,
+}
+
+impl Reconcile for Deprovisioning {
+    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+        let context = &self.context;
+        let Some((_, desired)) = static_pool(context, &key.name) else {
+            return Ok(Outcome::Done);
+        };
+        let current = context.mirror.node_counts(&key.name).active;
+        let excess = excess(desired, u32::try_from(current).unwrap_or(u32::MAX));
+        if excess == 0 {
+            return Ok(Outcome::After(EVERY));
+        }
+        info!(
+            NodePool = key.name,
+            current,
+            desired,
+            "deprovision-count" = excess,
+            "deprovisioning nodeclaims to satisfy replica count"
+        );
+        let claims = surplus(excess, self.candidates(&key.name));
+        let deletions = join_all(claims.iter().map(|claim| self.delete(claim))).await;
+        match Trouble::join(deletions.into_iter().filter_map(Result::err)) {
+            None => Ok(Outcome::After(EVERY)),
+            Some(trouble) => Err(Trouble::while_("failed to deprovision nodeclaims", trouble)),
+        }
+    }
+}
+
+impl Deprovisioning {
+    /// The claims of the pool that could go, with what decides among them, by name.
+    fn candidates(&self, pool: &str) -> Vec<(Arc<NodeClaim>, Standing)> {
+        let context = &self.context;
+        let is_meant = |claim: &Arc<NodeClaim>| {
+            objects::label(claim.as_ref(), labels::NODEPOOL) == pool
+                && context.manages_claim(claim)
+                && claim.metadata.deletion_timestamp.is_none()
+        };
+        let claims = context.cache.node_claims.all().into_iter().filter(is_meant);
+        claims.filter_map(|claim| Some((Arc::clone(&claim), self.standing(&claim)?))).collect()
+    }
+
+    /// None if it is on its way out already.
+    fn standing(&self, claim: &NodeClaim) -> Option<Standing> {
+        let (context, now) = (&self.context, self.context.clock.now());
+        let id = objects::provider_id(claim);
+        if id.is_empty() {
+            return Some(Standing::Unlaunched);
+        }
+        let machine = context.mirror.state_node(id, now)?;
+        if machine.is_marked_for_deletion() {
+            return None;
+        }
+        let node = machine.node.as_ref().map(|node| node.name_any()).unwrap_or_default();
+        let pods = context.cache.pods_by_node.get(&node);
+        let is_protected = pods.iter().any(|pod| is_protected(pod, now));
+        if pods.iter().all(|pod| objects::is_daemon(pod)) && !is_protected {
+            return Some(Standing::Empty);
+        }
+        let costs: f64 = pods.iter().map(|pod| self.cost_of(pod)).sum();
+        let expire_after = claim.spec.expire_after.as_ref();
+        let expire_after = expire_after.and_then(|after| after.value().ok().flatten());
+        let created = claim.metadata.creation_timestamp.as_ref();
+        let age = created.map(|created| now.duration_since(created.0)).unwrap_or_default();
+        let cost = costs * lifetime_remaining(age, expire_after);
+        Some(Standing::Occupied { is_protected, cost })
+    }
+
+    fn cost_of(&self, pod: &Pod) -> f64 {
+        let is_managed = self.context.options.feature_gates.is_on(Gate::PodDeletionCostManagement);
+        let note = |key: &str| pod.annotations().get(key).map(String::as_str);
+        let deletion_cost = note(POD_DELETION_COST).filter(|_| !is_managed);
+        let priority = pod.spec.as_ref().and_then(|spec| spec.priority);
+        eviction_cost(note(annotations::DISRUPTION_COST), deletion_cost, priority)
+    }
+
+    /// Deletes the claim, with a few attempts. What the API answers is taught to the cache, so the
+    /// claim counts as going away from then on.
+    async fn delete(&self, claim: &NodeClaim) -> Result<(), Trouble> {
+        let context = &self.context;
+        let api: Api<NodeClaim> = Api::all(context.client.clone());
+        let mut waits = BACKOFF.iter();
+        loop {
+            match objects::delete(&api, &context.cache.node_claims, claim).await {
+                Ok(_) => {
+                    debug!(NodeClaim = claim.name_any(), "deleting nodeclaim");
+                    return Ok(());
+                }
+                Err(trouble) => match waits.next() {
+                    None => return Err(trouble.with("NodeClaim", claim.name_any())),
+                    Some(wait) => context.clock.sleep(*wait).await,
+                },
+            }
+        }
+    }
+}
+
+fn is_protected(pod: &Pod, now: Timestamp) -> bool {
+    let note = pod.annotations().get(annotations::DO_NOT_DISRUPT).map(String::as_str);
+    let started = pod.status.as_ref().and_then(|status| status.start_time.as_ref());
+    PodProtection::of(note, started.map(|time| time.0), now).is_active()
+}

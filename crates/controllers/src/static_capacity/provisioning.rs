@@ -1,0 +1,173 @@
+//! `static.provisioning`: creates the NodeClaims that a static pool lacks.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, StreamExt as _};
+use karpenter_api::condition_set::{HasConditions as _, is_true};
+use karpenter_api::conditions::READY;
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_api::nodepool::NodePool;
+use karpenter_cluster::mirror::Mirror;
+use karpenter_core::static_capacity::{ClaimCounts, Provision, provision};
+use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled, Trouble};
+use karpenter_operator::metrics::labels::NodeClaimsCreated;
+use karpenter_operator::watch::{Change, ObjectKey};
+use kube::api::PostParams;
+use kube::{Api, ResourceExt as _};
+use tracing::info;
+
+use super::{WORKERS, is_resized, pool_of, static_pool};
+use crate::provisioner::{claim, decide};
+use crate::{Context, objects};
+
+#[cfg(test)]
+mod tests;
+
+/// When to look again while the mirror has never been complete.
+const NOT_YET: Duration = Duration::from_secs(1);
+/// How many claims are created at once.
+const AT_ONCE: usize = 100;
+/// The resource that limits the number of nodes.
+const NODES: &str = "nodes";
+
+pub(super) fn controller(context: &Context) -> Controller {
+    let provisioning = Provisioning { context: context.clone() };
+    let of_claims = context.clone();
+    Controller::new("static.provisioning", &context.clock, provisioning)
+        .of("karpenter.sh", "NodePool")
+        .workers(WORKERS)
+        .watch_if(&context.cache.node_pools, |change| is_resized(change) || is_news(change))
+        .watch_map(&context.cache.node_claims, move |change| {
+            let claim = change.before.as_ref().filter(|_| is_leaving(change));
+            claim.and_then(|claim| pool_of(&of_claims, claim))
+        })
+}
+
+/// Whether a pool has become ready.
+fn is_news(change: &Change<NodePool>) -> bool {
+    let is_ready = |pool: Option<&NodePool>| pool.is_some_and(|p| is_true(p.conditions(), READY));
+    !is_ready(change.before.as_deref()) && is_ready(change.after.as_deref())
+}
+
+/// Whether a claim is gone, or has begun to go.
+fn is_leaving(change: &Change<NodeClaim>) -> bool {
+    let is_deleted = |claim: &NodeClaim| claim.metadata.deletion_timestamp.is_some();
+    let before = change.before.as_ref().is_some_and(|claim| is_deleted(claim));
+    change.after.as_ref().is_none_or(|claim| !before && is_deleted(claim))
+}
+
+struct Provisioning {
+    context: Context,
+}
+
+impl Reconcile for Provisioning {
+    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+        let context = &self.context;
+        let Some((pool, replicas)) = static_pool(context, &key.name) else {
+            return Ok(Outcome::Done);
+        };
+        if !is_true(pool.conditions(), READY) {
+            return Ok(Outcome::Done);
+        }
+        let mirror = &context.mirror;
+        // Else claims that are there would be made again.
+        if !mirror.has_synced() && !mirror.is_synced(context.clock.now()) {
+            return Ok(Outcome::After(NOT_YET));
+        }
+        let step = reserve(mirror, &pool, replicas);
+        match step {
+            Provision::Enough => {}
+            Provision::LimitReached => info!(NodePool = key.name, "nodepool node limit reached"),
+            Provision::Create(count) => self.create(&pool, replicas, count).await?,
+        }
+        Ok(Outcome::After(step.requeue_after().try_into().unwrap_or(NOT_YET)))
+    }
+}
+
+/// How many claims the pool gets; they are reserved.
+fn reserve(mirror: &Mirror, pool: &NodePool, replicas: i64) -> Provision {
+    let name = pool.name_any();
+    let counts = mirror.node_counts(&name);
+    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let claims = ClaimCounts {
+        active: count(counts.active),
+        pending_disruption: count(counts.pending_disruption),
+        ..ClaimCounts::default()
+    };
+    // The mirror knows the limit's rest at the moment of the reservation; others reserve as well.
+    let Provision::Create(wanted) = provision(replicas, None, claims) else {
+        return Provision::Enough;
+    };
+    let limits = objects::resources(pool.spec.limits.as_ref());
+    let limit = limits.get(NODES).map(|limit| i64::try_from(limit.units()).unwrap_or(i64::MAX));
+    let granted = mirror.reserve_nodes(&name, limit.unwrap_or(i64::MAX), i64::from(wanted));
+    match u32::try_from(granted) {
+        Ok(granted) if granted > 0 => Provision::Create(granted),
+        _ => Provision::LimitReached,
+    }
+}
+
+/// A place under the limit, which is given back in whatever way its use ends.
+struct Reservation<'a> {
+    mirror: &'a Mirror,
+    pool: &'a str,
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        self.mirror.release_nodes(self.pool, 1);
+    }
+}
+
+impl Provisioning {
+    async fn create(&self, pool: &NodePool, replicas: i64, count: u32) -> Result<(), Trouble> {
+        let (context, name) = (&self.context, pool.name_any());
+        let current = context.mirror.node_counts(&name).active;
+        info!(
+            NodePool = name,
+            current,
+            desired = replicas,
+            "provision-count" = count,
+            "provisioning nodeclaims to satisfy replica count"
+        );
+        let reserved: Vec<_> =
+            (0..count).map(|_| Reservation { mirror: &context.mirror, pool: &name }).collect();
+        let words = decide::words(context);
+        let mut chance = context.chance.fork("static").fork(&context.clock.now().to_string());
+        let creations: Vec<BoxFuture<'_, Result<(), Trouble>>> = reserved
+            .into_iter()
+            .map(|reservation| {
+                let claim = claim::fixed(pool, &mut chance, &words);
+                let creation: BoxFuture<'_, _> = Box::pin(self.create_one(reservation, claim));
+                creation
+            })
+            .collect();
+        let results: Vec<_> = stream::iter(creations).buffer_unordered(AT_ONCE).collect().await;
+        match Trouble::join(results.into_iter().filter_map(Result::err)) {
+            None => Ok(()),
+            Some(trouble) => Err(Trouble::while_("creating nodeclaims", trouble)),
+        }
+    }
+
+    async fn create_one(
+        &self,
+        reservation: Reservation<'_>,
+        claim: NodeClaim,
+    ) -> Result<(), Trouble> {
+        let context = &self.context;
+        let api: Api<NodeClaim> = Api::all(context.client.clone());
+        let created = api.create(&PostParams::default(), &claim).await;
+        let created = created.map_err(|error| Trouble::while_("creating node claim", error))?;
+        info!(NodePool = reservation.pool, NodeClaim = created.name_any(), "created nodeclaim");
+        context.metrics.nodeclaims_created.inc(&NodeClaimsCreated {
+            reason: "provisioned",
+            nodepool: reservation.pool,
+            min_values_relaxed: "false",
+        });
+        // Counted before the reservation ends, so that there is no moment between.
+        context.cache.node_claims.learn(created);
+        drop(reservation);
+        Ok(())
+    }
+}
