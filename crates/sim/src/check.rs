@@ -24,8 +24,8 @@ use karpenter_operator::cloud::CloudError;
 use kube::api::ListParams;
 use kube::{Api, Client, Resource};
 
-use crate::informer::ObjectKey;
 use crate::world::World;
+use karpenter_operator::watch::ObjectKey;
 
 #[cfg(test)]
 mod tests;
@@ -131,7 +131,8 @@ impl fmt::Display for Violation {
                 write!(f, "pod {pod} is with pod {other} in {domain}, against its anti-affinity")
             }
             Self::BudgetOverdrawn { budget, evicted, allowed } => {
-                write!(f, "{evicted} pods of budget {budget} are evicted at once, of {allowed}")
+                let (pods, are) = if *evicted == 1 { ("pod", "is") } else { ("pods", "are") };
+                write!(f, "{evicted} {pods} of budget {budget} {are} evicted at once, of {allowed}")
             }
             Self::Unclaimed { instance } => write!(f, "instance {instance} has no NodeClaim"),
             Self::InstanceMissing { claim } => write!(f, "NodeClaim {claim} has no instance"),

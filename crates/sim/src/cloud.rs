@@ -38,6 +38,7 @@ use serde_json::json;
 
 use self::fate::Fates;
 pub use self::shortage::Shortage;
+pub(crate) use self::shortage::glob;
 use crate::faults::{Journal, Late, Switch};
 use crate::kubelet;
 

@@ -29,7 +29,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, ResourceExt as _};
 
 use self::state::{NodeStep, PodStep};
-use crate::informer::{Informer, ObjectKey, Wake};
+use karpenter_operator::watch::{Informer, ObjectKey, Wake};
 
 /// On a Node: its kubelet says nothing any more.
 pub const SILENT: &str = "sim.karpenter.sh/silent";

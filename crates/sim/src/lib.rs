@@ -7,7 +7,6 @@ pub mod binder;
 pub mod check;
 pub mod cloud;
 pub mod faults;
-pub mod informer;
 pub mod kubelet;
 pub mod objects;
 pub mod scenario;

@@ -16,27 +16,56 @@
 //! Every field is described in docs/scenarios.md.
 
 mod faults;
+mod file;
+mod offerings;
 pub mod play;
+mod source;
+mod words;
 
+use std::fmt;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use self::faults::FileFaults;
+use self::file::{
+    File, FileRestart, FileStep, FileTime, MOST_LAUNCHED, MOST_REPLICAS, parse_duration, whole,
+};
+use self::offerings::Offerings;
 use crate::faults::Trouble;
 
 #[cfg(test)]
 mod tests;
 
-/// What is wrong with a scenario, and where.
+/// What is wrong with a scenario, where, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {problem}")]
 pub struct ScenarioError {
-    /// `steps[2].at`; empty for the whole file.
+    /// `steps[2].at`, or `the file`.
     pub place: String,
+    /// Counted from 1.
+    pub line: Option<usize>,
+    /// `is -1`; goes on from the place.
     pub problem: String,
+    /// `use 1 to 10`
+    pub fix: Option<String>,
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.problem)?;
+        self.fix.as_ref().map_or(Ok(()), |fix| write!(f, "; {fix}"))
+    }
+}
+
+impl ScenarioError {
+    fn fix(self, fix: impl Into<String>) -> Self {
+        Self { fix: Some(fix.into()), ..self }
+    }
+
+    fn on(self, line: Option<usize>) -> Self {
+        Self { line, ..self }
+    }
 }
 
 /// A world to be played.
@@ -45,8 +74,8 @@ pub struct Scenario {
     pub name: String,
     /// What to look at, for people.
     pub description: String,
-    /// When it begins; worlds that do not say so begin at the same time always.
-    pub start: Timestamp,
+    /// When it begins, if it says so.
+    pub start: Option<Timestamp>,
     /// What is there from the start.
     pub objects: Vec<Value>,
     /// What goes wrong from the start.
@@ -61,6 +90,8 @@ pub struct Scenario {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
+    /// Which one of the file's it is, from 0.
+    pub index: usize,
     /// Since the start.
     pub at: Duration,
     /// What it means, for people.
@@ -95,6 +126,7 @@ pub struct Scale {
     #[serde(default = "default_namespace")]
     pub namespace: String,
     pub name: String,
+    #[serde(deserialize_with = "whole::<_, 0, MOST_REPLICAS>")]
     pub replicas: u32,
 }
 
@@ -109,7 +141,7 @@ pub struct Launch {
     pub zone: Option<String>,
     #[serde(default = "on_demand")]
     pub capacity_type: String,
-    #[serde(default = "one")]
+    #[serde(default = "one", deserialize_with = "whole::<_, 1, MOST_LAUNCHED>")]
     pub count: u32,
     #[serde(default = "default_pool")]
     pub node_pool: String,
@@ -152,53 +184,8 @@ fn one() -> u32 {
     1
 }
 
-/// The file as it is written.
-#[derive(Debug, Deserialize)]
-#[serde(
-    deny_unknown_fields,
-    rename_all = "camelCase",
-    expecting = "a scenario: a map with `name`, `objects` and `steps`"
-)]
-struct File {
-    name: String,
-    #[serde(default)]
-    description: String,
-    start: Option<String>,
-    #[serde(default)]
-    objects: Vec<Value>,
-    faults: Option<FileFaults>,
-    #[serde(default)]
-    steps: Vec<FileStep>,
-    duration: Option<String>,
-    settle: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct FileStep {
-    at: String,
-    say: Option<String>,
-    apply: Option<Vec<Value>>,
-    delete: Option<Vec<Value>>,
-    scale: Option<Scale>,
-    launch: Option<Launch>,
-    remove: Option<Claims>,
-    silence: Option<Claims>,
-    faults: Option<FileFaults>,
-    restart: Option<FileRestart>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct FileRestart {
-    down: Option<String>,
-}
-
-/// More instances in one step are a typing error.
-const MOST_LAUNCHED: u32 = 10_000;
-
-/// When a world begins that does not say when.
-const DEFAULT_START: &str = "2026-01-05T08:00:00Z";
+/// When a world begins that has to be the same always.
+pub const FIXED_START: Timestamp = Timestamp::constant(1_767_600_000, 0);
 
 /// How long a world may take to come to rest, if it does not say so.
 const DEFAULT_SETTLE: Duration = Duration::from_mins(15);
@@ -206,31 +193,59 @@ const DEFAULT_SETTLE: Duration = Duration::from_mins(15);
 impl Scenario {
     /// Reads a scenario. The error names the field.
     pub fn parse(yaml: &str) -> Result<Self, ScenarioError> {
-        let value: Value = serde_saphyr::from_str(yaml)
-            .map_err(|error| problem("", format!("is not YAML: {error}")))?;
-        let file: File = serde_path_to_error::deserialize(value)
-            .map_err(|error| problem(&error.path().to_string(), error.inner().to_string()))?;
-        let start = file.start.as_deref().unwrap_or(DEFAULT_START);
-        let start = start.parse().map_err(|_| {
-            problem("start", format!("`{start}` is not a time such as {DEFAULT_START}"))
+        Self::parse_file(source::read(yaml)?).map_err(|error| {
+            let line = error.line.or_else(|| source::line_of(yaml, &error.place));
+            error.on(line)
+        })
+    }
+
+    /// The line of a place such as `steps[2]` in the text of a scenario.
+    pub fn line_of(yaml: &str, place: &str) -> Option<usize> {
+        source::line_of(yaml, place)
+    }
+
+    /// How long the steps take, and what it says beyond that.
+    pub fn length(&self) -> Duration {
+        let last = self.steps.last().map_or(Duration::ZERO, |step| step.at);
+        last.max(self.duration.unwrap_or_default())
+    }
+
+    fn parse_file(value: Value) -> Result<Self, ScenarioError> {
+        let file: File = serde_path_to_error::deserialize(value).map_err(|error| {
+            words::explain(&error.path().to_string(), &error.inner().to_string())
         })?;
+        let start = file.start.map(|text| {
+            text.parse().map_err(|_| {
+                let fix = format!("write it as {FIXED_START}");
+                problem("start", format!("is `{text}`, which is no date with a time")).fix(fix)
+            })
+        });
         for (index, object) in file.objects.iter().enumerate() {
             check_object(&format!("objects[{index}]"), object)?;
         }
+        let offerings = Offerings::built_in();
         let mut steps = Vec::with_capacity(file.steps.len());
         for (index, step) in file.steps.into_iter().enumerate() {
-            steps.push(parse_step(&format!("steps[{index}]"), step)?);
+            let place = format!("steps[{index}]");
+            let step = parse_step(&place, index, step)?;
+            offerings.check_step(&place, &step)?;
+            steps.push(step);
+        }
+        let faults = file.faults.map(|faults| faults.parse("faults")).transpose()?;
+        if let Some(trouble) = &faults {
+            offerings.check_faults("faults", trouble)?;
         }
         // Steps of one time happen in the order of the file.
         steps.sort_by_key(|step: &Step| step.at);
-        let optional =
-            |place, text: Option<String>| text.map(|text| parse_duration(place, &text)).transpose();
+        let optional = |place, time: Option<FileTime>| {
+            time.map(|time| parse_duration(place, &time)).transpose()
+        };
         Ok(Self {
             name: file.name,
             description: file.description,
-            start,
+            start: start.transpose()?,
             objects: file.objects,
-            faults: file.faults.map(|faults| faults.parse("faults")).transpose()?,
+            faults,
             steps,
             duration: optional("duration", file.duration)?,
             settle: optional("settle", file.settle)?.unwrap_or(DEFAULT_SETTLE),
@@ -240,10 +255,10 @@ impl Scenario {
 
 fn problem(place: &str, problem: impl Into<String>) -> ScenarioError {
     let place = if place.is_empty() || place == "." { "the file" } else { place };
-    ScenarioError { place: place.to_owned(), problem: problem.into() }
+    ScenarioError { place: place.to_owned(), line: None, problem: problem.into(), fix: None }
 }
 
-fn parse_step(place: &str, step: FileStep) -> Result<Step, ScenarioError> {
+fn parse_step(place: &str, index: usize, step: FileStep) -> Result<Step, ScenarioError> {
     let at = parse_duration(&format!("{place}.at"), &step.at)?;
     let mut actions: Vec<(&str, Action)> = Vec::new();
     let mut add =
@@ -263,16 +278,16 @@ fn parse_step(place: &str, step: FileStep) -> Result<Step, ScenarioError> {
         (0, Some(_)) => Action::Say,
         (0, None) => {
             let one_of = "apply, delete, scale, launch, remove, silence, faults, restart or say";
-            return Err(problem(place, format!("does nothing; give it one of {one_of}")));
+            return Err(problem(place, "does nothing").fix(format!("give it one of {one_of}")));
         }
         _ => {
             let names: Vec<&str> = actions.iter().map(|(name, _)| *name).collect();
-            let problem_text = format!("has {}; make a step of each", names.join(" and "));
-            return Err(problem(place, problem_text));
+            let found = format!("has {}", names.join(" and "));
+            return Err(problem(place, found).fix("make a step of each"));
         }
     };
     check_action(place, &action)?;
-    Ok(Step { at, say: step.say, action })
+    Ok(Step { index, at, say: step.say, action })
 }
 
 fn parse_restart(place: &str, restart: FileRestart) -> Result<Restart, ScenarioError> {
@@ -290,10 +305,6 @@ fn check_action(place: &str, action: &Action) -> Result<(), ScenarioError> {
             }
             Ok(())
         }
-        Action::Launch(launch) if launch.count == 0 || launch.count > MOST_LAUNCHED => {
-            let problem_text = format!("is {}; use 1 to {MOST_LAUNCHED}", launch.count);
-            Err(problem(&format!("{place}.launch.count"), problem_text))
-        }
         _ => Ok(()),
     }
 }
@@ -303,15 +314,9 @@ fn check_object(place: &str, object: &Value) -> Result<(), ScenarioError> {
         [("/apiVersion", "apiVersion"), ("/kind", "kind"), ("/metadata/name", "metadata.name")]
     {
         if object.pointer(pointer).and_then(Value::as_str).is_none_or(str::is_empty) {
-            return Err(problem(&format!("{place}.{field}"), "is needed, as text"));
+            let place = format!("{place}.{field}");
+            return Err(problem(&place, "is missing or no text").fix("every object needs it"));
         }
     }
     Ok(())
-}
-
-fn parse_duration(place: &str, text: &str) -> Result<Duration, ScenarioError> {
-    let parsed = karpenter_api::grammar::Duration::parse(text).value().ok();
-    parsed
-        .and_then(|duration| Duration::try_from(duration).ok())
-        .ok_or_else(|| problem(place, format!("`{text}` is not a time such as 90s, 5m or 1h30m")))
 }

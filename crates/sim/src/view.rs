@@ -17,10 +17,10 @@ use karpenter_operator::clock::Clock;
 use kube::{Api, Client, ResourceExt as _};
 use tokio::sync::watch;
 
-pub use self::pods::PodState;
-use self::pods::{amounts, requests_of, state_of, workload_of};
-use crate::informer::{Informer, Wake};
+pub use self::pods::{PodState, message_of, state_of, workload_of};
+use self::pods::{amounts, requests_of};
 use crate::timeline::{Counts, Subject, Timeline};
+use karpenter_operator::watch::{Informer, Wake};
 
 /// How long changes are gathered before they are told: pods come in groups.
 const GATHER: Duration = Duration::from_secs(1);
@@ -201,7 +201,7 @@ fn tell_pods(pods: &Informer<Pod>, timeline: &Timeline, now: Timestamp) {
                 let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
                 format!("{} on {}", state.name(), node.unwrap_or_default())
             }
-            Some(PodState::Unschedulable) => format!("do not fit: {}", pods::message_of(pod)),
+            Some(PodState::Unschedulable) => format!("do not fit: {}", message_of(pod)),
             Some(state) => state.name().to_owned(),
         };
         counts.add(workload_of(pod), what);
@@ -223,7 +223,7 @@ fn view(pods: &Informer<Pod>, nodes: &Informer<Node>, prices: &Prices, now: Time
             .or_insert_with(|| WorkloadView { name, ..WorkloadView::default() });
         *row.pods.entry(state).or_default() += 1;
         if state == PodState::Unschedulable {
-            row.message.get_or_insert_with(|| pods::message_of(&pod));
+            row.message.get_or_insert_with(|| message_of(&pod));
         }
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
         if let Some(row) = rows.get_mut(node).filter(|_| state.takes_room()) {
@@ -256,7 +256,8 @@ fn node_view(node: &Node, prices: &Prices) -> NodeView {
     }
 }
 
-fn node_state(node: &Node) -> NodeState {
+/// How far a node is.
+pub fn node_state(node: &Node) -> NodeState {
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let ready = conditions.into_iter().find(|condition| condition.type_ == "Ready");
     let is_ready = ready.is_some_and(|condition| condition.status == "True");

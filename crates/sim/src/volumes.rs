@@ -18,7 +18,7 @@ use kube::{Api, Client};
 use serde_json::json;
 
 use crate::binder::{BIND_COMPLETED, SELECTED_NODE};
-use crate::informer::ObjectKey;
+use karpenter_operator::watch::ObjectKey;
 
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";

@@ -41,7 +41,7 @@ use kube::Client;
 
 use self::known::Watched;
 use self::sync::Controllers;
-use crate::informer::Wake;
+use karpenter_operator::watch::Wake;
 
 /// The controllers, for ever. Names come from the API and nothing is jittered, so they do not
 /// draw on chance.

@@ -6,7 +6,7 @@
 //!                    ├─ cloud      a CloudProvider (KWOK), with the troubles of sim::cloud
 //!                    ├─ actors     binder, kubelets, workloads: each with a client of its own
 //!                    ├─ faults     what goes wrong for the product: its API client and its cloud
-//!                    └─ product    controllers::all(), from a later version on
+//!                    └─ product    karpenter_controllers::all()
 //! ```
 //!
 //! Faults are for the product alone: actors and scenarios have clients that work.
@@ -14,6 +14,7 @@
 //! Nothing here decides anything for the product. On a runtime of one thread whose time is paused, a
 //! world with one seed takes the same course every time.
 
+mod controllers;
 mod environment;
 mod product;
 #[cfg(test)]
@@ -31,10 +32,12 @@ use karpenter_operator::cloud::CloudProvider;
 use karpenter_operator::harness::spawn::Tasks;
 use karpenter_operator::kwok::catalog;
 use karpenter_operator::kwok::provider::KwokProvider;
+use karpenter_operator::options::Options;
 use kube::Client;
 use serde_json::{Value, json};
 use tower::Layer as _;
 
+pub use self::controllers::controllers;
 use self::environment::ClockAndChance;
 pub use self::product::{Product, StartProduct};
 use crate::cloud::Troubled;
@@ -102,7 +105,7 @@ impl World {
             instances,
             faults,
             api_faults,
-            product: Product::default(),
+            product: Product::new(controllers(Options::default())),
             tasks,
             start,
         }

@@ -15,7 +15,7 @@ use karpenter_core::selector::Labels;
 use karpenter_core::taint::Toleration;
 
 use super::amounts::Amounts;
-use crate::informer::ObjectKey;
+use karpenter_operator::watch::ObjectKey;
 
 /// The one field of a node that terms may ask for.
 const NAME_FIELD: &str = "metadata.name";

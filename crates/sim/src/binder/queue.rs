@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 
 use super::unfit::Blockers;
-use crate::informer::ObjectKey;
+use karpenter_operator::watch::ObjectKey;
 
 /// A pod that was refused once waits for this; twice as long each time.
 const FIRST_BACKOFF: SignedDuration = SignedDuration::from_secs(1);

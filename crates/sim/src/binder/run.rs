@@ -21,8 +21,8 @@ use super::scheduler::{Decision, Scheduler};
 use super::storage::ClaimStep;
 use super::unfit::{Blockers, Unfit};
 use super::write::Writer;
-use crate::informer::{Change, Informer, ObjectKey, Wake};
 use crate::volumes::Provisioner;
+use karpenter_operator::watch::{Change, Informer, ObjectKey, Wake};
 
 /// Schedules pods until it is dropped.
 pub async fn run(client: Client, clock: Arc<dyn Clock>) -> Infallible {

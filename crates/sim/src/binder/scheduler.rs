@@ -11,7 +11,7 @@ use super::place::{Placement, place};
 use super::queue::Queue;
 use super::unfit::{Blockers, Unfit};
 use super::world::{Pending, World};
-use crate::informer::ObjectKey;
+use karpenter_operator::watch::ObjectKey;
 
 /// The name by which pods ask for this scheduler.
 pub const SCHEDULER_NAME: &str = "default-scheduler";

@@ -14,7 +14,7 @@ use karpenter_core::resources::Quantity;
 use karpenter_core::selector::{Labels, Selector};
 
 use super::ask::{ClaimRef, NodeTerm, Pod, any_holds, terms};
-use crate::informer::ObjectKey;
+use karpenter_operator::watch::ObjectKey;
 
 /// Annotation of a claim that is bound for good.
 pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";

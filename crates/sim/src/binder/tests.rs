@@ -5,7 +5,7 @@ use k8s_openapi::serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::informer::ObjectKey;
+use karpenter_operator::watch::ObjectKey;
 
 mod filters;
 mod messages;

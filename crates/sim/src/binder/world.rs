@@ -22,7 +22,7 @@ use super::classes::Classes;
 use super::storage::Storage;
 use super::topology::{Counted, Counters, Group, Groups, Keys, Matcher, NodeAt, Pull, Seen};
 use super::unfit::Blockers;
-use crate::informer::ObjectKey;
+use karpenter_operator::watch::ObjectKey;
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 

@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use super::{Facts, Violation};
 use crate::binder::{Pod, Reason, audit};
 use crate::cloud::provider_id;
-use crate::informer::ObjectKey;
+use karpenter_operator::watch::ObjectKey;
 
 /// The condition and the reason that the API gives to pods which are evicted.
 const DISRUPTION_TARGET: &str = "DisruptionTarget";

@@ -60,7 +60,7 @@ fn is_short(short: &[Shortage], instance_type: &InstanceType, offering: &Offerin
 }
 
 /// Whether the text is of the pattern, in which `*` stands for anything.
-fn glob(pattern: &str, text: &str) -> bool {
+pub(crate) fn glob(pattern: &str, text: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(start) else { return false };
     let mut parts: Vec<&str> = rest.split('*').collect();

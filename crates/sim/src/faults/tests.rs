@@ -13,8 +13,8 @@ use serde_json::json;
 use tower::{Layer as _, ServiceExt as _};
 
 use super::*;
-use crate::informer::{Informer, Wake};
 use crate::world::World;
+use karpenter_operator::watch::{Informer, Wake};
 
 fn world(seed: u64) -> World {
     let start = "2026-01-05T08:00:00Z".parse().unwrap();

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{ScenarioError, parse_duration, problem};
+use super::file::{FileTime, parse_duration, whole};
+use super::words::advice;
+use super::{ScenarioError, problem};
 use crate::cloud::{CallFaults, CloudFaults, Method, Shortage};
 use crate::faults::{ApiFaults, Late, Trouble};
 
@@ -15,7 +17,7 @@ pub(super) struct FileFaults {
     api: FileApi,
     cloud: FileCloud,
     #[serde(rename = "for")]
-    length: Option<String>,
+    length: Option<FileTime>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -36,7 +38,7 @@ struct FileApi {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 struct FileCloud {
-    launch_delay: Option<String>,
+    launch_delay: Option<FileTime>,
     shortages: Vec<FileShortage>,
     lost_instances: Option<FileLoss>,
     failed_registrations: f64,
@@ -44,6 +46,7 @@ struct FileCloud {
     slow: Option<FileLate>,
     lost_answers: f64,
     methods: BTreeMap<String, FileCalls>,
+    #[serde(deserialize_with = "calls")]
     calls_in_flight: Option<u32>,
 }
 
@@ -51,14 +54,14 @@ struct FileCloud {
 #[serde(deny_unknown_fields)]
 struct FileLate {
     rate: f64,
-    by: String,
+    by: FileTime,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileLoss {
     rate: f64,
-    within: String,
+    within: FileTime,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -67,8 +70,8 @@ struct FileShortage {
     instance_type: Option<String>,
     zone: Option<String>,
     capacity_type: Option<String>,
-    from: Option<String>,
-    until: Option<String>,
+    from: Option<FileTime>,
+    until: Option<FileTime>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -130,13 +133,10 @@ impl FileCloud {
             let place = at(&format!("methods.{name}"));
             let known = Method::ALL.into_iter().find(|method| method.name() == name);
             let method = known.ok_or_else(|| {
-                let names = Method::ALL.map(Method::name).join(", ");
-                problem(&place, format!("is no call of a cloud; use one of {names}"))
+                let fix = advice(&name, &Method::ALL.map(Method::name));
+                problem(&place, "is no call of a cloud").fix(fix)
             })?;
             methods.insert(method, calls.parse(&place)?);
-        }
-        if self.calls_in_flight == Some(0) {
-            return Err(problem(&at("callsInFlight"), "is 0; leave it out for no limit"));
         }
         let calls =
             FileCalls { errors: self.errors, slow: self.slow, lost_answers: self.lost_answers };
@@ -164,7 +164,7 @@ impl FileCalls {
 
 impl FileShortage {
     fn parse(self, place: &str) -> Result<Shortage, ScenarioError> {
-        let time = |field: &str, text: Option<String>| {
+        let time = |field: &str, text: Option<FileTime>| {
             text.map(|text| parse_duration(&format!("{place}.{field}"), &text)).transpose()
         };
         let any = Shortage::default();
@@ -176,17 +176,23 @@ impl FileShortage {
             until: time("until", self.until)?,
         };
         if shortage.until.is_some_and(|until| until <= shortage.from) {
-            return Err(problem(&format!("{place}.until"), "is not after its `from`"));
+            let found = problem(&format!("{place}.until"), "is not after its `from`");
+            return Err(found.fix("use a later time, or leave it out"));
         }
         Ok(shortage)
     }
+}
+
+/// A number of calls; no limit is the field left out.
+fn calls<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    whole::<_, 1, { u32::MAX }>(deserializer).map(Some)
 }
 
 fn rate(place: &str, value: f64) -> Result<f64, ScenarioError> {
     if (0.0..=1.0).contains(&value) {
         return Ok(value);
     }
-    Err(problem(place, format!("is {value}; use 0 (never) to 1 (always)")))
+    Err(problem(place, format!("is {value}")).fix("use 0 (never) to 1 (always)"))
 }
 
 fn late(place: &str, late: Option<FileLate>) -> Result<Late, ScenarioError> {

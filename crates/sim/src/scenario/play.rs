@@ -1,17 +1,14 @@
 //! Plays the steps of a scenario, as a person with `kubectl` and a cloud account would do them.
 //!
-//! Until the controllers are part of a world, `launch` and `remove` do by hand what they will do:
-//! a NodeClaim, an instance, its registration, and back.
+//! `launch` makes a NodeClaim and `remove` deletes one; what follows from that is the product's work.
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use karpenter_api::labels;
 use karpenter_api::nodeclaim::NodeClaim;
-use karpenter_api::taints;
-use karpenter_operator::cloud::CloudError;
-use kube::api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt as _};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use super::{Action, Launch, Scale, Scenario, Step};
@@ -21,18 +18,6 @@ use crate::kubelet;
 use crate::objects::{self, ApplyError};
 use crate::timeline::Timeline;
 use crate::world::World;
-
-/// How often a drain that a budget refuses is tried again, as kubectl does it.
-const DRAIN_PAUSE: Duration = Duration::from_secs(5);
-
-/// How often somebody looks whether a node has appeared or emptied.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-
-/// What somebody waits who could not launch an instance because of a fault.
-const LAUNCH_PAUSE: Duration = Duration::from_secs(10);
-
-/// How long an instance may take to become a node before a launch gives up on it.
-const REGISTRATION_LIMIT: Duration = Duration::from_mins(15);
 
 /// Which step did not work, and why.
 #[derive(Debug, thiserror::Error)]
@@ -51,10 +36,19 @@ pub enum StepError {
     Apply(#[from] ApplyError),
     #[error("{what}: {}", objects::words(source))]
     Api { what: String, source: Box<kube::Error> },
-    #[error("launching {claim}: {source}")]
-    Launch { claim: String, source: CloudError },
     #[error("there is no NodeClaim {0}; launch steps make them, as NAME-1, NAME-2, …")]
     NoClaim(String),
+}
+
+impl PlayError {
+    /// Which part of the scenario it is about: `steps[2]`.
+    pub fn place(&self) -> Option<String> {
+        match self {
+            Self::Object { index, .. } => Some(format!("objects[{index}]")),
+            Self::Step { index, .. } => Some(format!("steps[{index}]")),
+            Self::Check(_) => None,
+        }
+    }
 }
 
 /// Puts the objects into the world. What is at time zero of a scenario is after that.
@@ -79,12 +73,12 @@ pub async fn play(
     if let Some(trouble) = &scenario.faults {
         world.faults.set(trouble);
     }
-    for (index, step) in scenario.steps.iter().enumerate() {
+    for step in &scenario.steps {
         let until = world.start.saturating_add(step.at).unwrap_or(world.start);
         world.clock.sleep_until(until).await;
         timeline.say(world.clock.now(), &words(step));
         perform(world, &step.action).await.map_err(|source| PlayError::Step {
-            index,
+            index: step.index,
             at: step.at,
             source,
         })?;
@@ -137,12 +131,10 @@ async fn perform(world: &World, action: &Action) -> Result<(), StepError> {
         }
         Action::Remove(claims) => {
             for name in &claims.claims {
-                let claim = claim(world, name).await?;
-                let world = world.clone();
-                // A budget may hold it up for long, and the next steps do not wait for that.
-                world.tasks.clone().spawn("scenario.remove", async move {
-                    remove(&world, &claim).await;
-                });
+                claim(world, name).await?;
+                let claims: Api<NodeClaim> = Api::all(client.clone());
+                let deleted = claims.delete(name, &DeleteParams::default()).await;
+                deleted.map_err(|source| failed(format!("NodeClaim {name}"), source))?;
             }
         }
         Action::Silence(claims) => {
@@ -197,7 +189,7 @@ async fn patch_node(world: &World, name: &str, patch: &Value) -> Result<(), Step
     patched.map(drop).map_err(|source| failed(format!("Node {name}"), source))
 }
 
-/// A NodeClaim, an instance for it, and its node when that appears.
+/// A NodeClaim of exactly this kind.
 async fn launch(world: &World, wanted: &Launch, number: u32) -> Result<(), StepError> {
     let name = format!("{}-{number}", wanted.name);
     let mut requirements = vec![
@@ -216,127 +208,8 @@ async fn launch(world: &World, wanted: &Launch, number: u32) -> Result<(), StepE
             "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
         },
     });
-    let what = || format!("NodeClaim {name}");
     let claims: Api<NodeClaim> = Api::all(world.client());
     let claim = serde_json::from_value(manifest).expect("a NodeClaim of ours");
-    let claim = claims
-        .create(&PostParams::default(), &claim)
-        .await
-        .map_err(|source| failed(what(), source))?;
-    if world.faults.cloud.now().is_none() {
-        return bring_up(world, &claim).await;
-    }
-    // It may take long, or several attempts, and the next steps do not wait for that.
-    let world = world.clone();
-    world.tasks.clone().spawn("scenario.launch", async move {
-        loop {
-            // What does not work without faults is a mistake of the scenario's.
-            let is_faulty = world.faults.cloud.now().is_some();
-            if bring_up(&world, &claim).await.is_ok() || !is_faulty {
-                return;
-            }
-            world.clock.sleep(LAUNCH_PAUSE).await;
-        }
-    });
-    Ok(())
-}
-
-/// An instance for a claim, and its node when that appears.
-async fn bring_up(world: &World, claim: &NodeClaim) -> Result<(), StepError> {
-    let name = claim.name_any();
-    let what = || format!("NodeClaim {name}");
-    let claims: Api<NodeClaim> = Api::all(world.client());
-    let launched = world
-        .cloud
-        .create(claim)
-        .await
-        .map_err(|source| StepError::Launch { claim: name.clone(), source })?;
-    let labels = json!({"metadata": {"labels": launched.metadata.labels}});
-    let patched = claims.patch(&name, &PatchParams::default(), &Patch::Merge(labels)).await;
-    patched.map_err(|source| failed(what(), source))?;
-    let mut status = json!({"status": launched.status});
-    status["status"]["nodeName"] = launched.name_any().into();
-    let patched = claims.patch_status(&name, &PatchParams::default(), &Patch::Merge(status)).await;
-    let claim = patched.map_err(|source| failed(what(), source))?;
-    let world = world.clone();
-    world.tasks.clone().spawn("scenario.register", async move { register(&world, &claim).await });
-    Ok(())
-}
-
-/// Takes the taint off that keeps pods away from nodes which nobody has registered.
-async fn register(world: &World, claim: &NodeClaim) {
-    let nodes: Api<Node> = Api::all(world.client());
-    let name = node_name(claim);
-    let mut waited = Duration::ZERO;
-    while waited < REGISTRATION_LIMIT {
-        if let Ok(Some(node)) = nodes.get_opt(&name).await {
-            let kept: Vec<_> = node
-                .spec
-                .and_then(|spec| spec.taints)
-                .unwrap_or_default()
-                .into_iter()
-                .filter(|taint| taint.key != taints::unregistered().key)
-                .collect();
-            let registered = json!({
-                "metadata": {"labels": {labels::REGISTERED: labels::TRUE}},
-                "spec": {"taints": kept},
-            });
-            if patch_node(world, &name, &registered).await.is_ok() {
-                return;
-            }
-        }
-        world.clock.sleep(LOOK_EVERY).await;
-        waited += LOOK_EVERY;
-    }
-}
-
-/// Drains the node, and gives the instance back.
-async fn remove(world: &World, claim: &NodeClaim) {
-    let name = node_name(claim);
-    // One that is still being launched has no node; without a name, any pod without one would go.
-    if !name.is_empty() {
-        drain(world, &name).await;
-    }
-    let claims: Api<NodeClaim> = Api::all(world.client());
-    let nodes: Api<Node> = Api::all(world.client());
-    let _ending_or_gone = world.cloud.delete(claim).await;
-    if !name.is_empty() {
-        let _gone_already = nodes.delete(&name, &DeleteParams::default()).await;
-    }
-    let _gone_already = claims.delete(&claim.name_any(), &DeleteParams::default()).await;
-}
-
-/// Cordons, and evicts with regard to budgets until nobody is left.
-async fn drain(world: &World, name: &str) {
-    let cordon = json!({"spec": {"unschedulable": true}});
-    let _gone_already = patch_node(world, name, &cordon).await;
-    let pods: Api<Pod> = Api::all(world.client());
-    let on_node = ListParams::default().fields(&format!("spec.nodeName={name}"));
-    while let Ok(left) = pods.list(&on_node).await {
-        let left: Vec<_> = left.items.into_iter().filter(must_leave).collect();
-        if left.is_empty() {
-            break;
-        }
-        let mut refused = false;
-        for pod in left.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
-            let namespaced: Api<Pod> =
-                Api::namespaced(world.client(), &pod.namespace().unwrap_or_default());
-            let evicted = namespaced.evict(&pod.name_any(), &EvictParams::default()).await;
-            refused |= evicted.is_err();
-        }
-        world.clock.sleep(if refused { DRAIN_PAUSE } else { LOOK_EVERY }).await;
-    }
-}
-
-/// Pods of DaemonSets stay until the node goes, those of a file on the node too.
-fn must_leave(pod: &Pod) -> bool {
-    let is_finished = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.phase.as_deref())
-        .is_some_and(|phase| matches!(phase, "Succeeded" | "Failed"));
-    let owners = pod.metadata.owner_references.iter().flatten();
-    let of_node =
-        owners.into_iter().any(|owner| matches!(owner.kind.as_str(), "DaemonSet" | "Node"));
-    !is_finished && !of_node
+    let created = claims.create(&PostParams::default(), &claim).await;
+    created.map(drop).map_err(|source| failed(format!("NodeClaim {name}"), source))
 }

@@ -41,7 +41,8 @@ impl PodState {
     }
 }
 
-pub(super) fn state_of(pod: &Pod) -> PodState {
+/// How far a pod is.
+pub fn state_of(pod: &Pod) -> PodState {
     let status = pod.status.as_ref();
     let phase = status.and_then(|status| status.phase.as_deref()).unwrap_or_default();
     let has_node = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
@@ -57,7 +58,7 @@ pub(super) fn state_of(pod: &Pod) -> PodState {
 }
 
 /// The scheduler's words for why the pod has no node.
-pub(super) fn message_of(pod: &Pod) -> String {
+pub fn message_of(pod: &Pod) -> String {
     unschedulable(pod).unwrap_or_default().to_owned()
 }
 
@@ -69,7 +70,7 @@ fn unschedulable(pod: &Pod) -> Option<&str> {
 }
 
 /// `default/web` for the pods of a Deployment, StatefulSet and so on; a bare pod is its own.
-pub(super) fn workload_of(pod: &Pod) -> String {
+pub fn workload_of(pod: &Pod) -> String {
     let owners = pod.metadata.owner_references.iter().flatten();
     let controller = owners.into_iter().find(|owner| owner.controller == Some(true));
     let name = controller.map_or_else(|| pod.name_any(), |owner| owner.name.clone());

@@ -11,7 +11,7 @@ use super::known::selector_of;
 use super::pods::controller_of;
 use super::sync::{Again, Controllers};
 use super::{budget, job};
-use crate::informer::ObjectKey;
+use karpenter_operator::watch::ObjectKey;
 
 impl Controllers<'_> {
     pub(super) async fn job(&mut self, key: &ObjectKey) -> Result<Again, kube::Error> {

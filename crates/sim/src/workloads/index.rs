@@ -7,7 +7,7 @@ use karpenter_core::selector::{Labels, Selector};
 use kube::Resource;
 
 use super::pods::controller_of;
-use crate::informer::{Change, ObjectKey};
+use karpenter_operator::watch::{Change, ObjectKey};
 
 /// Objects of one kind as of the last changes, by name and by owner.
 #[derive(Debug)]

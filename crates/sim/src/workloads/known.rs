@@ -24,7 +24,7 @@ use super::index::{Index, labels};
 use super::job::is_tracked;
 use super::pods::{controller_of, is_terminating, node_name};
 use super::queue::{Item, Queue, later};
-use crate::informer::{Change, Informer, ObjectKey, Wake};
+use karpenter_operator::watch::{Change, Informer, ObjectKey, Wake};
 
 /// How long a node must be gone before its pods are.
 const QUARANTINE: Duration = Duration::from_secs(40);

@@ -10,7 +10,7 @@ use super::queue::later;
 use super::sync::{Again, Controllers};
 use super::write::gone_is_fine;
 use super::{eviction, node_lifecycle};
-use crate::informer::ObjectKey;
+use karpenter_operator::watch::ObjectKey;
 
 const LEASES: &str = "kube-node-lease";
 

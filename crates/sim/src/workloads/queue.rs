@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::informer::ObjectKey;
+use karpenter_operator::watch::ObjectKey;
 
 /// The shortest time between two looks at one object.
 pub(super) const PACE: Duration = Duration::from_millis(100);

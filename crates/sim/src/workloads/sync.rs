@@ -15,7 +15,7 @@ use super::pods::{controller_of, from_template, is_active, is_finished, same_tem
 use super::queue::{Item, Queue};
 use super::write::{Writer, gone_is_fine};
 use super::{daemon_set, deployment, replica_set, stateful_set};
-use crate::informer::{ObjectKey, Wake};
+use karpenter_operator::watch::{ObjectKey, Wake};
 
 /// When the object is to be looked at again although nothing changes.
 pub(super) type Again = Option<Timestamp>;

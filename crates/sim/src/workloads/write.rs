@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::index::Claim;
 use super::pods::owned_by;
-use crate::informer::Informer;
+use karpenter_operator::watch::Informer;
 
 /// So many calls are under way at a time.
 const CONCURRENCY: usize = 16;

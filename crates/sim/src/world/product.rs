@@ -7,9 +7,8 @@ use karpenter_operator::harness::spawn::Tasks;
 
 use super::World;
 
-/// Starts the product's tasks, each time with nothing in its memory. This is where the controllers
-/// will be plugged in; they take [`World::product_client`] and [`World::cloud`], and end with the
-/// tasks.
+/// Starts the product's tasks, each time with nothing in its memory. They take
+/// [`World::product_client`] and [`World::cloud`], and end with the tasks.
 pub type StartProduct = Arc<dyn Fn(&World, &Tasks) + Send + Sync>;
 
 /// The product's process. Clones are the same.
@@ -38,13 +37,6 @@ impl Product {
 
     fn lock(&self) -> MutexGuard<'_, Tasks> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A process that does nothing.
-impl Default for Product {
-    fn default() -> Self {
-        Self::new(Arc::new(|_, _| {}))
     }
 }
 

@@ -1,0 +1,178 @@
+//! The text of a scenario: from YAML to a value, and from a field back to its line.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use serde_saphyr::{Error, MessageFormatter as _, Spanned, UserMessageFormatter};
+
+use super::{ScenarioError, problem};
+
+/// What a scenario has at its top.
+const TOP: &str = "write `name:`, and below it `objects:` and `steps:`";
+
+/// The one document of a text.
+pub(super) fn read(text: &str) -> Result<Value, ScenarioError> {
+    let value: Value = serde_saphyr::from_str(text).map_err(|error| broken(text, &error))?;
+    let found = match &value {
+        Value::Object(fields) if fields.contains_key("apiVersion") => {
+            let fix = "put it into the list `objects:` of a scenario";
+            return Err(problem("", "is a Kubernetes object, and no scenario").fix(fix));
+        }
+        Value::Object(_) => return Ok(value),
+        Value::Null => "is empty",
+        Value::Array(_) => "is a list",
+        _ => "is a single value",
+    };
+    Err(problem("", found).fix(TOP))
+}
+
+/// Why a text is not one document of YAML.
+fn broken(text: &str, error: &Error) -> ScenarioError {
+    let error = error.without_snippet();
+    let error = match error {
+        Error::AliasError { error, .. } => error,
+        other => other,
+    };
+    let line = error.location().map(|location| line(&location)).filter(|line| *line > 0);
+    let found = match error {
+        Error::MultipleDocuments { .. } => {
+            let separator = second_document(text);
+            return problem("", "has more than one document (`---`)")
+                .fix("keep one, and make a file of each other scenario")
+                .on(separator.or(line));
+        }
+        Error::Eof { .. } => problem("", "is empty").fix(TOP),
+        Error::DuplicateMappingKey { key, .. } => {
+            let key = key.as_deref().unwrap_or_default();
+            problem(key, "is given twice in one mapping").fix("keep one of the two")
+        }
+        Error::UnknownAnchor { .. } => problem("", "has an alias (`*name`) without its anchor")
+            .fix("write `&name` before the value that it stands for, above the alias"),
+        Error::NonFiniteFloat { .. } => problem("", "has a number that is infinite or none")
+            .fix("put it in quotes if it is a text"),
+        Error::Budget { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. } => {
+            problem("", "holds too many or too deeply nested values").fix(
+                "look for aliases that multiply, and leave out what the scenario does not need",
+            )
+        }
+        other => {
+            let message = UserMessageFormatter.format_message(other).into_owned();
+            let fix = if message.contains("tab") {
+                "indent with spaces"
+            } else {
+                "check the indentation, quotes and brackets of this line and the ones above it"
+            };
+            problem("", format!("is not YAML: {message}")).fix(fix)
+        }
+    };
+    found.on(line)
+}
+
+/// The line of the `---` that ends the first document.
+fn second_document(text: &str) -> Option<usize> {
+    let mut has_content = false;
+    for (index, line) in text.lines().enumerate() {
+        if line == "---" || line.starts_with("--- ") {
+            if has_content {
+                return Some(index + 1);
+            }
+        } else if !line.trim().is_empty() && !line.starts_with(['#', '%']) {
+            has_content = true;
+        }
+    }
+    None
+}
+
+/// The line of a place such as `steps[2].at`, or of the innermost thing around it that is there.
+pub(super) fn line_of(text: &str, place: &str) -> Option<usize> {
+    let top: Lines = serde_saphyr::from_str(text).ok()?;
+    let mut here = &top;
+    let mut found = None;
+    for step in place.split(['.', '[']) {
+        let next = match here {
+            Lines::Single => None,
+            Lines::List(items) => {
+                let index = step.trim_end_matches(']').parse::<usize>().ok();
+                index.and_then(|index| items.get(index))
+            }
+            Lines::Mapping(fields) => fields.get(step),
+        };
+        let Some((line, inner)) = next else { break };
+        found = Some(*line);
+        here = inner;
+    }
+    found
+}
+
+/// The lines of a document's fields, counted from 1.
+#[derive(Debug)]
+enum Lines {
+    Single,
+    List(Vec<(usize, Lines)>),
+    Mapping(BTreeMap<String, (usize, Lines)>),
+}
+
+impl<'de> Deserialize<'de> for Lines {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Positions)
+    }
+}
+
+struct Positions;
+
+impl<'de> Visitor<'de> for Positions {
+    type Value = Lines;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Lines, E> {
+        Ok(Lines::Single)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Lines, E> {
+        Ok(Lines::Single)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Lines, E> {
+        Ok(Lines::Single)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Lines, E> {
+        Ok(Lines::Single)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Lines, E> {
+        Ok(Lines::Single)
+    }
+
+    fn visit_unit<E>(self) -> Result<Lines, E> {
+        Ok(Lines::Single)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Lines, A::Error> {
+        let mut lines = Vec::new();
+        while let Some(item) = items.next_element::<Spanned<Lines>>()? {
+            lines.push((line(&item.referenced), item.value));
+        }
+        Ok(Lines::List(lines))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Lines, A::Error> {
+        let mut lines = BTreeMap::new();
+        while let Some(key) = fields.next_key::<Spanned<String>>()? {
+            lines.insert(key.value, (line(&key.referenced), fields.next_value()?));
+        }
+        Ok(Lines::Mapping(lines))
+    }
+}
+
+fn line(location: &serde_saphyr::Location) -> usize {
+    usize::try_from(location.line()).unwrap_or_default()
+}

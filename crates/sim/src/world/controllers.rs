@@ -1,0 +1,39 @@
+//! The product as it ships: every controller, on the world's API, cloud and clock.
+
+use std::sync::Arc;
+
+use karpenter_controllers::{Context, Ports, process};
+use karpenter_operator::cloud::Metered;
+use karpenter_operator::events::Recorder;
+use karpenter_operator::harness::Shutdown;
+use karpenter_operator::metrics::{Metrics, MetricsConfig};
+use karpenter_operator::options::Options;
+use karpenter_operator::think::OnTheSpot;
+
+use super::StartProduct;
+
+/// Starts all controllers with these options. Decisions are made on the spot, so that a world on one
+/// thread repeats. There is no lease: a world has one process.
+pub fn controllers(options: Options) -> StartProduct {
+    let options = Arc::new(options);
+    Arc::new(move |world, tasks| {
+        let (clock, client) = (world.clock.clone(), world.product_client());
+        let metrics = Metrics::new(clock.clone(), &MetricsConfig::of(world.cloud.as_ref()));
+        let metered = Metered::new(world.cloud.clone(), metrics.clone(), clock.clone());
+        let context = Context::new(Ports {
+            client: client.clone(),
+            clock: clock.clone(),
+            chance: Arc::new(world.chance.fork("product")),
+            cloud: Arc::new(metered),
+            options: options.clone(),
+            metrics: Arc::new(metrics.clone()),
+            events: Recorder::start(client, clock, tasks),
+            thinker: Arc::new(OnTheSpot),
+        });
+        process::watch(&context, tasks);
+        let running = tasks.clone();
+        tasks.spawn("product", async move {
+            process::run(&context, Arc::new(metrics), &Shutdown::new(), &running).await;
+        });
+    })
+}
