@@ -141,7 +141,9 @@ pub(super) fn binding(index: usize, nodes: usize) -> Value {
 }
 
 pub(super) fn running(index: usize) -> Value {
-    let since = "2026-11-15T10:00:00Z";
+    // No two pods of a node start in one second, and hardly any two that are alike.
+    let (hour, minute, second) = (index / 3_600 % 24, index / 60 % 60, index % 60);
+    let since = format!("2026-11-15T{hour:02}:{minute:02}:{second:02}Z");
     let condition =
         |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": since});
     json!({

@@ -3,6 +3,7 @@
 //! Data goes to stdout, everything else to stderr. A reader that closes the pipe early (`| head`)
 //! is no error.
 
+mod controller;
 mod convert;
 mod crds;
 mod demo;
@@ -30,6 +31,7 @@ const EXIT_CODES: &str = "Exit codes: 0 = fine, 1 = a finding or a failed operat
 /// One line per subcommand, in the order in which `--help` shows them.
 #[derive(Debug, Subcommand)]
 enum Command {
+    Controller(controller::Args),
     Convert(convert::Args),
     Crds(crds::Args),
     Demo(demo::Args),
@@ -75,6 +77,7 @@ impl From<anyhow::Error> for Failure {
 /// Runs the subcommand; what it could not do goes to stderr.
 pub(crate) fn run(cli: Cli) -> ExitCode {
     let result = match cli.command {
+        Command::Controller(args) => controller::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Crds(args) => crds::run(&args),
         Command::Demo(args) => demo::run(&args),
@@ -104,6 +107,11 @@ pub(crate) fn print(data: &str) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
+}
+
+/// `1 pod`, `2 pods`.
+pub(crate) fn count(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
 /// Writes one message to stderr. Where stderr is gone there is nobody left to tell.

@@ -15,9 +15,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use karpenter_apiserver::Server;
 use karpenter_operator::clock::{Clock, ScaledClock};
-use karpenter_sim::scenario::{Scenario, play};
+use karpenter_sim::scenario::{FIXED_START, Scenario, play};
 use karpenter_sim::timeline::Timeline;
 use karpenter_sim::view::{self, Prices, View};
 use karpenter_sim::world::World;
@@ -36,6 +37,13 @@ pub(crate) struct Settings {
     pub(crate) exit_when_done: bool,
     pub(crate) kubeconfig: PathBuf,
     pub(crate) port: u16,
+}
+
+/// Where a scenario is written, for messages.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) file: String,
+    pub(crate) text: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -66,7 +74,11 @@ impl FromStr for Speed {
 const FRAME: Duration = Duration::from_millis(200);
 
 /// Plays the scenario until it is done, or until Ctrl-C.
-pub(crate) fn run(scenario: &Scenario, settings: &Settings) -> Result<Outcome, Failure> {
+pub(crate) fn run(
+    scenario: &Scenario,
+    source: &Source,
+    settings: &Settings,
+) -> Result<Outcome, Failure> {
     let mut builder = match settings.speed {
         Speed::Max => {
             // One thread and virtual time: nothing is left to chance but the seed.
@@ -77,22 +89,43 @@ pub(crate) fn run(scenario: &Scenario, settings: &Settings) -> Result<Outcome, F
         Speed::Times(_) => tokio::runtime::Builder::new_multi_thread(),
     };
     let runtime = builder.enable_all().build().map_err(anyhow::Error::from)?;
-    let outcome = runtime.block_on(drive(scenario, settings));
+    let outcome = runtime.block_on(drive(scenario, source, settings));
     // What still runs is part of the world, which ends here.
     runtime.shutdown_background();
     outcome
 }
 
-async fn drive(scenario: &Scenario, settings: &Settings) -> Result<Outcome, Failure> {
+/// When the cluster's clock begins. With virtual time always at the same time, so that two runs
+/// are alike; else so that it says what the real one says at the end of the scenario, because
+/// kubectl reckons some ages from the real one, and knows none for what is in its future.
+fn start(scenario: &Scenario, speed: Speed, now: Timestamp) -> Timestamp {
+    if let Some(start) = scenario.start {
+        return start;
+    }
+    match speed {
+        Speed::Max => FIXED_START,
+        Speed::Times(speed) => {
+            let ahead = scenario.length().mul_f64((1.0 - speed.recip()).max(0.0));
+            now.saturating_sub(ahead).unwrap_or(now)
+        }
+    }
+}
+
+async fn drive(
+    scenario: &Scenario,
+    source: &Source,
+    settings: &Settings,
+) -> Result<Outcome, Failure> {
     let speed = match settings.speed {
         Speed::Max => 1.0,
         Speed::Times(speed) => speed,
     };
-    let clock = ScaledClock::new(scenario.start, speed).map_err(anyhow::Error::from)?;
+    let start = start(scenario, settings.speed, crate::clock::now());
+    let clock = ScaledClock::new(start, speed).map_err(anyhow::Error::from)?;
     let clock: Arc<dyn Clock> = Arc::new(clock);
     let mut world = World::new(clock.clone(), settings.seed);
     world.begin().await.map_err(anyhow::Error::from)?;
-    play::load(&world, scenario).await.map_err(|error| unplayable(&error))?;
+    play::load(&world, scenario).await.map_err(|error| unplayable(source, &error))?;
     // What it took to get here is not part of the scenario.
     world.start = clock.now();
     let kubeconfig = serve(&world, settings).await?;
@@ -114,14 +147,26 @@ async fn drive(scenario: &Scenario, settings: &Settings) -> Result<Outcome, Fail
         follow.await;
     });
 
-    let ending = Box::pin(play_to_the_end(&world, scenario, &timeline, views.clone(), settings));
+    let script = Script { scenario, source, settings };
+    let ending = Box::pin(play_to_the_end(&world, script, &timeline, views.clone()));
     let shown = show_until(ending, &mut *show, &timeline, views, &clock, settings).await;
     world.end().await;
     shown
 }
 
-fn unplayable(error: &play::PlayError) -> Diagnostic {
-    Diagnostic::new("the scenario cannot be played").found(error.to_string())
+/// What is played, and how.
+#[derive(Debug, Clone, Copy)]
+struct Script<'a> {
+    scenario: &'a Scenario,
+    source: &'a Source,
+    settings: &'a Settings,
+}
+
+fn unplayable(source: &Source, error: &play::PlayError) -> Diagnostic {
+    let place = error.place();
+    let line = place.as_ref().and_then(|place| Scenario::line_of(&source.text, place));
+    let place = Place { line, field: place, ..Place::file(&source.file) };
+    Diagnostic::new("the scenario cannot be played").at(place).found(error.to_string())
 }
 
 /// Offers the API to kubectl. With virtual time there is nobody who could keep up with it.
@@ -182,13 +227,12 @@ impl Drop for KubeconfigFile {
 
 async fn play_to_the_end(
     world: &World,
-    scenario: &Scenario,
+    Script { scenario, source, settings }: Script<'_>,
     timeline: &Timeline,
     views: watch::Receiver<View>,
-    settings: &Settings,
 ) -> Result<Option<Ending>, Failure> {
     let played = play::play(world, scenario, timeline).await;
-    let checker = played.map_err(|error| unplayable(&error))?;
+    let checker = played.map_err(|error| unplayable(source, &error))?;
     if let Some(duration) = scenario.duration {
         let end = world.start.saturating_add(duration).unwrap_or(world.start);
         world.clock.sleep_until(end).await;
@@ -260,6 +304,33 @@ async fn pause(settings: &Settings, views: &mut watch::Receiver<View>) {
         Speed::Times(_) => {
             let wall = ScaledClock::starting_at(jiff::Timestamp::UNIX_EPOCH);
             wall.sleep(FRAME).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_meet_at_the_end_of_the_scenario_or_begin_at_the_fixed_date() {
+        let scenario = |text| Scenario::parse(text).unwrap();
+        let (plain, dated) = (
+            scenario("name: x\nsteps: [{at: 1m, say: a}, {at: 10m, say: b}]"),
+            scenario("name: x\nstart: 2020-02-02T02:02:02Z"),
+        );
+        let now: Timestamp = "2026-11-15T12:00:00Z".parse().unwrap();
+        for (scenario, speed, expected) in [
+            (&plain, Speed::Max, "2026-01-05T08:00:00Z"),
+            (&plain, Speed::Times(0.5), "2026-11-15T12:00:00Z"),
+            (&plain, Speed::Times(1.0), "2026-11-15T12:00:00Z"),
+            // Ten minutes pass in five.
+            (&plain, Speed::Times(2.0), "2026-11-15T11:55:00Z"),
+            (&plain, Speed::Times(10.0), "2026-11-15T11:51:00Z"),
+            (&dated, Speed::Max, "2020-02-02T02:02:02Z"),
+            (&dated, Speed::Times(5.0), "2020-02-02T02:02:02Z"),
+        ] {
+            assert_eq!(start(scenario, speed, now).to_string(), expected, "{speed:?}");
         }
     }
 }

@@ -5,6 +5,7 @@
 mod admission;
 mod clock;
 mod commands;
+mod controller;
 mod convert;
 mod demo;
 mod diagnostic;

@@ -1,21 +1,19 @@
-//! The controller's options that change decisions, with upstream's names, environment variables,
-//! defaults and reading (spec 40 §7, spec 45 §2). Commands that decide flatten [`DecisionArgs`] and
-//! get a [`Decision`].
+//! The controller's options that change decisions, for commands that decide without a controller.
+//! They flatten [`DecisionArgs`] and get a [`Decision`].
 //!
-//! A flag wins over the environment, the environment over the default. A boolean of the
-//! environment that cannot be read counts as not set, as upstream has it; every other text that
-//! cannot be read is an error.
+//! What the options are, and how texts are read, is in [`karpenter_operator::options`]; here they
+//! become clap's arguments, and problems become diagnostics.
 
-mod gates;
-mod scheduler_config;
-
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_core::id::PodId;
 use karpenter_core::pod::SpreadConstraint;
-use karpenter_core::scheduling::{MinValuesPolicy, Options, PreferencePolicy};
+use karpenter_core::scheduling::{self, MinValuesPolicy, PreferencePolicy};
+use karpenter_operator::options::{
+    FeatureGates, Options, OptionsError, Problem, definitions, flags, looks_like_a_path,
+};
 
-pub(crate) use gates::{FeatureGates, Gate};
+pub(crate) use karpenter_operator::options::Gate;
 
 use crate::diagnostic::Diagnostic;
 
@@ -64,131 +62,92 @@ pub(crate) struct Decision {
 }
 
 impl DecisionArgs {
-    /// What the flags say, and where they say nothing, the environment.
+    /// What the flags say, and where they say nothing, the environment. The other options of the
+    /// controller are none of a decision's business, whatever the environment says about them.
     pub(crate) fn resolve(
         &self,
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Decision, Box<Diagnostic>> {
-        let given = |flag: &Option<String>, name: &'static str, variable: &'static str| {
-            let of_flag = flag.clone().map(|text| Given { text, from: name });
-            of_flag.or_else(|| Some(Given { text: environment(variable)?, from: variable }))
-        };
-        let preferences =
-            given(&self.preference_policy, "--preference-policy", "PREFERENCE_POLICY");
-        let min_values = given(&self.min_values_policy, "--min-values-policy", "MIN_VALUES_POLICY");
-        let gates = given(&self.feature_gates, "--feature-gates", "FEATURE_GATES");
-        let config = given(&self.scheduler_config, "--scheduler-config", "SCHEDULER_CONFIG");
+        let flags = [
+            ("preference-policy", &self.preference_policy),
+            ("min-values-policy", &self.min_values_policy),
+            ("feature-gates", &self.feature_gates),
+            ("scheduler-config", &self.scheduler_config),
+            ("ignore-dra-requests", &self.ignore_dra_requests),
+        ];
+        let given: BTreeMap<_, _> =
+            flags.iter().filter_map(|(flag, text)| Some((*flag, text.as_ref()?.clone()))).collect();
+        let mut definitions = definitions();
+        definitions.retain(|definition| flags.iter().any(|(flag, _)| *flag == definition.flag));
+        let resolved = flags::resolve_flags(&definitions, given, environment);
+        let resolved = resolved.map_err(|error| diagnostic(&error))?;
+        let options = Options::from_resolved(&resolved).map_err(|error| diagnostic(&error))?;
+        let unknown_gates = resolved.given("feature-gates").and_then(|given| {
+            let (unknown, known) = (&options.unknown_feature_gates, FeatureGates::names());
+            (!unknown.is_empty()).then(|| {
+                let (unknown, known) = (unknown.join(", "), known.join(", "));
+                format!("{}: no such gate: {unknown}; there are {known}", given.from)
+            })
+        });
         Ok(Decision {
-            preferences: match preferences {
-                None => PreferencePolicy::Respect,
-                Some(given) => match given.text.as_str() {
-                    "Respect" => PreferencePolicy::Respect,
-                    "Ignore" => PreferencePolicy::Ignore,
-                    _ => return Err(given.unknown("Respect or Ignore")),
-                },
-            },
-            min_values: match min_values {
-                None => MinValuesPolicy::Strict,
-                Some(given) => match given.text.as_str() {
-                    "Strict" => MinValuesPolicy::Strict,
-                    "BestEffort" => MinValuesPolicy::BestEffort,
-                    _ => return Err(given.unknown("Strict or BestEffort")),
-                },
-            },
-            unknown_gates: gates.as_ref().and_then(unknown_gates),
-            gates: gates.map_or_else(|| Ok(FeatureGates::default()), feature_gates)?,
-            default_spread: config.map_or_else(|| Ok(Vec::new()), default_spread)?,
-            ignore_dynamic_resources: match self.ignore_dra_requests.as_deref() {
-                Some("true") => true,
-                Some("false") => false,
-                Some(other) => {
-                    let given = Given { text: other.to_owned(), from: "--ignore-dra-requests" };
-                    return Err(given.unknown("true or false"));
-                }
-                None => {
-                    environment("IGNORE_DRA_REQUESTS").and_then(|v| go_bool(&v)).unwrap_or(true)
-                }
-            },
+            preferences: options.preference_policy,
+            min_values: options.min_values_policy,
+            gates: options.feature_gates,
+            default_spread: options.default_spread,
+            ignore_dynamic_resources: options.ignore_dra_requests,
+            unknown_gates,
         })
     }
 }
 
 impl Decision {
     /// The switches of a solve for pending pods; the whole tree of refusals is kept for `explain`.
-    pub(crate) fn solve_options(&self, explain: BTreeSet<PodId>) -> Options {
-        Options {
+    pub(crate) fn solve_options(&self, explain: BTreeSet<PodId>) -> scheduling::Options {
+        scheduling::Options {
             preferences: self.preferences,
             min_values: self.min_values,
             reserved_capacity: self.gates.is_on(Gate::ReservedCapacity),
             ignore_dynamic_resources: self.ignore_dynamic_resources,
             default_spread: self.default_spread.clone(),
             explain,
-            ..Options::default()
+            ..scheduling::Options::default()
         }
     }
 }
 
-/// A text, and the flag or variable that it came from.
-#[derive(Clone, Debug)]
-struct Given {
-    text: String,
-    from: &'static str,
-}
-
-impl Given {
-    fn unknown(&self, known: &str) -> Box<Diagnostic> {
-        Diagnostic::new(format!("{} must be {known}", self.from))
-            .found(format!("{:?}", self.text))
-            .fix(format!("write {known}"))
-            .into()
-    }
-}
-
-fn feature_gates(given: Given) -> Result<FeatureGates, Box<Diagnostic>> {
-    let Given { text, from } = given;
-    FeatureGates::parse(&text).map_err(|error| {
-        Diagnostic::new(format!("{from}: {error}"))
+/// What to do about a wrong option.
+fn diagnostic(error: &OptionsError) -> Box<Diagnostic> {
+    let unknown = |from: &str, text: &str, known: &str| {
+        Diagnostic::new(format!("{from} must be {known}"))
             .found(format!("{text:?}"))
-            .fix("write pairs such as NodeOverlay=true,CapacityBuffer=true")
-            .into()
-    })
-}
-
-/// A warning about gates that nobody knows. They are no error, as upstream has it.
-fn unknown_gates(given: &Given) -> Option<String> {
-    let unknown = FeatureGates::unknown(&given.text);
-    (!unknown.is_empty()).then(|| {
-        let (from, unknown, known) = (given.from, unknown.join(", "), FeatureGates::names());
-        format!("{from}: no such gate: {unknown}; there are {}", known.join(", "))
-    })
-}
-
-fn default_spread(given: Given) -> Result<Vec<SpreadConstraint>, Box<Diagnostic>> {
-    let Given { text, from } = given;
-    scheduler_config::parse(&text).map_err(|error| {
-        let wrong = Diagnostic::new(format!("{from}: {error}"));
-        let fixed = if scheduler_config::looks_like_a_path(&text) {
-            let path = text.trim();
-            wrong
-                .found(format!("{path:?}, which looks like a path"))
-                .fix(format!("it takes the text itself: --scheduler-config \"$(cat {path})\""))
-        } else {
-            wrong.fix(
-                "write it as kube-scheduler has it: \
-                 {podTopologySpread: {defaultConstraints: [...]}}",
-            )
-        };
-        fixed.into()
-    })
-}
-
-/// The texts that Go's `strconv.ParseBool` takes.
-fn go_bool(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
-        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
-        _ => None,
-    }
+            .fix(format!("write {known}"))
+    };
+    let diagnostic = match error {
+        OptionsError::Bool { name, text } => unknown(&format!("--{name}"), text, "true or false"),
+        OptionsError::Invalid { given, problem: Problem::NotOneOf(known), .. } => {
+            unknown(&given.from.to_string(), &given.text, known)
+        }
+        OptionsError::Invalid { env, given, problem: Problem::Other(problem) } => {
+            let wrong = Diagnostic::new(format!("{}: {problem}", given.from));
+            match *env {
+                "SCHEDULER_CONFIG" if looks_like_a_path(&given.text) => {
+                    let path = given.text.trim();
+                    wrong.found(format!("{path:?}, which looks like a path")).fix(format!(
+                        "it takes the text itself: --scheduler-config \"$(cat {path})\""
+                    ))
+                }
+                "SCHEDULER_CONFIG" => wrong.fix(
+                    "write it as kube-scheduler has it: \
+                     {podTopologySpread: {defaultConstraints: [...]}}",
+                ),
+                _ => wrong
+                    .found(format!("{:?}", given.text))
+                    .fix("write pairs such as NodeOverlay=true,CapacityBuffer=true"),
+            }
+        }
+        other => Diagnostic::new(other.to_string()),
+    };
+    diagnostic.into()
 }
 
 #[cfg(test)]

@@ -25,11 +25,13 @@ fn the_tour_ends_with_every_pod_in_its_place() {
     let text = stdout(&output);
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     for part in [
-        "step  six pods wait; the first three nodes are launched, one in each zone",
-        "joins: c-4x-amd64-linux, test-zone-a, on-demand, $0.1086/h",
+        "step  six pods of web wait, and nodes are launched for them, in every zone",
         "default/web: 6 do not fit: no nodes available to schedule pods",
-        "default/report: 2 succeeded",
-        "done: 3 nodes, 6 pods running, $0.2932 per hour",
+        "test-zone-a, spot, $",
+        "c-16x-arm64-linux",
+        "default/report: 3 succeeded",
+        "step  the pool for arm64 is deleted, and its nodes go with it",
+        "done: 9 nodes, 6 pods running, $",
     ] {
         assert!(text.contains(part), "{part:?} is missing in\n{text}");
     }
@@ -45,41 +47,127 @@ fn one_seed_gives_one_timeline_and_another_seed_another() {
 }
 
 #[test]
-fn a_pod_that_is_left_pending_is_a_finding() {
+fn a_pod_that_is_left_pending_is_a_finding_with_its_reason() {
     let output = play(
         "name: nobody has room\nsettle: 2m\nobjects:\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: alone, namespace: default}\n  spec: {containers: [{name: c, image: i}]}\n",
         &[],
     );
     assert_eq!(output.status.code(), Some(1));
     let text = stdout(&output);
-    assert!(text.contains("left over: default/alone: 1 pods left pending"), "{text}");
+    let expected =
+        "left over: default/alone: 1 pod left pending: no nodes available to schedule pods\n";
+    assert!(text.contains(expected), "{text}");
+}
+
+/// A node falls silent, and pods are left on it.
+const SILENT: &str = "\
+name: a node falls silent
+settle: 2m
+objects:
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {name: web, namespace: default}
+  spec:
+    replicas: 5
+    selector: {matchLabels: {app: web}}
+    template:
+      metadata: {labels: {app: web}}
+      spec: {containers: [{name: c, image: i}]}
+steps:
+- {at: 1s, launch: {instanceType: c-4x-amd64-linux, zone: test-zone-a}}
+- {at: 1m, silence: {claims: [node-1]}}
+- {at: 2m, delete: [{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: default}}]}
+";
+
+#[test]
+fn those_that_do_not_come_to_rest_are_named_with_what_they_wait_for() {
+    let output = play(SILENT, &[]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = stdout(&output);
+    for part in [
+        "done: 1 node, 0 pods running",
+        "left over: default/web: 5 pods did not come to rest (web-",
+        " and 2 more): ending on node kwok-",
+        ", which is not ready\n",
+        "waits for: node kwok-",
+    ] {
+        assert!(text.contains(part), "{part:?} is missing in\n{text}");
+    }
 }
 
 #[test]
 fn mistakes_are_told_with_their_place() {
     for (scenario, args, code, expected) in [
-        ("name: x\nsteps: [{at: soon, say: x}]", &[][..], 1, "steps[0].at"),
         (
-            "name: x\nsteps: [{at: 1s, remove: {claims: [a-1]}}]",
+            "name: x\nsteps:\n- {at: soon, say: x}",
+            &[][..],
+            1,
+            "error: the scenario has a mistake\n where: FILE:3  steps[0].at\n found: is `soon`, which is no time\n   fix: use a time such as 90s, 5m or 1h30m\n",
+        ),
+        (
+            "name: x\nsteps:\n- {at: 9s, say: x}\n- {at: 1s, remove: {claims: [a-1]}}",
             &[],
             1,
-            "there is no NodeClaim a-1",
+            "FILE:4  steps[1]\n found: steps[1] at 1s: there is no NodeClaim a-1",
         ),
         (
             "name: x\nobjects: [{apiVersion: v1, kind: Wrong, metadata: {name: x}}]",
             &[],
             1,
-            "objects[0]",
+            "FILE:2  objects[0]\n",
+        ),
+        (
+            "name: x\nsteps: [{at: 1h, launch: {instanceType: c-4x-amd64-linx}}]",
+            &[],
+            1,
+            "   fix: use `c-4x-amd64-linux`\n",
         ),
         ("name: x", &["--seed", "minus"], 2, "--seed"),
+        ("name: x", &["--port", "0"], 2, "error: --port has no effect with `--speed max`"),
+        ("name: x", &["--kubeconfig", "k"], 2, "--kubeconfig has no effect with `--speed max`"),
     ] {
-        let output = play(scenario, args);
-        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), scenario).expect("written");
+        let path = file.path().to_str().expect("a path of ours");
+        let output = demo(&[&["--scenario", path, "--speed", "max"], args].concat());
+        let complaint = String::from_utf8_lossy(&output.stderr).replace(path, "FILE");
         assert_eq!(output.status.code(), Some(code), "{scenario}: {complaint}");
         assert!(complaint.contains(expected), "{scenario}: {complaint}");
+        assert_eq!(stdout(&output).lines().filter(|line| line.contains("done")).count(), 0);
     }
     let output = demo(&["--speed", "0"]);
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{complaint}");
     assert!(complaint.contains("use a number from 0.01 to 10000, or `max`"), "{complaint}");
+}
+
+#[test]
+fn files_that_cannot_be_scenarios_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let binary = folder.path().join("binary");
+    std::fs::write(&binary, [0xff, 0xfe, 0x00]).expect("written");
+    for (path, expected) in [
+        (binary.as_path(), "it is not text"),
+        (folder.path(), "error: cannot read the scenario"),
+        (&folder.path().join("none"), "error: cannot read the scenario"),
+        (std::path::Path::new("/dev/zero"), "more than 64 MiB"),
+    ] {
+        let output = demo(&["--scenario", path.to_str().expect("a path of ours")]);
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{complaint}");
+        assert!(complaint.contains(expected), "{complaint}");
+    }
+}
+
+#[test]
+fn the_help_tells_the_exit_codes() {
+    let help = stdout(&demo(&["--help"]));
+    for part in [
+        "Exit codes: 0 =",
+        "1 = done and something is left",
+        "the scenario has a mistake",
+        "2 =\nwrong usage",
+    ] {
+        assert!(help.contains(part), "{part:?} is missing in\n{help}");
+    }
 }

@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use anyhow::{Result, ensure};
 use karpenter_e2e::demo::Demo;
+use serde_json::Value;
 
 /// Two nodes, and nothing on them.
 const SCENARIO: &str = r"
@@ -149,5 +150,102 @@ async fn nobody_gets_in_without_the_token() -> Result<()> {
         "{}",
         output.stderr
     );
+    Ok(())
+}
+
+/// What is created from the command line alone. kubectl sends it as protobuf.
+const COMMANDS: &[&str] = &[
+    "deployment web --image=shop/web:1 --replicas=2 --port=80",
+    "configmap settings --from-literal=colour=blue",
+    "secret generic password --from-literal=key=\u{e9}",
+    "job once --image=shop/once:1 -- sh -c true",
+    "cronjob often --image=shop/often:1 --schedule=1\u{a0}*\u{a0}*\u{a0}*\u{a0}*",
+    "poddisruptionbudget web --selector=app=web --min-available=50%",
+    "service clusterip web --tcp=80:8080",
+    "service nodeport open --tcp=80:http",
+    "serviceaccount robot",
+    "quota small --hard=cpu=1500m,pods=2",
+    "role reader --verb=get,list --resource=pods,nodes",
+    "rolebinding reader --role=reader --serviceaccount=default:robot",
+    "priorityclass high --value=1000 --description=first",
+    "clusterrole reader --verb=get --non-resource-url=/healthz",
+    "namespace third",
+];
+
+/// The words of a command; a space within a word is written as one that does not break.
+fn words(command: &str) -> Vec<String> {
+    command.split(' ').map(|word| word.replace('\u{a0}', " ")).collect()
+}
+
+/// An object without what differs from one to the next, and without what controllers add.
+fn comparable(object: &str) -> Result<Value> {
+    let mut object: Value = serde_json::from_str(object)?;
+    let uid = object["metadata"]["uid"].as_str().unwrap_or("-").to_owned();
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        for own in [
+            "uid",
+            "resourceVersion",
+            "creationTimestamp",
+            "namespace",
+            "annotations",
+            "managedFields",
+        ] {
+            metadata.remove(own);
+        }
+    }
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    if let Some(spec) = object["spec"].as_object_mut() {
+        spec.remove("clusterIP");
+        spec.remove("clusterIPs");
+    }
+    for port in object["spec"]["ports"].as_array_mut().into_iter().flatten() {
+        port.as_object_mut().map(|port| port.remove("nodePort"));
+    }
+    Ok(serde_json::from_str(&object.to_string().replace(&uid, "<uid>"))?)
+}
+
+#[tokio::test]
+async fn what_kubectl_creates_from_the_command_line_is_what_apply_creates() -> Result<()> {
+    let demo = start().await?;
+    for namespace in ["one", "two"] {
+        expect(&demo, &["create", "namespace", namespace], None, &["created"]).await?;
+    }
+    for command in COMMANDS {
+        let words = words(command);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        // What is within a job comes after the options.
+        let (command, rest) = match words.iter().position(|word| *word == "--") {
+            Some(at) => words.split_at(at),
+            None => (&words[..], &[][..]),
+        };
+        let create = |more: &[&'static str]| {
+            let create = [&["create"], command, &["-n", "one"], more, rest].concat();
+            create.into_iter().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let run = async |words: Vec<String>, stdin: Option<&str>| {
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            expect(&demo, &words, stdin, &[]).await
+        };
+        let name = run(create(&["-o", "name"]), None).await?.trim().to_owned();
+        let get = |namespace: &str| {
+            ["get", &name, "-n", namespace, "-o", "json"].map(str::to_owned).to_vec()
+        };
+        let created = run(get("one"), None).await?;
+        let is_namespaced = created.contains("\"namespace\": \"one\"");
+        let namespace = if is_namespaced { "two" } else { "one" };
+        if !is_namespaced {
+            run(["delete", &name, "--timeout=60s"].map(str::to_owned).to_vec(), None).await?;
+        }
+        let manifest = run(create(&["--dry-run=client", "-o", "yaml"]), None).await?;
+        let manifest = manifest.replace("  namespace: one\n", "");
+        let apply = ["apply", "-n", namespace, "-f", "-"].map(str::to_owned).to_vec();
+        run(apply, Some(&manifest)).await?;
+        let applied = run(get(namespace), None).await?;
+        let (created, applied) = (comparable(&created)?, comparable(&applied)?);
+        ensure!(created == applied, "{name}:\ncreated {created:#}\napplied {applied:#}");
+    }
+    expect(&demo, &["create", "token", "robot", "-n", "one"], None, &[]).await?;
     Ok(())
 }

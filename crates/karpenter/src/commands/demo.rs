@@ -1,11 +1,13 @@
 //! `karpenter demo`: a cluster in this process, to look at and to play with.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
 
-use karpenter_sim::scenario::Scenario;
+use karpenter_sim::scenario::{Scenario, ScenarioError};
 
 use super::{Failure, Outcome};
-use crate::demo::{self, Settings, Speed};
+use crate::demo::{self, Settings, Source, Speed};
 use crate::diagnostic::{Diagnostic, Place};
 
 const TOUR: &str = include_str!("../../../../scenarios/demo/tour.yaml");
@@ -22,7 +24,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
     /// How many seconds pass in the cluster for each real one, or `max`: as fast as it goes, with
-    /// the same timeline for the same seed; without kubectl, and ends when it is done
+    /// the same timeline for the same seed; without kubectl (no --kubeconfig, no --port), and ends
+    /// when it is done
     #[arg(long, value_name = "N|max", default_value = "5")]
     speed: Speed,
     /// What chance is drawn from
@@ -36,9 +39,9 @@ pub(crate) struct Args {
     /// files]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The port of the API on 127.0.0.1; 0 takes one that is free
-    #[arg(long, default_value_t = 0)]
-    port: u16,
+    /// The port of the API on 127.0.0.1 [default: one that is free]
+    #[arg(long)]
+    port: Option<u16>,
 }
 
 const EXAMPLES: &str = "\
@@ -50,25 +53,22 @@ Examples:
 
 From another terminal, with the kubeconfig that the demo prints:
   kubectl --kubeconfig FILE get nodes,pods -w
-  kubectl --kubeconfig FILE scale deployment web --replicas 12";
+  kubectl --kubeconfig FILE scale deployment web --replicas 12
+
+Exit codes: 0 = stopped by you, or done and every pod has its place, 1 = done and something is left
+over (a pending pod, a leaked NodeClaim), or the scenario has a mistake or cannot be played, 2 =
+wrong usage.";
+
+/// More of a file is not a scenario.
+const FILE_BYTES_MAX: u64 = 64 << 20;
 
 pub(crate) fn run(args: &Args) -> Result<Outcome, Failure> {
-    let (text, place) = match &args.scenario {
+    check_usage(args)?;
+    let (text, file) = match &args.scenario {
         None => (TOUR.to_owned(), "the built-in tour".to_owned()),
-        Some(path) => {
-            let text = std::fs::read_to_string(path).map_err(|error| {
-                Diagnostic::new("cannot read the scenario")
-                    .at(Place::file(path.display().to_string()))
-                    .found(error.to_string())
-            })?;
-            (text, path.display().to_string())
-        }
+        Some(path) => (read(path)?, path.display().to_string()),
     };
-    let scenario = Scenario::parse(&text).map_err(|error| {
-        Diagnostic::new("the scenario has a mistake")
-            .at(Place { field: Some(error.place), ..Place::file(place) })
-            .found(error.problem)
-    })?;
+    let scenario = Scenario::parse(&text).map_err(|error| mistake(&file, error))?;
     // Two demos at once have a file each.
     let name = format!("karpenter-demo-{}.kubeconfig", std::process::id());
     let default = || std::env::temp_dir().join(name);
@@ -77,7 +77,47 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Failure> {
         seed: args.seed,
         exit_when_done: args.exit_when_done || args.speed == Speed::Max,
         kubeconfig: args.kubeconfig.clone().unwrap_or_else(default),
-        port: args.port,
+        port: args.port.unwrap_or_default(),
     };
-    demo::run(&scenario, &settings)
+    let source = Source { file, text };
+    demo::run(&scenario, &source, &settings)
+}
+
+/// With virtual time there is no kubectl, so what is for kubectl alone was meant otherwise.
+fn check_usage(args: &Args) -> Result<(), Failure> {
+    let given = [("--port", args.port.is_some()), ("--kubeconfig", args.kubeconfig.is_some())];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) if args.speed == Speed::Max => {
+            let diagnostic = Diagnostic::new(format!("{option} has no effect with `--speed max`"))
+                .found("at that speed nobody waits, and kubectl could not keep up")
+                .fix(format!("leave {option} out, or use a number such as `--speed 60`"));
+            Err(Failure::Usage(diagnostic.into()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    let mut text = String::new();
+    let file = File::open(path);
+    let read = file.and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
+    let unreadable =
+        || Diagnostic::new("cannot read the scenario").at(Place::file(path.display().to_string()));
+    match read {
+        Ok(_) if u64::try_from(text.len()).is_ok_and(|bytes| bytes <= FILE_BYTES_MAX) => Ok(text),
+        Ok(_) => Err(unreadable().found(format!("more than {} MiB", FILE_BYTES_MAX >> 20)).into()),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            Err(unreadable().found("it is not text").fix("name a YAML file").into())
+        }
+        Err(error) => Err(unreadable().found(error.to_string()).into()),
+    }
+}
+
+fn mistake(file: &str, error: ScenarioError) -> Diagnostic {
+    let place = Place { line: error.line, field: Some(error.place), ..Place::file(file) };
+    let diagnostic = Diagnostic::new("the scenario has a mistake").at(place).found(error.problem);
+    match error.fix {
+        Some(fix) => diagnostic.fix(fix),
+        None => diagnostic,
+    }
 }

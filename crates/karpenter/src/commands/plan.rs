@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use jiff::Timestamp;
 
-use super::{Failure, Outcome, print, report};
+use super::{Failure, Outcome, count, print, report};
 use crate::diagnostic::{Diagnostic, Place, printable};
 use crate::manifest::{self, Bounds, Input, write};
 use crate::options::{Decision, DecisionArgs};
@@ -122,7 +122,7 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
     let remarks = std::mem::take(&mut gathered.remarks);
     let notes = std::mem::take(&mut chosen.notes);
     let question = decide::question(gathered, chosen, &options);
-    progress.say(format!("deciding about {} pods", question.pods()));
+    progress.say(format!("deciding about {}", count(question.pods(), "pod")));
     let mut told = question.answer(&options);
     told.expanded = expanded;
     told.marked.splice(0..0, remarks);

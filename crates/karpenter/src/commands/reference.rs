@@ -1,6 +1,11 @@
 //! `karpenter reference`: prints the pages of `docs/reference`, for `cargo xtask codegen`.
 
+use std::sync::Arc;
+
 use clap::ValueEnum;
+use karpenter_api::labels;
+use karpenter_operator::clock::SystemClock;
+use karpenter_operator::metrics::{self, Metrics, MetricsConfig};
 
 use super::{Failure, Outcome, print};
 
@@ -16,11 +21,25 @@ pub(crate) struct Args {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Page {
     Annotations,
+    Metrics,
+    Options,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Outcome, Failure> {
     print(&match args.page {
         Page::Annotations => karpenter_api::annotations::reference(),
+        Page::Metrics => metrics(),
+        Page::Options => karpenter_operator::options::reference(),
     })?;
     Ok(Outcome::Fine)
+}
+
+/// The metrics of a controller with the KWOK provider.
+fn metrics() -> String {
+    let well_known = labels::WELL_KNOWN.iter().chain(&labels::kwok::WELL_KNOWN);
+    let config = MetricsConfig {
+        well_known: well_known.map(|&key| key.to_owned()).collect(),
+        node_class_labels: vec![labels::kwok::KWOK_NODE_CLASS.to_owned()],
+    };
+    metrics::reference(Metrics::new(Arc::new(SystemClock), &config).registry())
 }

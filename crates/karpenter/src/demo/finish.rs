@@ -1,44 +1,50 @@
 //! How a demo ends: when the world is at rest, and whether everything found its place.
 
+mod waiting;
+
 use std::time::Duration;
 
 use karpenter_sim::check::{self, Checker, Facts};
 use karpenter_sim::scenario::Scenario;
-use karpenter_sim::view::{PodState, View};
+use karpenter_sim::view::View;
 use karpenter_sim::world::World;
 use tokio::sync::watch;
+
+use crate::diagnostic::printable;
 
 /// How long nothing may move before the world counts as being at rest.
 const QUIET: Duration = Duration::from_secs(20);
 
-/// What was left at the end.
+/// What was left at the end, in words.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Ending {
-    /// Workloads with pods that found no node, with their number.
-    pub(super) pending: Vec<(String, u32)>,
-    /// Pods that did not come to rest in time.
-    pub(super) moving: u32,
+    /// Pods that found no node, or did not come to rest in time, with the reason.
+    pub(super) pods: Vec<String>,
+    /// Nodes and claims on their way, which such pods may wait for.
+    pub(super) waits: Vec<String>,
     /// What must never be, and was; and what was left behind.
     pub(super) violations: Vec<String>,
 }
 
 impl Ending {
     pub(super) fn is_fine(&self) -> bool {
-        *self == Self::default()
+        self.pods.is_empty() && self.violations.is_empty()
     }
 
     /// One line for each thing that is wrong.
     pub(super) fn lines(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self
-            .pending
-            .iter()
-            .map(|(name, count)| format!("{name}: {count} pods left pending"))
-            .collect();
-        if self.moving > 0 {
-            lines.push(format!("{} pods did not come to rest", self.moving));
+        if self.is_fine() {
+            return Vec::new();
         }
-        lines.extend(self.violations.iter().cloned());
-        lines
+        let rows = [
+            ("left over", &self.pods),
+            ("waits for", &self.waits),
+            ("left over", &self.violations),
+        ];
+        let line = |(head, texts): (&str, &Vec<String>)| -> Vec<String> {
+            texts.iter().map(|text| format!("{head}: {}", printable(text))).collect()
+        };
+        rows.into_iter().flat_map(line).collect()
     }
 }
 
@@ -57,21 +63,12 @@ pub(super) async fn ending(
         let rests = |view: &View| (view.nodes.clone(), view.workloads.clone());
         let is_quiet = after.is_settled() && rests(&before) == rests(&after);
         if is_quiet || world.clock.now() >= limit {
-            return look(world, &after, checker).await;
+            return look(world, checker).await;
         }
     }
 }
 
-async fn look(world: &World, view: &View, mut checker: Checker) -> anyhow::Result<Ending> {
-    let count = |state, name: &str| {
-        let of = view.workloads.iter().find(|workload| workload.name == name);
-        of.and_then(|workload| workload.pods.get(&state)).copied().unwrap_or_default()
-    };
-    let pending = view.workloads.iter().filter_map(|workload| {
-        let name = &workload.name;
-        let left = count(PodState::Pending, name) + count(PodState::Unschedulable, name);
-        (left > 0).then(|| (name.clone(), left))
-    });
+async fn look(world: &World, mut checker: Checker) -> anyhow::Result<Ending> {
     let facts = Facts::gather(world).await?;
     checker.look(&facts);
     // What lasted is found by both.
@@ -80,8 +77,8 @@ async fn look(world: &World, view: &View, mut checker: Checker) -> anyhow::Resul
     violations.sort();
     violations.dedup();
     Ok(Ending {
-        pending: pending.collect(),
-        moving: view.count(PodState::Bound) + view.count(PodState::Ending),
+        pods: waiting::pods(&facts),
+        waits: waiting::nodes_and_claims(&facts),
         violations: violations.iter().map(ToString::to_string).collect(),
     })
 }

@@ -11,7 +11,7 @@ use karpenter_sim::timeline::{Entry, Subject};
 use karpenter_sim::view::{NodeState, NodeView, PodState, View, WorkloadView};
 
 use super::finish::Ending;
-use crate::commands::{Failure, print};
+use crate::commands::{Failure, count, print};
 
 /// Hours in a month, as clouds count them.
 const HOURS_PER_MONTH: f64 = 730.0;
@@ -67,14 +67,14 @@ fn summary(view: &View, ending: Option<&Ending>) -> String {
     let hourly = view.price_per_hour();
     let _ = writeln!(
         text,
-        "{}: {} nodes, {} pods running, ${hourly:.4} per hour (${:.2} per month)",
+        "{}: {}, {} running, ${hourly:.4} per hour (${:.2} per month)",
         if ending.is_some() { "done" } else { "stopped" },
-        view.nodes.len(),
-        view.count(PodState::Running),
+        count(view.nodes.len(), "node"),
+        count(usize::try_from(view.count(PodState::Running)).unwrap_or(usize::MAX), "pod"),
         hourly * HOURS_PER_MONTH,
     );
     for line in ending.map(Ending::lines).unwrap_or_default() {
-        let _ = writeln!(text, "left over: {line}");
+        let _ = writeln!(text, "{line}");
     }
     text
 }
@@ -146,8 +146,8 @@ fn paint(
     let mut lines = vec![
         bold.apply_to(format!("{title}  {:.0}", view.now)).to_string(),
         format!(
-            "{} nodes  ${hourly:.4}/h (${:.2}/month)   pods: {} pending  {} bound  {} running  {} ending",
-            view.nodes.len(),
+            "{}  ${hourly:.4}/h (${:.2}/month)   pods: {} pending  {} bound  {} running  {} ending",
+            count(view.nodes.len(), "node"),
             hourly * HOURS_PER_MONTH,
             view.count(PodState::Pending) + view.count(PodState::Unschedulable),
             view.count(PodState::Bound),
@@ -292,13 +292,14 @@ mod tests {
     #[test]
     fn what_is_left_is_told_at_the_end() {
         let ending = Ending {
-            pending: vec![("default/web".to_owned(), 2)],
-            moving: 0,
+            pods: vec!["default/web: 2 pods left pending (web-1, web-2)".to_owned()],
+            waits: vec!["node a is starting".to_owned()],
             violations: vec!["instance kwok://a has no NodeClaim".to_owned()],
         };
         insta::assert_snapshot!(summary(&View { nodes: vec![node("a")], ..View::default() }, Some(&ending)), @r"
-        done: 1 nodes, 0 pods running, $0.1000 per hour ($73.00 per month)
-        left over: default/web: 2 pods left pending
+        done: 1 node, 0 pods running, $0.1000 per hour ($73.00 per month)
+        left over: default/web: 2 pods left pending (web-1, web-2)
+        waits for: node a is starting
         left over: instance kwok://a has no NodeClaim
         ");
     }

@@ -1,5 +1,4 @@
 use super::*;
-use karpenter_core::scheduling::{MinValuesPolicy, PreferencePolicy};
 
 fn args(flags: &[&str]) -> DecisionArgs {
     #[derive(Debug, clap::Parser)]
@@ -79,78 +78,6 @@ fn a_boolean_flag_leaves_the_next_argument_alone() {
     }
     let line = Line::try_parse_from(["test", "--ignore-dra-requests", "false"]).unwrap();
     assert_eq!((line.args.ignore_dra_requests.as_deref(), &*line.next), (Some("true"), "false"));
-}
-
-#[test]
-fn each_gate_turns_alone() {
-    let default = FeatureGates::default();
-    let names = "NodeRepair ReservedCapacity SpotToSpotConsolidation NodeOverlay StaticCapacity \
-                 CapacityBuffer TerminateFirstDrift TerminateFirstRepair PodDeletionCostManagement";
-    for name in names.split(' ') {
-        let flipped = name != "ReservedCapacity";
-        // 40/OP-08, 45/OPT-3
-        let gates = FeatureGates::parse(&format!("{name}={flipped}")).unwrap();
-        assert_ne!(gates, default, "{name}");
-        let back = FeatureGates::parse(&format!("{name}={flipped},{name}={}", !flipped)).unwrap();
-        assert_eq!(back, default, "{name}");
-    }
-}
-
-#[test]
-fn gates_are_read_leniently_but_for_pairs() {
-    let default = FeatureGates::default();
-    // 40/OP-09
-    let text = "Foo=true,SpotToSpotConsolidation\t= false,,Bar=1";
-    assert_eq!(FeatureGates::parse(text), Ok(default));
-    for text in ["Foo", "NodeOverlay=yes", "NodeOverlay=true,Foo", " "] {
-        assert!(FeatureGates::parse(text).is_err(), "40/OP-10 {text:?}");
-    }
-}
-
-#[test]
-fn scheduler_configs_are_read_strictly() {
-    let constraint = |fields: &str| {
-        format!(
-            "podTopologySpread: {{defaultConstraints: [{{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule{fields}}}]}}"
-        )
-    };
-    let two = |mode: &str| {
-        format!(
-            "podTopologySpread: {{defaultConstraints: [{{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}}, {{maxSkew: 2, topologyKey: zone, whenUnsatisfiable: {mode}}}]}}"
-        )
-    };
-    let one = |maxskew: &str, key: &str, mode: &str| {
-        format!(
-            "podTopologySpread: {{defaultConstraints: [{{maxSkew: {maxskew}, topologyKey: {key}, whenUnsatisfiable: {mode}}}]}}"
-        )
-    };
-    let json = r#"{"podTopologySpread":{"defaultConstraints":[{"maxSkew":1,"topologyKey":"zone","whenUnsatisfiable":"ScheduleAnyway"}]}}"#;
-    // 40/OP-11
-    for (text, count) in [
-        (String::new(), 0),
-        ("{}".to_owned(), 0),
-        (constraint(""), 1),
-        (constraint(", minDomains: 2"), 1),
-        (json.to_owned(), 1),
-        (two("ScheduleAnyway"), 2),
-    ] {
-        assert_eq!(scheduler_config::parse(&text).map(|all| all.len()), Ok(count), "{text}");
-    }
-    for (text, said) in [
-        (constraint(", other: 1"), "decoding scheduler config, "),
-        ("podTopologySpread: {".to_owned(), "decoding scheduler config, "),
-        ("other: 1".to_owned(), "decoding scheduler config, "),
-        (one("0", "zone", "DoNotSchedule"), "[0].maxSkew must be greater than 0"),
-        (one("1", "''", "DoNotSchedule"), "[0].topologyKey must be set"),
-        (one("1", "'a b'", "DoNotSchedule"), "[0].topologyKey \"a b\" is not a valid label name, "),
-        (one("1", "zone", "Never"), "[0].whenUnsatisfiable \"Never\" must be one of"),
-        (constraint(", labelSelector: {}"), "[0].labelSelector must not be set"),
-        (constraint(", matchLabelKeys: [a]"), "[0].matchLabelKeys must not be set"),
-        (two("DoNotSchedule"), "[1] is a duplicate of [0], {zone, DoNotSchedule}"),
-    ] {
-        let error = scheduler_config::parse(&text).unwrap_err();
-        assert!(error.contains(said), "{text}: {error}");
-    }
 }
 
 #[test]

@@ -49,7 +49,8 @@ pub(crate) fn question(gathered: Gathered, chosen: Chosen, options: &Decision) -
     let pool_places = snapshot.pools.iter().filter_map(place).collect();
     drop(gathered);
     let catalog = catalog::catalog(types, snapshot.pools.iter().map(|pool| pool.name.clone()));
-    let Evaluation { catalog, verdicts } = overlay::evaluate(&snapshot.pools, &catalog, &overlays);
+    let Evaluation { catalog, verdicts, .. } =
+        overlay::evaluate(&snapshot.pools, &catalog, &overlays);
     if !options.ignore_dynamic_resources {
         remarks.extend(devices::evaluate_selectors(&mut snapshot.dynamic, &catalog));
     }

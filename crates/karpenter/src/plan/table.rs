@@ -8,6 +8,7 @@ use karpenter_core::resources::{CPU, MEMORY, Quantity, Resources};
 use super::grid::{Column, Grid, cut, wrap};
 use super::report::{Claim, HOURS_PER_MONTH, Remark, Report};
 use super::words::{self, PoolVerdict};
+use crate::commands::count;
 use crate::diagnostic::printable;
 
 /// Names of pods that are told of one group; the others are counted.
@@ -322,11 +323,6 @@ fn summary(report: &Report, width: Option<usize>) -> String {
         let _ = write!(told, "; new nodes cost from ${hour:.4} an hour, ${month:.2} a month");
     }
     wrap("", &told, width)
-}
-
-/// `1 pod`, `2 pods`.
-fn count(number: usize, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
 /// Text of a user for one line of a terminal, cut where nobody would read on.

@@ -1,0 +1,301 @@
+//! The process behind `karpenter controller`: from options to running controllers, and its end.
+//!
+//! ```text
+//! options ─▶ logs ─▶ clients ─▶ provider ─▶ probes and metrics ─▶ lease ─▶ watches ─▶ controllers
+//! SIGTERM ─▶ no new work ─▶ what is in work ends (30 s) ─▶ the lease is released
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use futures_util::future::{Either, select};
+use karpenter_controllers::{Context, Ports, process};
+use karpenter_operator::chance::{Chance, unpredictable_seed};
+use karpenter_operator::client::{self, ClientConfig, OnRequest, RequestLimit};
+use karpenter_operator::clock::{Clock, SystemClock};
+use karpenter_operator::cloud::{CloudProvider, Metered, check_repair_policies};
+use karpenter_operator::events::Recorder;
+use karpenter_operator::harness::Shutdown;
+use karpenter_operator::harness::spawn::Tasks;
+use karpenter_operator::health::{Checks, Routes, Server};
+use karpenter_operator::kwok::catalog;
+use karpenter_operator::kwok::provider::KwokProvider;
+use karpenter_operator::leader::{Leader, LeaderConfig};
+use karpenter_operator::metrics::labels::{BuildInfo, Name};
+use karpenter_operator::metrics::{Metrics, MetricsConfig};
+use karpenter_operator::options::Options;
+use karpenter_operator::telemetry::{self, LogConfig};
+use karpenter_operator::think::OtherThread;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::{error, info};
+
+use crate::commands::Failure;
+use crate::environment;
+
+/// How long what is in work may take to end.
+const GRACE: Duration = Duration::from_secs(30);
+/// Where a pod finds the name of its namespace.
+const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+/// Runs until a signal, or until the lease is lost; false then.
+pub(crate) fn run(options: Options) -> Result<bool, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    Ok(runtime.block_on(run_on(options))?)
+}
+
+async fn run_on(options: Options) -> anyhow::Result<bool> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    telemetry::install(&LogConfig::new(&options, None), clock.clone())?;
+    let seed = unpredictable_seed();
+    let chance = Arc::new(Chance::new(seed));
+    info!(version = env!("CARGO_PKG_VERSION"), seed, "starting");
+    let config = kube::Config::infer()
+        .await
+        .context("no cluster: set KUBECONFIG, or run in a pod with a service account")?;
+
+    let tasks = Tasks::new();
+    let agent = format!("karpenter/{}", env!("CARGO_PKG_VERSION"));
+    // Its own client without a limit: back-pressure must not cost the lease.
+    let lease_client = client::connect(
+        config.clone(),
+        &ClientConfig { limit: None, user_agent: agent.clone() },
+        &clock,
+        Arc::new(|_| {}),
+    )?;
+    let limit = limit(&options);
+    let provider_client = connect(&config, limit, &agent, &clock, Arc::new(|_| {}))?;
+    let provider: Arc<dyn CloudProvider> = Arc::new(KwokProvider::new(
+        provider_client,
+        clock.clone(),
+        &chance,
+        tasks.clone(),
+        types(&options)?,
+    ));
+    check_repair_policies(&options, &provider.repair_policies())?;
+    let metrics = Metrics::new(clock.clone(), &MetricsConfig::of(provider.as_ref()));
+    let client = connect(&config, limit, &agent, &clock, metrics.on_request())?;
+    let metered = Arc::new(Metered::new(provider, metrics.clone(), clock.clone()));
+    let context = Context::new(Ports {
+        client: client.clone(),
+        clock: clock.clone(),
+        chance: chance.clone(),
+        cloud: metered,
+        options: Arc::new(options.clone()),
+        metrics: Arc::new(metrics.clone()),
+        events: Recorder::start(client, clock.clone(), &tasks),
+        thinker: Arc::new(OtherThread),
+    });
+    build_info(&metrics);
+    serve(&context, &options, &metrics, &tasks).await?;
+
+    let shutdown = Shutdown::new();
+    let ended = lead(&context, &options, &config, lease_client, &metrics, &shutdown, &tasks).await;
+    tasks.stop().await;
+    ended
+}
+
+/// Waits for the lease, works, and ends in order. False if the lease was lost.
+async fn lead(
+    context: &Context,
+    options: &Options,
+    config: &kube::Config,
+    client: kube::Client,
+    metrics: &Metrics,
+    shutdown: &Shutdown,
+    tasks: &Tasks,
+) -> anyhow::Result<bool> {
+    let stop = stop_signal()?;
+    let mut stop = std::pin::pin!(stop);
+    let observer = Arc::new(metrics.clone());
+    if options.disable_leader_election {
+        process::watch(context, tasks);
+        work(context, observer, shutdown, tasks, stop).await;
+        return Ok(true);
+    }
+    if !options.disable_controller_warmup {
+        process::watch(context, tasks);
+    }
+    let name = options.leader_election_name.clone();
+    let namespace = lease_namespace(options, config)?;
+    let identity = identity(context);
+    let lease = LeaderConfig::new(&namespace, &name, identity);
+    let chance = context.chance.fork("leader");
+    let mut leader = Leader::new(lease, client, context.clock.clone(), chance);
+    let status = &metrics.leader_election_master_status;
+    status.set(&Name { name: &name }, 0.0);
+    {
+        let acquired = std::pin::pin!(leader.acquire());
+        if let Either::Right(_) = select(acquired, stop.as_mut()).await {
+            return Ok(true);
+        }
+    }
+    status.set(&Name { name: &name }, 1.0);
+    if options.disable_controller_warmup {
+        process::watch(context, tasks);
+    }
+    let is_lost = {
+        let held = std::pin::pin!(leader.hold());
+        let work = std::pin::pin!(work(context, observer, shutdown, tasks, stop));
+        matches!(select(held, work).await, Either::Left(_))
+    };
+    status.set(&Name { name: &name }, 0.0);
+    if is_lost {
+        error!("leader election lost");
+        return Ok(false);
+    }
+    if let Err(trouble) = leader.release().await {
+        error!(error = %trouble, "could not release the lease");
+    }
+    Ok(true)
+}
+
+/// Runs the controllers until the signal, and then until they have ended, but not for ever.
+async fn work(
+    context: &Context,
+    observer: Arc<Metrics>,
+    shutdown: &Shutdown,
+    tasks: &Tasks,
+    stop: impl Future<Output = ()>,
+) {
+    let running = std::pin::pin!(process::run(context, observer, shutdown, tasks));
+    let end = async {
+        stop.await;
+        info!("shutting down");
+        shutdown.begin();
+        context.clock.sleep(GRACE).await;
+        error!("some work did not end in time");
+    };
+    select(running, std::pin::pin!(end)).await;
+}
+
+fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen to signals")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen to signals")?;
+    Ok(async move {
+        select(std::pin::pin!(terminate.recv()), std::pin::pin!(interrupt.recv())).await;
+    })
+}
+
+/// Probes and metrics, which run on every replica.
+async fn serve(
+    context: &Context,
+    options: &Options,
+    metrics: &Metrics,
+    tasks: &Tasks,
+) -> anyhow::Result<()> {
+    let readyz = Checks::new("readyz");
+    let cache = context.cache.clone();
+    readyz.add("manager", move || match cache.missing().first() {
+        None => Ok(()),
+        Some((kind, trouble)) => {
+            Err(format!("{kind}: {}", trouble.as_deref().unwrap_or("not listed yet")))
+        }
+    });
+    let cache = context.cache.clone();
+    readyz.add("crd", move || {
+        let missing: Vec<_> = cache
+            .missing()
+            .into_iter()
+            .filter(|(kind, _)| ["nodepools", "nodeclaims"].contains(kind))
+            .collect();
+        match missing.first() {
+            None => Ok(()),
+            Some((kind, trouble)) => {
+                Err(format!("{kind}: {}", trouble.as_deref().unwrap_or("not listed yet")))
+            }
+        }
+    });
+    let state = context.clone();
+    readyz.add("state", move || karpenter_controllers::state::ready(&state));
+    let healthz = Checks::new("healthz");
+    let mirror = context.mirror.clone();
+    healthz.add("mirror", move || {
+        if mirror.is_broken() {
+            return Err("a bug has left the picture of the cluster half changed".to_owned());
+        }
+        Ok(())
+    });
+    let health = Routes::Health { healthz, readyz };
+    let numbers = Routes::Metrics {
+        registry: metrics.registry().clone(),
+        profiling: options.enable_profiling,
+    };
+    for (name, port, routes) in
+        [("probes", options.health_probe_port, health), ("metrics", options.metrics_port, numbers)]
+    {
+        let server = Server::listen(port, routes).await?;
+        info!(address = %server.address()?, name, "starting server");
+        let clock = context.clock.clone();
+        tasks.spawn(name, async move { server.run(clock).await });
+    }
+    Ok(())
+}
+
+fn connect(
+    config: &kube::Config,
+    limit: Option<RequestLimit>,
+    agent: &str,
+    clock: &Arc<dyn Clock>,
+    on_request: OnRequest,
+) -> anyhow::Result<kube::Client> {
+    let behaviour = ClientConfig { limit, user_agent: agent.to_owned() };
+    Ok(client::connect(config.clone(), &behaviour, clock, on_request)?)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "some hundreds")]
+fn limit(options: &Options) -> Option<RequestLimit> {
+    (options.kube_client_qps > 0).then(|| RequestLimit {
+        per_second: options.kube_client_qps as f64,
+        burst: options.kube_client_burst.max(1) as f64,
+    })
+}
+
+fn types(options: &Options) -> anyhow::Result<Vec<Arc<karpenter_core::catalog::InstanceType>>> {
+    let path = &options.instance_types_file_path;
+    if path.is_empty() {
+        return Ok(catalog::built_in());
+    }
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("--instance-types-file-path: cannot read {path}"))?;
+    catalog::from_file(text.as_bytes()).map_err(|error| anyhow::anyhow!("{path}: {error}"))
+}
+
+fn build_info(metrics: &Metrics) {
+    metrics.build_info.set(
+        &BuildInfo {
+            version: env!("CARGO_PKG_VERSION"),
+            goversion: "rust",
+            goarch: match std::env::consts::ARCH {
+                "x86_64" => "amd64",
+                "aarch64" => "arm64",
+                other => other,
+            },
+            commit: "",
+        },
+        1.0,
+    );
+}
+
+/// The namespace of the lease: the option, or that of the pod that we are.
+fn lease_namespace(options: &Options, config: &kube::Config) -> anyhow::Result<String> {
+    if !options.leader_election_namespace.is_empty() {
+        return Ok(options.leader_election_namespace.clone());
+    }
+    if std::path::Path::new(NAMESPACE_FILE).exists() {
+        return Ok(config.default_namespace.clone());
+    }
+    anyhow::bail!(
+        "outside of a cluster the namespace of the lease has to be named: \
+         --leader-election-namespace, or --disable-leader-election for a single replica"
+    )
+}
+
+/// Who we are in the lease.
+fn identity(context: &Context) -> String {
+    let host = environment::variable("HOSTNAME").unwrap_or_else(|| "karpenter".to_owned());
+    format!("{host}_{:032x}", context.chance.fork("identity").u128())
+}
