@@ -10,7 +10,7 @@
 //! in which kinds and objects come does not matter. Whoever feeds it reads an object and hands it
 //! over under one lock, so that an older object never follows a newer one.
 //!
-//! Invariant: after any events the snapshot equals [`ingest::snapshot`] of the objects that exist,
+//! Invariant: after any events the snapshot equals [`snapshot`](crate::ingest::snapshot) of the objects that exist,
 //! but for the order of lists, and for nodes that are marked. A property test compares.
 //!
 //! Upstream writes a NodeClaim into its state right after creating it. Here the creator teaches the

@@ -1,6 +1,6 @@
 //! Options of the controller: one table of flag, variable, default and help (spec 40 §7, spec 45 §2).
 //!
-//! [`table`] lists them, [`flags`] reads command lines and the environment, and [`Options`] is what
+//! `table` lists them, [`flags`] reads command lines and the environment, and [`Options`] is what
 //! everybody else sees: plain data. Providers read their own options from the same [`Resolved`].
 //! The environment is an argument: nothing here asks the process.
 

@@ -1,7 +1,7 @@
 //! `nodepool.registrationhealth`: whether the nodes of a pool register.
 //!
 //! [`RegistrationHealth`] remembers what became of the last claims of each pool. `nodeclaim.lifecycle`
-//! [reports](report) to it and sets the pool's condition; the controller here starts both anew when
+//! reports to it and sets the pool's condition; the controller here starts both anew when
 //! the pool or its node class changes, and takes the condition as the memory after a restart.
 
 use std::collections::BTreeMap;
