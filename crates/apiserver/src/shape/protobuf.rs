@@ -202,6 +202,10 @@ impl Reader<'_> {
                     tag.check(BYTES, place.field)?;
                     key = text(wire.bytes()?).into_owned();
                 }
+                2 if matches!(self.types.get(values), Type::List { .. }) => {
+                    tag.check(BYTES, place.field)?;
+                    self.items(values, wire.bytes()?, &mut value, place)?;
+                }
                 2 => self.field(values, tag, &mut wire, &mut value, place)?,
                 _ => wire.skip(tag)?,
             }
@@ -210,6 +214,29 @@ impl Reader<'_> {
             value = decode::zero(self.types, values);
         }
         Ok((key, value))
+    }
+
+    /// A list as the value of a map, which is a message of its items: no map of protobuf has lists.
+    fn items(
+        &mut self,
+        list: TypeId,
+        bytes: &[u8],
+        slot: &mut Value,
+        place: Place<'_>,
+    ) -> Result<(), String> {
+        let mut wire = Wire::new(bytes);
+        if !slot.is_array() {
+            *slot = Value::Array(Vec::new());
+        }
+        while !wire.is_empty() {
+            let tag = wire.tag(place.field)?;
+            self.count()?;
+            match tag.number {
+                1 => self.field(list, tag, &mut wire, slot, place)?,
+                _ => wire.skip(tag)?,
+            }
+        }
+        Ok(())
     }
 
     fn scalar(&mut self, id: TypeId, scalar: Scalar, wire: &mut Wire<'_>) -> Result<Value, String> {
