@@ -7,6 +7,7 @@ use karpenter_core::pod::Pod;
 use karpenter_operator::events::list as events;
 use karpenter_operator::metrics::NoLabels;
 use karpenter_operator::metrics::labels::{Controller, ControllerZone};
+use karpenter_operator::telemetry::json;
 use kube::Resource;
 use tracing::{debug, error, info};
 
@@ -105,7 +106,7 @@ fn refused(context: &Context, decision: &Decision, plan: &Plan) {
     if !waiting.is_empty() {
         let pods = shown(waiting.iter().map(String::as_str), waiting.len());
         debug!(
-            Pods = pods,
+            Pods = ?json(&pods),
             "deferring scheduling decision for pod(s) to future simulation due to limited \
              reserved offering capacity"
         );
@@ -156,7 +157,7 @@ fn told(decision: &Decision, plan: &Plan) {
         let first: Vec<_> = first.collect();
         let pods = shown(first.iter().map(String::as_str), place.len());
         let duration = format!("{:?}", decision.took);
-        info!(Pods = pods, duration, "found provisionable pod(s)");
+        info!(Pods = ?json(&pods), duration, "found provisionable pod(s)");
         let pods: usize = plan.claims.iter().map(|claim| claim.pods.len()).sum();
         info!(nodeclaims = plan.claims.len(), pods, "computed new nodeclaim(s) to fit pod(s)");
     }
