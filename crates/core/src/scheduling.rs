@@ -2,7 +2,8 @@
 //!
 //! [`solve`] is the entry. It takes a snapshot and the pods to place, and returns a
 //! [`Plan`](crate::plan::Plan); what cannot be placed comes back with a
-//! [`Refusal`](crate::reason::Refusal).
+//! [`Refusal`](crate::reason::Refusal). Who has many questions about one snapshot, as consolidation
+//! has, asks a [`Prepared`] solver, which gives the same answers.
 
 pub mod default_spread;
 pub mod demand;
@@ -22,6 +23,6 @@ pub use options::{MinValuesPolicy, Options, PreferencePolicy, ReservedMode};
 pub use request::Request;
 #[cfg(any(test, feature = "testing"))]
 pub use sizes::Sizes;
-pub use solve::solve;
 #[cfg(any(test, feature = "testing"))]
 pub use solve::solve_sized;
+pub use solve::{Answer, Ask, Prepared, Session, Stop, Stopped, solve};

@@ -78,7 +78,9 @@ fn is_held_by_budgets(snapshot: &Snapshot, pod: &Pod) -> bool {
         .filter(|budget| budget.namespace == pod.namespace && budget.selector.matches(&pod.labels));
     match (budgets.next(), budgets.next()) {
         (None, _) => false,
-        (Some(budget), None) => budget.blocks_all,
+        (Some(budget), None) => {
+            budget.blocks_all && !(budget.always_evicts_unhealthy && pod.is_unready)
+        }
         (Some(_), Some(_)) => true,
     }
 }
@@ -114,7 +116,7 @@ mod tests {
     use crate::pod::{Phase, PodSpec, example};
     use crate::resources::Resources;
     use crate::selector::{LabelSelector, Labels, Selector};
-    use crate::snapshot::{Node, PodDisruptionBudget};
+    use crate::snapshot::{Node, NodeStanding, PodDisruptionBudget};
     use crate::taint::Toleration;
     use crate::volume::{StorageClass, VolumeClaim};
 
@@ -203,6 +205,7 @@ mod tests {
             initialized_at: None,
             last_pod_event: None,
             provider_id: "n".to_owned(),
+            standing: NodeStanding::default(),
         };
         Snapshot { nodes: vec![node.into()], ..Snapshot::default() }
     }
@@ -238,8 +241,11 @@ mod tests {
     fn pods_that_budgets_hold_for_good_are_not_placed() {
         let budget = |namespace: &str, selector, blocks_all| PodDisruptionBudget {
             namespace: namespace.to_owned(),
+            name: "pdb".to_owned(),
             selector,
             blocks_all,
+            disruptions_allowed: 0,
+            always_evicts_unhealthy: false,
         };
         let all = || Selector::Matching(LabelSelector::default());
         let here = |blocks_all| budget("default", all(), blocks_all);

@@ -3,7 +3,6 @@
 /// How long parts of lists are. Only tests choose: small ones, so that small worlds cross every
 /// border.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(feature = "testing"), expect(unreachable_pub, reason = "tests of the crate set it"))]
 pub struct Sizes {
     /// Existing nodes that share one bound of what is left. Does not change what is decided.
     pub nodes_per_block: usize,

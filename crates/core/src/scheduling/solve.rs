@@ -9,13 +9,13 @@
 //! - in-flight NodeClaims stand in buckets by number of pods, with a bound of their room
 //!   ([`order`]), existing nodes in runs with a bound of theirs ([`existing`]);
 //! - topology groups say once per attempt which domains are left ([`groups`]);
-//! - a pod that failed is not tried again before something that it looks at has changed.
+//! - a pod that failed is not tried again before something that it looks at has changed;
+//! - many questions about one snapshot share what is worked out for it ([`prepared`], [`question`]).
 //!
 //! Start reading at [`solve`], then `attempt`, `on_existing`, `on_claims` and `fits`.
 
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 use std::sync::Arc;
 
 use super::dra::{Allocator, ClaimKey};
@@ -48,6 +48,8 @@ mod on_existing;
 mod order;
 mod pick;
 mod preferences;
+mod prepared;
+mod question;
 mod queue;
 mod refuse;
 mod refuse_topology;
@@ -68,16 +70,19 @@ use amounts::{Amounts, Columns};
 use attempt::No;
 use chains::Chains;
 use claims::Claim;
-use existing::Existing;
+use existing::{Daemons, Existing};
+use finish::Finishing;
 use order::Order;
+pub use prepared::{Answer, Ask, Prepared, Session, Stop, Stopped};
 use queue::Queue;
 use reservations::Reservations;
+use setup::ClassMakers;
 use shape::{Making, Shape};
 use store::{SetId, Split, Store};
 use templates::Template;
 use topology::Topology;
 use types::Types;
-use world::World;
+use world::{Purpose, World};
 
 /// Where do these pods go?
 ///
@@ -89,15 +94,20 @@ pub fn solve(request: &Request<'_>, fuel: &mut Fuel<'_>) -> Plan {
 /// The same with lists cut elsewhere.
 #[cfg_attr(not(feature = "testing"), expect(unreachable_pub, reason = "tests of the crate set it"))]
 pub fn solve_sized(request: &Request<'_>, fuel: &mut Fuel<'_>, sizes: Sizes) -> Plan {
-    let mut solver = Solver::new(request, sizes);
-    solver.run(fuel);
+    let Request { snapshot, catalog, pods, without, options } = *request;
+    let purpose = Purpose::One { pods, without };
+    let mut solver = Solver::new((snapshot, catalog), options, purpose, sizes);
+    solver.allocator = Allocator::for_request(request);
+    solver.ask_once(pods);
+    solver.run(fuel, &Stop::default());
     solver.finish(fuel)
 }
 
-/// A solve in progress.
+/// A solve in progress, or between the questions of a [`Session`].
+#[derive(Clone, Debug)]
 struct Solver<'a> {
     sizes: Sizes,
-    world: World<'a>,
+    world: Arc<World<'a>>,
     store: Store<'a>,
     columns: Columns,
     topology: Topology<'a>,
@@ -110,7 +120,9 @@ struct Solver<'a> {
     classes: Vec<Class<'a>>,
     /// By position in the snapshot; none for pods that are not asked for.
     class_of: Vec<Option<u32>>,
+    makers: ClassMakers<'a>,
     existing: Existing,
+    daemons: Daemons<'a>,
     claims: Vec<Claim>,
     order: Order,
     reservations: Reservations,
@@ -120,8 +132,20 @@ struct Solver<'a> {
     allocator: Option<Allocator<'a>>,
     /// The domain of existing nodes by key and set.
     node_domains: FxHashMap<(usize, SetId), Option<usize>>,
+    /// By shape and kind of existing node, as far as asked: whether its labels and taints suit.
+    suits_nodes: Vec<FxHashMap<u32, bool>>,
+    finishing: Finishing,
+    /// The pods to place, each once; ids that point nowhere are left out.
+    asked: Vec<PodId>,
+    /// By pod: the last question that asked for it.
+    asked_in: Vec<u32>,
+    /// Nodes that pods are taken off, although they were counted there: by
+    /// [`Who`](chains::Who).
+    leaving: BTreeMap<usize, Vec<usize>>,
     /// Where pods were placed, for groups that appear later: by [`Who`](chains::Who).
     placed: Vec<Vec<Target>>,
+    /// Who was placed.
+    placed_whos: Vec<usize>,
     placed_count: u64,
     /// Pods that found no place when they were last tried.
     refused: BTreeSet<PodId>,
@@ -129,7 +153,7 @@ struct Solver<'a> {
 }
 
 /// Pods that are alike in everything that matters here.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Class<'a> {
     chain: usize,
     requests: Amounts,
@@ -156,7 +180,7 @@ struct Failure {
     /// Whether any placement of another pod may help.
     may_heal: bool,
     /// The shape that was tried last.
-    shape: Option<Rc<Shape>>,
+    shape: Option<Arc<Shape>>,
 }
 
 /// Where a pod was placed.
@@ -167,20 +191,28 @@ enum Target {
 }
 
 impl<'a> Solver<'a> {
-    fn run(&mut self, fuel: &mut Fuel<'_>) {
-        let mut queue = Queue::new(self.world.snapshot, &self.world.asked);
+    /// Places what can be placed, unless there is a reason to stop.
+    fn run(&mut self, fuel: &mut Fuel<'_>, stop: &Stop) -> Option<Stopped> {
+        let mut queue = Queue::new(self.world.snapshot, &self.asked);
         while let Some(pod) = queue.pop(self.topology.learned) {
             match self.place(pod, fuel) {
                 Some(true) => {
                     self.refused.remove(&pod);
+                    if stop.claims.is_some_and(|most| self.claims.len() > most) {
+                        return Some(Stopped::Claims);
+                    }
                 }
                 Some(false) => {
+                    if stop.refusals && self.is_refused_for_good(pod) {
+                        return Some(Stopped::Refused(pod));
+                    }
                     self.refused.insert(pod);
                     queue.push(pod, self.topology.learned);
                 }
                 None => break,
             }
         }
+        None
     }
 
     /// Tries to place a pod, relaxing it step by step. None when the fuel ran out.
@@ -192,7 +224,7 @@ impl<'a> Solver<'a> {
         if fails_again || self.classes[class].refusal.is_some() {
             return fuel.may_go_on().then_some(false);
         }
-        let mut last: Option<Rc<Shape>> = None;
+        let mut last: Option<Arc<Shape>> = None;
         let mut may_heal = self.uses_reserved
             || !self.classes[class].devices.is_empty()
             || self.classes[class].alternatives.iter().any(|p| self.store.asks_custom_label(p.set));
@@ -205,7 +237,7 @@ impl<'a> Solver<'a> {
             }
             step += 1;
             // A step that changes nothing ends as the one before.
-            if last.as_ref().is_some_and(|last| Rc::ptr_eq(last, &shape)) {
+            if last.as_ref().is_some_and(|last| Arc::ptr_eq(last, &shape)) {
                 continue;
             }
             match self.attempt(pod, class, &shape) {
@@ -255,24 +287,23 @@ impl<'a> Solver<'a> {
 
     /// The shape of a class after so many steps of relaxation. Groups that this makes count the
     /// pods that were placed before (spec 20 Q3).
-    fn shape(&mut self, class: usize, step: usize) -> Option<Rc<Shape>> {
+    fn shape(&mut self, class: usize, step: usize) -> Option<Arc<Shape>> {
         let chain = self.classes[class].chain;
-        if let Some(shape) = self.chains.all[chain].shapes.get(step) {
-            return Some(shape.clone());
+        let question = self.topology.question();
+        let (of, mut reached) = self.chains.all[chain].reached;
+        if of != question {
+            reached = 0;
         }
-        let before = self.topology.len();
-        let (chains, mut making) = self.making();
-        let shape = chains.shape(chain, step, &mut making);
-        let new: Vec<_> = self.topology.ids().skip(before).collect();
-        for group in new {
-            for who in self.chains.counted_in(&self.topology.group(group).identity) {
-                for target in self.placed.get(who).cloned().unwrap_or_default() {
-                    let landing = self.landing(target);
-                    self.topology.record(group, &landing, &mut self.store);
-                }
-            }
+        while reached <= step {
+            let (chains, mut making) = self.making();
+            let shape = chains.shape(chain, reached, &mut making)?;
+            // A new toleration opens new domains to the groups against others as well (Q9).
+            let feeds = self.chains.all[chain].feeds.clone();
+            self.take_part(&feeds, &shape.owned, &shape.tolerations);
+            reached += 1;
+            self.chains.all[chain].reached = (question, reached);
         }
-        shape
+        self.chains.all[chain].shapes.get(step).cloned()
     }
 }
 

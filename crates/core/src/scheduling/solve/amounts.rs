@@ -13,7 +13,7 @@ use crate::resources::{Quantity, Resources};
 pub(super) type Amounts = SmallVec<[i128; 4]>;
 
 /// Which resources matter.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Columns {
     names: Vec<String>,
     by_name: FxHashMap<String, usize>,

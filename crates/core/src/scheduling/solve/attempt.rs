@@ -2,7 +2,8 @@
 //! §3.7).
 
 use rustc_hash::FxHashMap;
-use std::rc::Rc;
+use smallvec::SmallVec;
+use std::sync::Arc;
 
 use super::groups::Feasible;
 use super::shape::{OverHost, Shape};
@@ -13,7 +14,7 @@ use crate::id::PodId;
 
 /// What an attempt knows before it looks at candidates.
 pub(super) struct View {
-    pub(super) shape: Rc<Shape>,
+    pub(super) shape: Arc<Shape>,
     /// By group over a label.
     pub(super) feasible: Vec<Feasible>,
     /// By group over hosts: whether an affinity may start anywhere.
@@ -42,7 +43,7 @@ impl<'a> Solver<'a> {
         &mut self,
         pod: PodId,
         class: usize,
-        shape: &Rc<Shape>,
+        shape: &Arc<Shape>,
     ) -> Result<(), No> {
         // Most steps of a long relaxation end here, at the preference that is given up next.
         let Some(mut view) = self.view_if(shape, Feasible::is_some) else {
@@ -59,12 +60,12 @@ impl<'a> Solver<'a> {
     }
 
     /// What an attempt goes by.
-    pub(super) fn view(&mut self, shape: &Rc<Shape>) -> View {
+    pub(super) fn view(&mut self, shape: &Arc<Shape>) -> View {
         self.view_if(shape, |_| true).expect("groups over labels have domains")
     }
 
     /// The same, unless the domains that a group leaves do not pass the test.
-    fn view_if(&mut self, shape: &Rc<Shape>, test: impl Fn(&Feasible) -> bool) -> Option<View> {
+    fn view_if(&mut self, shape: &Arc<Shape>, test: impl Fn(&Feasible) -> bool) -> Option<View> {
         let mut feasible = Vec::with_capacity(shape.over_labels.len());
         for over in &shape.over_labels {
             let left = self.topology.feasible(over.group, over.selects_pod, over.pod, &self.store);
@@ -105,14 +106,19 @@ impl<'a> Solver<'a> {
         if self.placed.len() <= who {
             self.placed.resize_with(who + 1, Vec::new);
         }
+        if self.placed[who].is_empty() {
+            self.placed_whos.push(who);
+        }
         self.placed[who].push(target);
         self.placed_count += 1;
-        let groups = self.chains.counted_by(who, &self.topology).to_vec();
+        let counting = self.chains.counted_by(who, &self.topology).iter().copied();
+        let counting: SmallVec<[_; 8]> =
+            counting.filter(|&id| self.topology.is_asked(id)).collect();
         let landing = self.landing(target);
-        for group in groups {
+        for group in counting {
             self.topology.record(group, &landing, &mut self.store);
         }
-        for group in self.chains.all[chain].feeds.clone() {
+        for &group in self.chains.all[chain].feeds.clone().iter() {
             self.topology.record(group, &landing, &mut self.store);
         }
     }

@@ -1,9 +1,9 @@
 //! Pods that relax alike, and the shapes that they take on the way.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::groups::{GroupId, Identity};
 use super::preferences::relax;
@@ -13,41 +13,53 @@ use super::store::number;
 use super::topology::Topology;
 use crate::pod::{PodSpec, SpreadConstraint};
 use crate::selector::Labels;
+use crate::shared::Shared;
+use crate::taint::Toleration;
 
 /// Namespace and labels: who a pod is to the selectors of others.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Who {
     pub(super) namespace: String,
-    pub(super) labels: Rc<Labels>,
-    /// Direct groups that count such pods, and how many groups were looked at to find them.
+    pub(super) labels: Arc<Labels>,
+    /// Direct groups that count such pods.
     counted_by: Vec<GroupId>,
+    /// Inverse groups that keep such pods away.
+    kept_off_by: Vec<GroupId>,
+    /// How many groups were looked at to find them.
     looked_at: usize,
 }
 
 /// Pods with the same constraints and labels: they relax alike.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Chain {
     pub(super) who: usize,
     /// Shapes by number of relaxation steps. Steps that change nothing repeat the shape before.
-    pub(super) shapes: Vec<Rc<Shape>>,
+    pub(super) shapes: Vec<Arc<Shape>>,
+    /// How many of them the question has come to, and which question it is.
+    pub(super) reached: (u32, usize),
     /// The spec after as many steps as there are shapes; none when there is nothing more to relax.
-    next: Option<PodSpec>,
+    next: Option<Arc<PodSpec>>,
     /// Inverse groups that are fed by such pods.
-    pub(super) feeds: Vec<GroupId>,
+    pub(super) feeds: Arc<[GroupId]>,
+    /// Groups of such pods before any relaxation.
+    pub(super) first: Arc<[GroupId]>,
+    pub(super) tolerations: Arc<[Toleration]>,
     /// All groups that any shape looks at.
     pub(super) watched: BTreeSet<GroupId>,
 }
 
 /// All chains of a solve.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Chains<'a> {
     pub(super) all: Vec<Chain>,
     pub(super) whos: Vec<Who>,
-    who_ids: FxHashMap<(String, Labels), usize>,
-    who_index: Labelled,
-    ids: FxHashMap<(Rules<'a>, usize), usize>,
+    who_ids: Shared<FxHashMap<(String, Arc<Labels>), usize>>,
+    who_index: Shared<Labelled>,
+    ids: Shared<FxHashMap<(Rules<'a>, usize), usize>>,
     /// The namespaces that terms are about, by their own namespace and what they say.
     pub(super) namespaces: FxHashMap<AffinityNamespaces, BTreeSet<String>>,
+    /// How many different shapes there are.
+    pub(super) shape_count: u32,
 }
 
 type AffinityNamespaces = (String, Vec<String>, Option<crate::selector::LabelSelector>);
@@ -93,7 +105,7 @@ impl Hash for Rules<'_> {
 impl<'a> Chains<'a> {
     /// The number of a namespace with these labels.
     pub(super) fn who(&mut self, namespace: &str, labels: Labels) -> usize {
-        let key = (namespace.to_owned(), labels);
+        let key = (namespace.to_owned(), Arc::new(labels));
         if let Some(&who) = self.who_ids.get(&key) {
             return who;
         }
@@ -101,8 +113,9 @@ impl<'a> Chains<'a> {
         self.who_index.insert(number(who), &key.0, &key.1);
         self.whos.push(Who {
             namespace: key.0.clone(),
-            labels: Rc::new(key.1.clone()),
+            labels: key.1.clone(),
             counted_by: Vec::new(),
+            kept_off_by: Vec::new(),
             looked_at: 0,
         });
         self.who_ids.insert(key, who);
@@ -111,13 +124,26 @@ impl<'a> Chains<'a> {
 
     /// Direct groups that count the pods of a `who`. Groups that appeared since are looked at now.
     pub(super) fn counted_by(&mut self, who: usize, topology: &Topology<'_>) -> &[GroupId] {
+        self.look_at_groups(who, topology);
+        &self.whos[who].counted_by
+    }
+
+    /// Inverse groups of the question that keep the pods of a `who` away, in order.
+    fn kept_off_by(&mut self, who: usize, topology: &Topology<'_>) -> Vec<GroupId> {
+        self.look_at_groups(who, topology);
+        let groups = self.whos[who].kept_off_by.iter().copied();
+        groups.filter(|&id| topology.is_asked(id)).collect()
+    }
+
+    fn look_at_groups(&mut self, who: usize, topology: &Topology<'_>) {
         let who = &mut self.whos[who];
         if who.looked_at < topology.len() {
-            let new = topology.selecting(&who.namespace, &who.labels, who.looked_at);
-            who.counted_by.extend(new.filter(|&id| !topology.group(id).identity.is_inverse));
+            for id in topology.selecting(&who.namespace, &who.labels, who.looked_at) {
+                let is_inverse = topology.group(id).identity.is_inverse;
+                if is_inverse { &mut who.kept_off_by } else { &mut who.counted_by }.push(id);
+            }
             who.looked_at = topology.len();
         }
-        &who.counted_by
     }
 
     /// Everybody whom a group counts.
@@ -131,11 +157,10 @@ impl<'a> Chains<'a> {
     }
 
     /// The chain of a spec, with its spread constraints replaced if `spread` is given. Its groups
-    /// exist from now on, so that the counts of all groups start together; shapes are made when
-    /// asked for.
+    /// exist from now on; shapes are made when asked for.
     pub(super) fn chain(
         &mut self,
-        spec: &'a PodSpec,
+        spec: &'a Arc<PodSpec>,
         spread: Option<Vec<SpreadConstraint>>,
         who: usize,
         making: &mut Making<'_, '_>,
@@ -145,49 +170,73 @@ impl<'a> Chains<'a> {
             return chain;
         }
         let mut solved = spec.clone();
-        if let Some(spread) = &key.0.1 {
-            solved.spread.clone_from(spread);
+        if let Some(spread) = key.0.1.as_ref().filter(|spread| **spread != spec.spread) {
+            Arc::make_mut(&mut solved).spread.clone_from(spread);
         }
-        let feeds = self.inverse_groups(&spec.pod_anti_affinity, &spec.tolerations, who, making);
-        self.groups_of(&solved, who, making);
+        let mut feeds = self.inverse_groups(&spec.pod_anti_affinity, who, making);
+        let mut seen = FxHashSet::default();
+        feeds.retain(|&id| seen.insert(id));
+        let first = self.groups_of(&solved, who, making);
         let chain = self.all.len();
         self.all.push(Chain {
             who,
             shapes: Vec::new(),
+            reached: (0, 0),
+            tolerations: solved.tolerations.as_slice().into(),
             next: Some(solved),
-            feeds,
+            feeds: feeds.into(),
+            first: first.into(),
             watched: BTreeSet::new(),
         });
         self.ids.insert(key, chain);
         chain
     }
 
-    /// The shape after so many steps of relaxation, or none if there are fewer.
+    /// The shape after so many steps of relaxation, or none if there are fewer. Shapes before it
+    /// must have been asked for in the same question.
     pub(super) fn shape(
         &mut self,
         chain: usize,
         step: usize,
         making: &mut Making<'_, '_>,
-    ) -> Option<Rc<Shape>> {
-        while self.all[chain].shapes.len() <= step {
-            let spec = self.all[chain].next.take()?;
-            let who = self.all[chain].who;
-            // A new toleration opens new domains to the groups against others as well (Q9).
-            self.inverse_groups(&spec.pod_anti_affinity, &spec.tolerations, who, making);
-            let shape = self.make(&spec, who, making);
-            let chain = &mut self.all[chain];
-            chain.watched.extend(shape.over_labels.iter().map(|over| over.group));
-            chain.watched.extend(shape.over_hosts.iter().map(|over| over.group));
-            let shape = match chain.shapes.last() {
-                Some(last) if last.same_as(&shape) => last.clone(),
-                _ => Rc::new(shape),
-            };
-            chain.shapes.push(shape);
-            let mut relaxed = spec;
-            if relax(&mut relaxed, making.tolerate_prefer_no_schedule) {
-                chain.next = Some(relaxed);
+    ) -> Option<Arc<Shape>> {
+        let who = self.all[chain].who;
+        if let Some(known) = self.all[chain].shapes.get(step).cloned() {
+            // Other pods may be asked for by now, whose anti-affinity keeps these away.
+            let others = self.kept_off_by(who, making.topology);
+            if known.others == others {
+                return Some(known);
             }
+            let shape = self.make_again(&known, who, others, making);
+            return Some(self.keep(chain, step, shape));
         }
-        Some(self.all[chain].shapes[step].clone())
+        let spec = self.all[chain].next.take()?;
+        let owned = self.groups_of(&spec, who, making);
+        let others = self.kept_off_by(who, making.topology);
+        let shape = self.make(&spec, who, (owned, others), making);
+        let shape = self.keep(chain, step, shape);
+        let mut relaxed = PodSpec::clone(&spec);
+        if relax(&mut relaxed, making.tolerate_prefer_no_schedule) {
+            self.all[chain].next = Some(Arc::new(relaxed));
+        }
+        Some(shape)
+    }
+
+    /// Puts a shape in its place. One that is as the one before becomes that one.
+    fn keep(&mut self, chain: usize, step: usize, shape: Shape) -> Arc<Shape> {
+        let chain = &mut self.all[chain];
+        chain.watched.extend(shape.over_labels.iter().map(|over| over.group));
+        chain.watched.extend(shape.over_hosts.iter().map(|over| over.group));
+        let before = step.checked_sub(1).map(|before| &chain.shapes[before]);
+        let shape = match before {
+            Some(before) if before.same_as(&shape) => before.clone(),
+            _ => Arc::new(shape),
+        };
+        if step < chain.shapes.len() {
+            chain.shapes[step] = shape.clone();
+        } else {
+            chain.shapes.push(shape.clone());
+        }
+        shape
     }
 }

@@ -10,7 +10,7 @@ use crate::id::PodId;
 use crate::volume::Attachments;
 
 /// A NodeClaim in the making.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Claim {
     pub(super) template: usize,
     /// Requirements without the hostname.

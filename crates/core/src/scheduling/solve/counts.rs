@@ -10,7 +10,7 @@ const SPARSE: usize = 4;
 /// Pods by domain number. A list as long as it pays, since it is looked at for every candidate;
 /// beyond, a map: twenty thousand groups with a pod each on one of as many hosts would need lists of
 /// 1.6 GB.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
     near: Vec<u32>,
     far: FxHashMap<usize, u32>,
@@ -43,6 +43,20 @@ impl Counts {
         *count = count.saturating_add(pods);
     }
 
+    /// Takes pods away that were added before.
+    pub(super) fn remove(&mut self, domain: usize, pods: u32) {
+        let count = match self.near.get_mut(domain) {
+            Some(count) => count,
+            None => match self.far.get_mut(&domain) {
+                Some(count) => count,
+                None => return,
+            },
+        };
+        let before = *count;
+        *count = count.saturating_sub(pods);
+        self.occupied -= usize::from(before > 0 && *count == 0);
+    }
+
     /// How many domains have pods.
     pub(super) fn occupied(&self) -> usize {
         self.occupied
@@ -51,7 +65,8 @@ impl Counts {
     /// Domains with pods, in no order.
     pub(super) fn domains(&self) -> impl Iterator<Item = usize> {
         let near = self.near.iter().enumerate().filter(|(_, count)| **count > 0);
-        near.map(|(domain, _)| domain).chain(self.far.keys().copied())
+        let far = self.far.iter().filter(|(_, count)| **count > 0);
+        near.map(|(domain, _)| domain).chain(far.map(|(domain, _)| *domain))
     }
 }
 
@@ -64,12 +79,19 @@ mod tests {
     proptest! {
         #[test]
         fn counts_are_a_map_from_domains_to_pods(
-            added in prop::collection::vec((0_usize..400, 1_u32..3), 0..200),
+            changes in prop::collection::vec((0_usize..400, 1_u32..3, any::<bool>()), 0..200),
         ) {
             let (mut counts, mut expected) = (Counts::default(), BTreeMap::new());
-            for (domain, pods) in added {
-                counts.add(domain, pods);
-                *expected.entry(domain).or_insert(0) += pods;
+            for (domain, pods, is_added) in changes {
+                let count = expected.entry(domain).or_insert(0_u32);
+                if is_added {
+                    counts.add(domain, pods);
+                    *count += pods;
+                } else {
+                    counts.remove(domain, pods);
+                    *count = count.saturating_sub(pods);
+                }
+                expected.retain(|_, count| *count > 0);
                 prop_assert_eq!(counts.occupied(), expected.len());
             }
             prop_assert!((0..500).all(|d| counts.get(d) == expected.get(&d).copied().unwrap_or(0)));

@@ -8,7 +8,7 @@ use crate::requirement::Requirement;
 
 /// The domains of a key that any group has heard of. Numbers are given in order of appearance and
 /// never change.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Domains {
     pub(super) key: KeyId,
     names: Vec<String>,

@@ -1,26 +1,34 @@
 //! Nodes that exist, and what they can still take (spec 20 §3.4, §3.8).
 
+mod making;
+
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::amounts::{Amounts, Columns, subtract, widen, within};
-use super::store::{SetId, Split, Store, Undefined, number};
-use super::templates::{daemon_sets, daemon_tolerates};
-use super::world::{NodeFacts, World};
+use super::store::{SetId, Store, number};
+use super::world::World;
 use crate::host_port::HostPort;
 use crate::id::{NodeId, PodId};
-use crate::labels::{HOSTNAME, INSTANCE_TYPE};
-use crate::pod::{Owner, Pod, PodSpec};
-use crate::resources::{Quantity, Resources};
 use crate::scheduling::sizes::Sizes;
-use crate::snapshot::{Node, Pool};
 use crate::volume::Attachments;
+use making::bound;
+pub(super) use making::{Daemons, used_by, used_by_pool};
 
 /// The nodes of a solve in the order they are tried.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Existing {
     pub(super) nodes: Vec<ExistingNode>,
+    /// By node of the snapshot: its position here.
+    positions: Arc<[Option<u32>]>,
+    /// By node of the snapshot: the pods that stay on it. Not kept for a single question.
+    pub(super) bound: Arc<[Vec<PodId>]>,
+    /// Nodes that took pods, each once.
+    taking: Vec<usize>,
+    /// What the question changed, so that it can be taken back; none while changes are for good.
+    changes: Option<Vec<Change>>,
     /// How many neighbours share one bound of what is left.
     block: usize,
     /// For each block at least what each of its nodes has left. Pods come largest
@@ -30,7 +38,19 @@ pub(super) struct Existing {
     kinds: Vec<SmallVec<[usize; 4]>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
+enum Change {
+    /// A node took its first pod: what it had before.
+    Took { position: usize, remaining: Amounts, ports: usize, attached: Option<Attachments> },
+    /// A node is gone.
+    Removed(usize),
+    /// A node became another.
+    Became(usize, Box<ExistingNode>),
+    /// A block got another bound.
+    Bounded(usize, Amounts),
+}
+
+#[derive(Clone, Debug)]
 pub(super) struct ExistingNode {
     pub(super) id: NodeId,
     pub(super) set: SetId,
@@ -41,6 +61,8 @@ pub(super) struct ExistingNode {
     pub(super) remaining: Amounts,
     /// Whether it can take pods at all: something that no pod asks for may be overdrawn.
     is_usable: bool,
+    /// Whether the question takes it as gone.
+    pub(super) is_removed: bool,
     /// Whether its consolidateAfter keeps pods off that can stay where they are.
     pub(super) waits: bool,
     pub(super) pods: Vec<PodId>,
@@ -56,23 +78,25 @@ impl Existing {
         sizes: Sizes,
         columns: &Columns,
         hosts: &[usize],
-        store: &mut Store<'_>,
+        (daemons, store): (&mut Daemons<'_>, &mut Store<'_>),
     ) -> Self {
-        let mut bound: Vec<Vec<&Pod>> = vec![Vec::new(); world.snapshot.nodes.len()];
-        for (pod, is_asked) in world.snapshot.pods.iter().zip(&world.is_asked) {
-            if let Some(node) = pod.node.filter(|_| !is_asked && !pod.is_terminal()) {
-                bound[node.index()].push(pod);
-            }
-        }
+        let bound = bound(world);
         let mut nodes: Vec<ExistingNode> = Vec::with_capacity(world.candidates.len());
-        let mut daemons = Daemons::new(world, store);
+        let mut positions = vec![None; world.snapshot.nodes.len()];
         for &index in &world.candidates {
-            let (host, pods) = (hosts[index], &bound[index]);
-            let making = (&mut daemons, &mut *store);
-            nodes.push(ExistingNode::new(index, host, pods, world, columns, making));
+            let pods = bound[index].iter().map(|&pod| world.snapshot.pod(pod));
+            let (host, pods) = (hosts[index], pods.collect::<Vec<_>>());
+            let making = (&mut *daemons, &mut *store);
+            positions[index] = Some(number(nodes.len()));
+            nodes.push(ExistingNode::new(index, host, &pods, world, columns, making));
         }
-        let mut existing =
-            Self { nodes, block: sizes.nodes_per_block, bounds: Vec::new(), kinds: Vec::new() };
+        let mut existing = Self {
+            nodes,
+            positions: positions.into(),
+            bound: if world.is_open { bound.into() } else { [].into() },
+            block: sizes.nodes_per_block,
+            ..Self::default()
+        };
         existing.number_kinds();
         for block in 0..existing.nodes.len().div_ceil(existing.block) {
             let bound = existing.exact_bound(block, columns.len());
@@ -125,66 +149,114 @@ impl Existing {
                     return Some(index);
                 }
             }
-            self.bounds[block] = self.exact_bound(block, need.len());
+            let bound = self.exact_bound(block, need.len());
+            self.set_bound(block, bound);
         }
         None
+    }
+
+    fn set_bound(&mut self, block: usize, bound: Amounts) {
+        let before = std::mem::replace(&mut self.bounds[block], bound);
+        if self.bounds[block] != before {
+            self.note(Change::Bounded(block, before));
+        }
+    }
+
+    fn note(&mut self, change: Change) {
+        if let Some(changes) = &mut self.changes {
+            changes.push(change);
+        }
+    }
+
+    /// Puts a pod on a node that was found to take it.
+    pub(super) fn take(
+        &mut self,
+        position: usize,
+        pod: PodId,
+        need: &Amounts,
+        ports: &[HostPort],
+        volumes: &Attachments,
+    ) {
+        let node = &mut self.nodes[position];
+        if node.pods.is_empty() {
+            self.taking.push(position);
+        }
+        if let Some(changes) = &mut self.changes {
+            changes.push(Change::Took {
+                position,
+                remaining: node.remaining.clone(),
+                ports: node.ports.len(),
+                attached: (!volumes.is_empty()).then(|| node.attached.clone()),
+            });
+        }
+        node.take(pod, need, ports, volumes);
+    }
+
+    /// Nodes that took pods, in the order they are tried.
+    pub(super) fn taking(&mut self) -> impl Iterator<Item = (NodeId, Vec<PodId>)> {
+        self.taking.sort_unstable();
+        let Self { taking, nodes, .. } = self;
+        taking.iter().map(|&position| {
+            let node = &mut nodes[position];
+            (node.id, std::mem::take(&mut node.pods))
+        })
+    }
+
+    /// The position of a node of the snapshot.
+    pub(super) fn position(&self, node: usize) -> Option<usize> {
+        self.positions.get(node).copied().flatten().map(|position| position as usize)
+    }
+
+    /// Starts a question: what follows can be [rolled back](Self::roll_back).
+    pub(super) fn ask(&mut self) {
+        self.changes = Some(Vec::new());
+    }
+
+    /// Takes a node away.
+    pub(super) fn remove(&mut self, position: usize) {
+        self.nodes[position].is_removed = true;
+        self.note(Change::Removed(position));
+    }
+
+    /// Puts a node with other pods in the place of one.
+    pub(super) fn replace(&mut self, position: usize, mut node: ExistingNode) {
+        node.kind = self.nodes[position].kind;
+        let block = position / self.block;
+        let mut bound = self.bounds[block].clone();
+        if node.is_usable {
+            widen(&mut bound, &node.remaining);
+        }
+        let before = std::mem::replace(&mut self.nodes[position], node);
+        self.note(Change::Became(position, Box::new(before)));
+        self.set_bound(block, bound);
+    }
+
+    /// Everything as it was before the question.
+    pub(super) fn roll_back(&mut self) {
+        for position in self.taking.drain(..) {
+            self.nodes[position].pods.clear();
+        }
+        for change in self.changes.take().into_iter().flatten().rev() {
+            match change {
+                Change::Took { position, remaining, ports, attached } => {
+                    let node = &mut self.nodes[position];
+                    node.remaining = remaining;
+                    node.ports.truncate(ports);
+                    if let Some(attached) = attached {
+                        node.attached = attached;
+                    }
+                }
+                Change::Removed(position) => self.nodes[position].is_removed = false,
+                Change::Became(position, before) => self.nodes[position] = *before,
+                Change::Bounded(block, before) => self.bounds[block] = before,
+            }
+        }
     }
 }
 
 impl ExistingNode {
-    fn new(
-        index: usize,
-        host: usize,
-        bound: &[&Pod],
-        world: &World<'_>,
-        columns: &Columns,
-        (daemons, store): (&mut Daemons<'_>, &mut Store<'_>),
-    ) -> Self {
-        let (node, facts) = (&world.snapshot.nodes[index], &world.nodes[index]);
-        let mut available = node.allocatable.clone();
-        let mut daemons_bound = Resources::default();
-        let mut attached = Attachments::new();
-        let mut ports = Vec::new();
-        for pod in bound {
-            available = available.subtract(&pod.spec.requests);
-            if pod.owner == Owner::DaemonSet {
-                daemons_bound.add(&pod.spec.requests);
-            }
-            ports.extend(pod.spec.host_ports.iter().cloned());
-            for (driver, claims) in world.snapshot.volumes.attachments(pod).unwrap_or_default() {
-                attached.entry(driver).or_default().extend(claims);
-            }
-        }
-        // Daemons that are to come, less those that are there, never below zero.
-        let missing = daemons.expected(facts, store).subtract(&daemons_bound);
-        let missing = missing.iter().map(|(name, left)| (name, left.max(Quantity::ZERO)));
-        let available = available.subtract(&missing.collect());
-        let remaining = columns.amounts(&available);
-        let attach_limits = attach_limits(node, world);
-        // Upstream checks all drivers for every pod: a node beyond a limit takes no pod at all.
-        let is_full = attached.iter().any(|(driver, claims)| {
-            attach_limits.get(driver).is_some_and(|&limit| claims.len() > limit as usize)
-        });
-        Self {
-            id: NodeId::new(index),
-            set: facts.set,
-            host,
-            taints_id: facts.taints_id,
-            kind: 0,
-            is_usable: !is_full
-                && !columns.is_overdrawn(&available)
-                && remaining.iter().all(|&amount| amount >= 0),
-            remaining,
-            waits: waits(node, world),
-            pods: Vec::new(),
-            ports,
-            attached,
-            attach_limits,
-        }
-    }
-
     fn fits(&self, need: &Amounts) -> bool {
-        self.is_usable && within(need, &self.remaining)
+        self.is_usable && !self.is_removed && within(need, &self.remaining)
     }
 
     /// Whether the volumes of a pod can be attached as well.
@@ -197,14 +269,7 @@ impl ExistingNode {
         })
     }
 
-    /// Takes a pod.
-    pub(super) fn take(
-        &mut self,
-        pod: PodId,
-        need: &Amounts,
-        ports: &[HostPort],
-        volumes: &Attachments,
-    ) {
+    fn take(&mut self, pod: PodId, need: &Amounts, ports: &[HostPort], volumes: &Attachments) {
         self.pods.push(pod);
         subtract(&mut self.remaining, need);
         self.ports.extend_from_slice(ports);
@@ -212,102 +277,4 @@ impl ExistingNode {
             self.attached.entry(driver.clone()).or_default().extend(claims.iter().cloned());
         }
     }
-}
-
-/// The daemons of a solve, and what those of a node request.
-struct Daemons<'a> {
-    all: Vec<(&'a PodSpec, Vec<Split>)>,
-    /// Whether some daemon asks for a hostname, so that nodes alike may differ.
-    names_hosts: bool,
-    /// By labels and taints of nodes.
-    known: FxHashMap<(SetId, u32), Resources>,
-}
-
-impl<'a> Daemons<'a> {
-    fn new(world: &World<'a>, store: &mut Store<'_>) -> Self {
-        let specs = world.snapshot.daemons.iter().map(|daemon| &*daemon.spec);
-        let ignores = world.options.ignore_dynamic_resources;
-        let mut split = |spec: &'a PodSpec| {
-            (spec, daemon_sets(spec).iter().map(|asked| store.split(asked)).collect::<Vec<_>>())
-        };
-        let specs = specs.filter(|spec| !(spec.asks_dynamic_resources && ignores));
-        let all: Vec<_> = specs.map(&mut split).collect();
-        let names_hosts = all.iter().flat_map(|(_, sets)| sets).any(|split| split.host.is_some());
-        Self { all, names_hosts, known: FxHashMap::default() }
-    }
-
-    /// What the daemons of a node request together.
-    fn expected(&mut self, facts: &NodeFacts<'_>, store: &mut Store<'_>) -> Resources {
-        let kind = (facts.set, facts.taints_id);
-        if let Some(known) = self.known.get(&kind).filter(|_| !self.names_hosts) {
-            return known.clone();
-        }
-        let expected = expected_daemons(&self.all, facts, store);
-        self.known.insert(kind, expected.clone());
-        expected
-    }
-}
-
-fn expected_daemons(
-    daemons: &[(&PodSpec, Vec<Split>)],
-    facts: &NodeFacts<'_>,
-    store: &mut Store<'_>,
-) -> Resources {
-    let mut expected = Resources::default();
-    for (spec, sets) in daemons.iter().filter(|(spec, _)| daemon_tolerates(spec, facts.taints)) {
-        let suits = sets.iter().any(|asked| {
-            let host_suits = asked.host.is_none_or(|host| {
-                let label = facts.labels.get(HOSTNAME);
-                label.map_or(store.get(host).allows_absence(), |name| store.get(host).has(name))
-            });
-            host_suits && store.compatible(facts.set, asked.set, Undefined::Refused)
-        });
-        if suits {
-            expected.add(&spec.requests);
-        }
-    }
-    expected
-}
-
-fn waits(node: &Node, world: &World<'_>) -> bool {
-    let Some(now) = world.options.enforce_consolidate_after else { return false };
-    let after = node.pool.as_ref().and_then(|name| {
-        world.snapshot.pools.iter().find(|pool: &&Pool| pool.name == *name)?.consolidate_after
-    });
-    let initialized = node.initialized_at.filter(|_| node.is_managed);
-    let since = initialized.map(|at| node.last_pod_event.unwrap_or(at));
-    match (after, since) {
-        (Some(after), Some(since)) => after.is_positive() && now.duration_since(since) < after,
-        _ => false,
-    }
-}
-
-/// Published limits, and for other drivers those of the node's instance type (spec 45 §11.2).
-fn attach_limits(node: &Node, world: &World<'_>) -> BTreeMap<String, u32> {
-    let types = node.pool.as_ref().and_then(|pool| world.catalog.pools.get(pool));
-    let name = node.labels.get(INSTANCE_TYPE);
-    let of_type = types.zip(name).and_then(|(types, name)| types.iter().find(|t| t.name == *name));
-    let mut limits = of_type.map(|t| t.volume_limits.clone()).unwrap_or_default();
-    for (driver, count) in &node.published_drivers {
-        match count {
-            Some(count) => limits.insert(driver.clone(), *count),
-            None => limits.remove(driver),
-        };
-    }
-    limits
-}
-
-/// Capacity that the nodes of a pool use up, for its limits.
-pub(super) fn used_by_pool(world: &World<'_>, pool: &str) -> Resources {
-    let mut used = Resources::default();
-    for &index in &world.candidates {
-        let node = &world.snapshot.nodes[index];
-        if node.pool.as_deref() == Some(pool) {
-            used.add(&node.capacity);
-            let one: Resources =
-                [(crate::resources::NODES, Quantity::from_units(1))].into_iter().collect();
-            used.add(&one);
-        }
-    }
-    used
 }

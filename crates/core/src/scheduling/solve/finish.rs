@@ -1,7 +1,6 @@
 //! From NodeClaims in the making to a plan (spec 20 §3.24).
 
 use rustc_hash::FxHashMap;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use super::Solver;
@@ -15,12 +14,15 @@ use crate::resources::Resources;
 use crate::scheduling::dra::CandidateId;
 use crate::scheduling::{Fuel, MinValuesPolicy, min_values};
 
+/// Lists of instance types that are kept from one question to the next, at most.
+const MOST_LISTED: usize = 4096;
+
 /// What many NodeClaims share: worked out once for each requirement set.
-#[derive(Default)]
-struct Shared {
+#[derive(Clone, Debug, Default)]
+pub(super) struct Finishing {
     requirements: FxHashMap<(SetId, Vec<String>), (SetId, Arc<Requirements>)>,
     /// By list of types and final set: the types in the order of their price.
-    orders: FxHashMap<(usize, SetId), Rc<Vec<u32>>>,
+    orders: FxHashMap<(usize, SetId), Arc<[u32]>>,
     /// By final set and types: the types that are listed, and the lowest price.
     listed: FxHashMap<(usize, SetId, Bits), Listed>,
 }
@@ -28,10 +30,19 @@ struct Shared {
 /// Instance types, cheapest first, and the lowest price.
 type Listed = (Arc<[u32]>, Option<f64>);
 
+impl Finishing {
+    /// Keeps what thousands of questions leave behind within bounds.
+    fn forget_some(&mut self) {
+        if self.listed.len() > MOST_LISTED {
+            self.listed.clear();
+        }
+    }
+}
+
 impl Solver<'_> {
-    pub(super) fn finish(mut self, fuel: &mut Fuel<'_>) -> Plan {
+    pub(super) fn finish(&mut self, fuel: &mut Fuel<'_>) -> Plan {
         let (mut refused, explanations) = self.refusals(fuel);
-        let mut shared = Shared::default();
+        let mut shared = std::mem::take(&mut self.finishing);
         let mut claims = Vec::with_capacity(self.claims.len());
         for index in 0..self.claims.len() {
             match self.finish_claim(index, &mut shared) {
@@ -44,19 +55,24 @@ impl Solver<'_> {
                 }
             }
         }
-        let existing = self.existing.nodes.into_iter().filter(|node| !node.pods.is_empty());
+        shared.forget_some();
+        self.finishing = shared;
         Plan {
             claims,
-            existing: existing.map(|node| (node.id, node.pods)).collect(),
+            existing: self.existing.taking().collect(),
             refused,
             explanations,
-            unusable_pools: self.unusable_pools,
-            effective_zones: self.effective_zones,
+            unusable_pools: self.unusable_pools.clone(),
+            effective_zones: std::mem::take(&mut self.effective_zones),
             ran_dry: fuel.is_dry(),
         }
     }
 
-    fn finish_claim(&mut self, index: usize, shared: &mut Shared) -> Result<PlannedClaim, Refusal> {
+    fn finish_claim(
+        &mut self,
+        index: usize,
+        shared: &mut Finishing,
+    ) -> Result<PlannedClaim, Refusal> {
         let reservations = self.reservations.of(index);
         let (set, requirements) = self.final_requirements(index, &reservations, shared);
         let claim = &self.claims[index];
@@ -109,7 +125,7 @@ impl Solver<'_> {
         &mut self,
         index: usize,
         reservations: &[String],
-        shared: &mut Shared,
+        shared: &mut Finishing,
     ) -> (SetId, Arc<Requirements>) {
         let key = (self.claims[index].set, reservations.to_vec());
         if let Some(known) = shared.requirements.get(&key) {
@@ -159,12 +175,12 @@ impl Solver<'_> {
 
     /// The types that a NodeClaim lists, cheapest first, and the lowest price among their available
     /// offerings that suit.
-    fn listed(&mut self, index: usize, set: SetId, shared: &mut Shared) -> Listed {
+    fn listed(&mut self, index: usize, set: SetId, shared: &mut Finishing) -> Listed {
         let list = self.templates[self.claims[index].template].types;
         let order = if let Some(order) = shared.orders.get(&(list, set)) {
             order.clone()
         } else {
-            let order = Rc::new(self.price_order(list, set));
+            let order: Arc<[u32]> = Arc::from(self.price_order(list, set));
             shared.orders.insert((list, set), order.clone());
             order
         };

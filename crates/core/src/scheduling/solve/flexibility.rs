@@ -75,7 +75,7 @@ impl Solver<'_> {
                 let id = offering.reservation_id(label).unwrap_or_default();
                 let reserved =
                     offering.is_reserved().then_some((id, offering.reservation_capacity));
-                self.reservations.look_at(&mut found, claim, reserved, &self.world);
+                self.reservations.look_at(&mut found, claim, reserved);
             }
         }
         self.reservations.judge(&found, claim, self.world.options.reserved)?;

@@ -1,6 +1,7 @@
 //! Topology groups: constraints that pods share, and the counts they look at (spec 20 §4).
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::counts::Counts;
 use super::domains::Domains;
@@ -52,14 +53,24 @@ impl Identity {
 }
 
 /// A group and its counts.
-#[derive(Debug)]
+///
+/// The domains that it knows are those with pods, those that NodePools offer to its owners, and
+/// those where nodes are. For hostnames this is not kept: every node is a domain.
+#[derive(Clone, Debug)]
 pub(super) struct Group {
-    pub(super) identity: Identity,
+    pub(super) identity: Arc<Identity>,
     pub(super) place: Place,
+    /// The number of its filter; none without one.
+    pub(super) filter: Option<u32>,
+    /// Where nodes are that it lets count, as a position; none if it does not look.
+    pub(super) presence: Option<usize>,
+    /// Whether bound pods have the rule, so that it is there whatever is asked.
+    pub(super) is_fixed: bool,
+    /// The last question that it was part of.
+    pub(super) question: u32,
     counts: Counts,
-    /// Domains that the group knows, empty ones included. Not kept for hostnames, where every
-    /// node is a domain.
-    known: Vec<bool>,
+    /// Domains that NodePools offer to its owners.
+    offered: Vec<bool>,
     /// Grows with every change: a pod that failed need not be tried again while it stands.
     pub(super) epoch: u64,
 }
@@ -93,24 +104,34 @@ impl Feasible {
 
 impl Group {
     pub(super) fn new(identity: Identity, place: Place) -> Self {
-        Self { identity, place, counts: Counts::default(), known: Vec::new(), epoch: 0 }
+        Self {
+            identity: Arc::new(identity),
+            place,
+            filter: None,
+            presence: None,
+            is_fixed: false,
+            question: u32::MAX,
+            counts: Counts::default(),
+            offered: Vec::new(),
+            epoch: 0,
+        }
     }
 
     pub(super) fn count(&self, domain: usize) -> u32 {
         self.counts.get(domain)
     }
 
-    /// Makes a domain known without a pod. Returns whether it is new.
-    pub(super) fn register(&mut self, domain: usize) -> bool {
-        if self.known.len() <= domain {
-            self.known.resize(domain + 1, false);
+    /// NodePools offer a domain to an owner. Returns whether none did before.
+    pub(super) fn offer(&mut self, domain: usize) -> bool {
+        if self.offered.len() <= domain {
+            self.offered.resize(domain + 1, false);
         }
-        if self.known[domain] {
-            return false;
-        }
-        self.known[domain] = true;
-        self.epoch += 1;
-        true
+        !std::mem::replace(&mut self.offered[domain], true)
+    }
+
+    /// The owner to whom a domain was offered first is no more.
+    pub(super) fn withdraw(&mut self, domain: usize) {
+        self.offered[domain] = false;
     }
 
     /// Counts pods in a domain.
@@ -120,13 +141,19 @@ impl Group {
         }
         self.counts.add(domain, pods);
         self.epoch += 1;
-        if self.place != Place::Host {
-            self.register(domain);
-        }
     }
 
-    pub(super) fn is_known(&self, domain: usize) -> bool {
-        self.known.get(domain).copied().unwrap_or(false)
+    /// Takes back what was counted.
+    pub(super) fn forget(&mut self, domain: usize, pods: u32) {
+        self.counts.remove(domain, pods);
+        self.epoch += 1;
+    }
+
+    /// Whether a domain counts, `present` being the number of nodes by domain.
+    pub(super) fn is_known(&self, domain: usize, present: &[u32]) -> bool {
+        self.offered.get(domain).copied().unwrap_or(false)
+            || present.get(domain).is_some_and(|&nodes| nodes > 0)
+            || self.count(domain) > 0
     }
 
     pub(super) fn is_unoccupied(&self) -> bool {
@@ -143,12 +170,13 @@ impl Group {
     pub(super) fn feasible(
         &self,
         domains: &mut Domains,
+        present: &[u32],
         selects_pod: bool,
         pod: Option<ReqId>,
         store: &Store<'_>,
     ) -> Feasible {
         let allowed = domains.allowed(pod, store);
-        let known = || (0..domains.len()).filter(|&domain| self.is_known(domain));
+        let known = || (0..domains.len()).filter(|&domain| self.is_known(domain, present));
         let pick = |test: &dyn Fn(usize) -> bool| {
             let mut bits = Bits::none(domains.len());
             known().filter(|&domain| test(domain)).for_each(|domain| bits.insert(domain));

@@ -6,7 +6,7 @@ use super::attempt::View;
 use super::devices::Devices;
 use super::existing::ExistingNode;
 use super::store::{Split, Store, Undefined};
-use super::{Solver, Target};
+use super::{Class, Solver, Target};
 use crate::id::PodId;
 use crate::taint::untolerated;
 
@@ -39,9 +39,8 @@ impl Solver<'_> {
         if let Some(devices) = devices {
             self.hold_on_node(index, devices);
         }
-        let of_class = &self.classes[class];
-        let node = &mut self.existing.nodes[index];
-        node.take(pod, &of_class.requests, of_class.ports, &of_class.attachments);
+        let Class { requests, ports, attachments, .. } = &self.classes[class];
+        self.existing.take(index, pod, requests, ports, attachments);
         self.record(class, Target::Node(index));
         true
     }
@@ -61,10 +60,14 @@ impl Search<'_, '_> {
     /// Labels and taints, which are the same for all pods of a shape.
     fn has_labels(&mut self, node: &ExistingNode) -> bool {
         let shape = &self.view.shape;
-        *shape.suits_nodes.borrow_mut().entry(node.kind).or_insert_with(|| {
-            let taints = self.solver.world.nodes[node.id.index()].taints;
+        let Solver { suits_nodes, store, world, .. } = &mut *self.solver;
+        let shape_number = shape.number as usize;
+        if suits_nodes.len() <= shape_number {
+            suits_nodes.resize_with(shape_number + 1, FxHashMap::default);
+        }
+        *suits_nodes[shape_number].entry(node.kind).or_insert_with(|| {
+            let taints = world.nodes[node.id.index()].taints;
             let asked = [shape.all.set, shape.strict.set];
-            let store = &mut self.solver.store;
             untolerated(taints, &shape.tolerations).is_empty()
                 && asked.iter().all(|&set| store.compatible(node.set, set, Undefined::Refused))
         })

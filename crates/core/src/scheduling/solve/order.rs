@@ -22,7 +22,7 @@ use super::store::SetId;
 /// to go through the members.
 const MOST_SETS: usize = 8;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Order {
     /// The members of a run, at most.
     run: usize,
@@ -30,7 +30,7 @@ pub(super) struct Order {
 }
 
 /// Neighbours in the order.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) claims: VecDeque<u32>,
     /// At least the room of every member.
@@ -87,6 +87,11 @@ impl Order {
             Some(run) if run.claims.len() < longest => run.join(joining, VecDeque::push_front),
             _ => bucket.push_front(Run::new(joining)),
         }
+    }
+
+    /// Forgets all NodeClaims.
+    pub(super) fn clear(&mut self) {
+        self.buckets.clear();
     }
 
     fn bucket(&mut self, pods: usize) -> &mut VecDeque<Run> {

@@ -7,7 +7,6 @@
 //! left that would have a place by now.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use super::Solver;
@@ -70,7 +69,7 @@ impl Solver<'_> {
         (refused, explanations)
     }
 
-    fn why(&mut self, class: usize, shape: Option<&Rc<Shape>>) -> Arc<Refusal> {
+    fn why(&mut self, class: usize, shape: Option<&Arc<Shape>>) -> Arc<Refusal> {
         match (&self.classes[class].refusal, shape) {
             (Some(refusal), _) => refusal.clone(),
             (None, Some(shape)) => Arc::new(self.refusal(class, shape)),
@@ -79,7 +78,7 @@ impl Solver<'_> {
     }
 
     /// Why no template takes the pods of a class in their last shape.
-    fn refusal(&mut self, class: usize, shape: &Rc<Shape>) -> Refusal {
+    fn refusal(&mut self, class: usize, shape: &Arc<Shape>) -> Refusal {
         if self.templates.is_empty() {
             return Refusal::NoUsablePool;
         }

@@ -102,12 +102,13 @@ impl Solver<'_> {
             Place::Label(position) => {
                 let domains = &self.topology.domains[position];
                 (0..domains.len())
-                    .filter(|&domain| group.is_known(domain))
+                    .filter(|&domain| self.topology.is_known(id, domain))
                     .map(|domain| (domains.name(domain).to_owned(), group.count(domain)))
                     .collect()
             }
             Place::Host => {
-                let nodes = self.existing.nodes.iter().map(|node| node.host);
+                let nodes = self.existing.nodes.iter().filter(|node| !node.is_removed);
+                let nodes = nodes.map(|node| node.host);
                 let claims = self.claims.iter().map(|claim| claim.host);
                 let hosts: BTreeSet<usize> = nodes.chain(claims).chain(group.occupied()).collect();
                 hosts

@@ -7,8 +7,12 @@ use crate::reason::ReservedRefusal;
 use crate::scheduling::ReservedMode;
 
 /// What is left of each reservation, and who holds what.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Reservations {
+    /// Slots that the cloud says are free.
+    capacity: BTreeMap<String, i64>,
+    /// Slots that this solve adds.
+    credits: BTreeMap<String, u32>,
     left: BTreeMap<String, i64>,
     held: BTreeMap<usize, BTreeSet<String>>,
 }
@@ -42,12 +46,21 @@ impl Reservations {
                     .or_insert(capacity);
             }
         }
-        for (id, &credit) in &world.options.reservation_credits {
-            if let Some(left) = left.get_mut(id) {
+        let mut reservations = Self { capacity: left, ..Self::default() };
+        reservations.start(&world.options.reservation_credits);
+        reservations
+    }
+
+    /// Nobody holds anything, and these slots are free beside those that the cloud knows of.
+    pub(super) fn start(&mut self, credits: &BTreeMap<String, u32>) {
+        self.held.clear();
+        self.left.clone_from(&self.capacity);
+        self.credits.clone_from(credits);
+        for (id, &credit) in credits {
+            if let Some(left) = self.left.get_mut(id) {
                 *left += i64::from(credit);
             }
         }
-        Self { left, held: BTreeMap::new() }
     }
 
     /// Looks at one available, compatible offering of a placement on `claim`, none for a new one: the reservation's id
@@ -57,13 +70,12 @@ impl Reservations {
         found: &mut Found,
         claim: Option<usize>,
         reserved: Option<(&str, u32)>,
-        world: &World<'_>,
     ) {
         let Some((id, capacity)) = reserved else {
             found.has_fallback = true;
             return;
         };
-        let credit = world.options.reservation_credits.get(id).copied().unwrap_or(0);
+        let credit = self.credits.get(id).copied().unwrap_or(0);
         if capacity == 0 && credit == 0 {
             found.has_full = true;
             return;

@@ -15,14 +15,14 @@ use crate::selector::{Condition, LabelSelector, Labels, Selector};
 type ByLabel = FxHashMap<String, FxHashMap<String, Vec<u32>>>;
 
 /// Groups, to be found by the labels of pods.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Selectors {
     /// By namespace; those that are about several stand under the empty name.
     namespaces: FxHashMap<String, Groups>,
 }
 
 /// Groups in ascending order.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Groups {
     by_label: ByLabel,
     /// Those whose selectors name no value.
@@ -72,12 +72,12 @@ impl Selectors {
 }
 
 /// Pods by namespace and labels, to be found by groups.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Labelled {
     namespaces: FxHashMap<String, Members>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Members {
     by_label: ByLabel,
     all: Vec<u32>,

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use super::amounts::Columns;
 use super::census::asked_about;
 use super::chains::Chains;
-use super::existing::{Existing, used_by_pool};
+use super::existing::{Daemons, Existing, used_by_pool};
+use super::finish::Finishing;
 use super::groups::GroupId;
 use super::order::Order;
 use super::reservations::Reservations;
@@ -15,30 +16,42 @@ use super::store::Store;
 use super::templates::{Template, TemplateMaking};
 use super::topology::Topology;
 use super::types::Types;
-use super::world::World;
+use super::world::{Purpose, World};
 use super::{Class, Solver, id};
+use crate::catalog::Catalog;
 use crate::host_port::HostPort;
+use crate::id::PodId;
 use crate::plan::UnusablePool;
-use crate::pod::{AffinityTerm, Controller, Phase, Pod, PodSpec};
+use crate::pod::{Controller, Phase, Pod, PodSpec};
 use crate::reason::Refusal;
 use crate::resources::{NODES, Resources};
 use crate::scheduling::default_spread::Deduction;
-use crate::scheduling::dra::{Allocator, ClaimRef};
+use crate::scheduling::dra::ClaimRef;
 use crate::scheduling::sizes::Sizes;
-use crate::scheduling::{MinValuesPolicy, Request};
+use crate::scheduling::{MinValuesPolicy, Options};
 use crate::selector::{Labels, Selector};
+use crate::shared::Shared;
+use crate::snapshot::Snapshot;
 use crate::taint::TaintEffect;
 
 impl<'a> Solver<'a> {
-    pub(super) fn new(request: &Request<'a>, sizes: Sizes) -> Self {
-        let mut store = Store::new(&request.catalog.well_known);
-        let world = World::new(request, &mut store);
+    /// A solver for a snapshot. No question is asked yet.
+    pub(super) fn new(
+        (snapshot, catalog): (&'a Snapshot, &'a Catalog),
+        options: &'a Options,
+        purpose: Purpose<'_>,
+        sizes: Sizes,
+    ) -> Self {
+        let mut store = Store::new(&catalog.well_known);
+        let world = World::new(snapshot, catalog, options, purpose, &mut store);
         let columns = columns(&world);
         let keys = selector_keys(&world);
         let mut topology = Topology::new(&world, keys.as_ref());
         let hosts: Vec<usize> =
             world.nodes.iter().map(|node| topology.host(&node.hostname)).collect();
-        let existing = Existing::new(&world, sizes, &columns, &hosts, &mut store);
+        let mut daemons = Daemons::new(&world, &mut store);
+        let making = (&mut daemons, &mut store);
+        let existing = Existing::new(&world, sizes, &columns, &hosts, making);
         let reservations = Reservations::new(&world);
         let tolerate_prefer_no_schedule = world
             .pools
@@ -49,6 +62,7 @@ impl<'a> Solver<'a> {
             sizes,
             reservations,
             existing,
+            daemons,
             topology,
             columns,
             store,
@@ -59,32 +73,44 @@ impl<'a> Solver<'a> {
             tolerate_prefer_no_schedule,
             chains: Chains::default(),
             classes: Vec::new(),
-            class_of: vec![None; world.snapshot.pods.len()],
+            class_of: vec![None; snapshot.pods.len()],
+            makers: ClassMakers {
+                keys: keys.map(Arc::new),
+                default_spread: Arc::new(Deduction::new(snapshot, &options.default_spread)),
+                by_address: Shared::default(),
+                by_value: Shared::default(),
+                inverse: Shared::default(),
+            },
             claims: Vec::new(),
             order: Order::new(sizes.claims_per_run),
             uses_reserved: false,
-            allocator: Allocator::for_request(request),
+            allocator: None,
             node_domains: FxHashMap::default(),
+            suits_nodes: Vec::new(),
+            finishing: Finishing::default(),
+            asked: Vec::new(),
+            asked_in: vec![0; snapshot.pods.len()],
+            leaving: BTreeMap::new(),
             placed: Vec::new(),
+            placed_whos: Vec::new(),
             placed_count: 0,
             refused: BTreeSet::new(),
             effective_zones: BTreeMap::new(),
-            world,
+            world: Arc::new(world),
         };
         solver.make_templates();
-        solver.uses_reserved = solver.world.options.reserved_capacity
-            && solver.types.iter().any(|types| types.has_reserved);
-        solver.make_classes(keys.as_ref());
-        solver.count_effective_zones();
+        solver.uses_reserved =
+            options.reserved_capacity && solver.types.iter().any(|types| types.has_reserved);
+        solver.count_anti_affinity();
         solver
     }
 
     fn make_templates(&mut self) {
         let mut lists: FxHashMap<*const Arc<crate::catalog::InstanceType>, usize> =
             FxHashMap::default();
-        let pools = self.world.pools.clone().into_iter().zip(self.world.pool_ids.clone());
-        for (pool, pool_id) in pools {
-            let taints_id = self.world.taints_id(&pool.taints);
+        let world = self.world.clone();
+        let pools = world.pools.iter().copied().zip(world.pool_ids.iter().copied());
+        for ((pool, pool_id), &taints_id) in pools.zip(&world.pool_taints) {
             let list = self.world.catalog.pools.get(&pool.name).filter(|list| !list.is_empty());
             let Some(list) = list else {
                 self.unusable_pools.push(UnusablePool { pool: pool_id, min_values: false });
@@ -107,7 +133,7 @@ impl<'a> Solver<'a> {
                 taints_id,
             };
             let template =
-                Template::new((pool, pool_id), (set, types, variants.clone()), &used, &mut making);
+                Template::new((pool, pool_id), (set, types, variants.clone()), used, &mut making);
             self.templates.push(template);
             let lacks =
                 !self.lacking_min_values(set, &variants, self.templates.len() - 1).is_empty()
@@ -122,65 +148,69 @@ impl<'a> Solver<'a> {
         }
     }
 
-    fn make_classes(&mut self, keys: Option<&BTreeSet<&str>>) {
-        // Bound pods whose anti-affinity keeps others away.
-        let snapshot = self.world.snapshot;
-        let mut inverse = FxHashMap::default();
-        for (pod, is_asked) in snapshot.pods.iter().zip(self.world.is_asked.clone()) {
-            let is_bound = pod.node.is_some() && !is_asked && !pod.is_terminal();
-            if is_bound && !pod.spec.pod_anti_affinity.is_empty() {
-                self.count_anti_affinity(pod, &mut inverse);
+    /// Counts bound pods whose anti-affinity keeps others away.
+    fn count_anti_affinity(&mut self) {
+        let world = self.world.clone();
+        for (pod, is_asked) in world.snapshot.pods.iter().zip(&world.is_asked) {
+            if *is_asked {
+                continue;
+            }
+            let Some((groups, labels)) = self.inverse_of_bound(pod) else { continue };
+            for &group in groups.iter() {
+                self.topology.fix(group);
+                self.topology.own(group, &pod.spec.tolerations, &world);
+                self.topology.count_inverse(group, labels);
             }
         }
-        let mut makers = ClassMakers {
-            default_spread: Deduction::new(snapshot, &self.world.options.default_spread),
-            by_address: FxHashMap::default(),
-            by_value: FxHashMap::default(),
-        };
-        for pod in self.world.asked.clone() {
-            let class = self.class(snapshot.pod(pod), keys, &mut makers);
-            self.class_of[pod.index()] = Some(class);
-        }
     }
 
-    /// Replicas share their spec, and with it the groups of their terms.
-    fn count_anti_affinity(&mut self, pod: &'a Pod, inverse: &mut InverseGroups<'a>) {
-        let object = pod.node.and_then(|node| self.world.snapshot.node(node).object.as_ref());
-        let Some(object) = object else { return };
-        let key = (Arc::as_ptr(&pod.spec), pod.namespace.as_str());
-        let groups = inverse.entry(key).or_insert_with(|| {
-            let who = self.chains.who(&pod.namespace, Labels::new());
-            let (chains, mut making) = self.making();
-            let PodSpec { pod_anti_affinity, tolerations, .. } = &*pod.spec;
-            let terms = pod_anti_affinity.iter().map(std::slice::from_ref::<AffinityTerm>);
-            terms
-                .flat_map(|term| chains.inverse_groups(term, tolerations, who, &mut making))
-                .collect()
-        });
-        for &group in groups.iter() {
-            self.topology.count_inverse(group, &object.labels);
-        }
-    }
-
-    fn class(
+    /// By term of the required anti-affinity of a bound pod, the group that counts it, and the
+    /// labels that say where. Replicas share their spec, and with it the groups of their terms.
+    pub(super) fn inverse_of_bound(
         &mut self,
         pod: &'a Pod,
-        keys: Option<&BTreeSet<&str>>,
-        makers: &mut ClassMakers<'a>,
-    ) -> u32 {
+    ) -> Option<(Arc<[GroupId]>, &'a Labels)> {
+        if pod.spec.pod_anti_affinity.is_empty() || pod.is_terminal() {
+            return None;
+        }
+        let object = self.world.snapshot.node(pod.node?).object.as_ref()?;
+        let key = (Arc::as_ptr(&pod.spec).addr(), pod.namespace.as_str());
+        if let Some(known) = self.makers.inverse.get(&key) {
+            return Some((known.clone(), &object.labels));
+        }
+        let who = self.chains.who(&pod.namespace, Labels::new());
+        let (chains, mut making) = self.making();
+        let groups = chains.inverse_groups(&pod.spec.pod_anti_affinity, who, &mut making);
+        let groups: Arc<[GroupId]> = groups.into();
+        self.makers.inverse.insert(key, groups.clone());
+        Some((groups, &object.labels))
+    }
+
+    /// The class of a pod, found or made.
+    pub(super) fn class(&mut self, id: PodId) -> u32 {
+        if let Some(class) = self.class_of[id.index()] {
+            return class;
+        }
+        let class = self.find_class(self.world.snapshot.pod(id));
+        self.class_of[id.index()] = Some(class);
+        class
+    }
+
+    fn find_class(&mut self, pod: &'a Pod) -> u32 {
         let is_deleting = pod.node.is_some_and(|node| self.world.snapshot.node(node).is_deleting);
         let is_exempt = pod.phase == Phase::Pending || is_deleting;
         let has_defaults = !self.world.options.default_spread.is_empty();
         let controller = pod.controller.as_ref().filter(|_| has_defaults);
-        let parts = (Arc::as_ptr(&pod.spec), Arc::as_ptr(&pod.labels));
+        let parts = (Arc::as_ptr(&pod.spec).addr(), Arc::as_ptr(&pod.labels).addr());
         let address = (parts, pod.namespace.as_str(), is_exempt, controller);
         // Replicas share spec and labels, so most are told apart by address alone.
         let is_plain = pod.claims.is_empty();
-        if is_plain && let Some(&class) = makers.by_address.get(&address) {
+        if is_plain && let Some(&class) = self.makers.by_address.get(&address) {
             return class;
         }
-        let spread = has_defaults.then(|| makers.default_spread.applied(pod));
-        let who = self.chains.who(&pod.namespace, asked_about(&pod.labels, keys));
+        let spread = has_defaults.then(|| self.makers.default_spread.applied(pod));
+        let labels = asked_about(&pod.labels, self.makers.keys.as_deref());
+        let who = self.chains.who(&pod.namespace, labels);
         let (chains, mut making) = self.making();
         let chain = chains.chain(&pod.spec, spread, who, &mut making);
         let key = ClassKey {
@@ -191,15 +221,15 @@ impl<'a> Solver<'a> {
             dynamic: (pod.spec.asks_dynamic_resources, &pod.spec.resource_claims),
             is_exempt,
         };
-        let class = if let Some(&class) = makers.by_value.get(&key) {
+        let class = if let Some(&class) = self.makers.by_value.get(&key) {
             class
         } else {
             let class = self.new_class(pod, chain, is_exempt);
-            makers.by_value.insert(key, class);
+            self.makers.by_value.insert(key, class);
             class
         };
         if is_plain {
-            makers.by_address.insert(address, class);
+            self.makers.by_address.insert(address, class);
         }
         class
     }
@@ -244,22 +274,27 @@ impl<'a> Solver<'a> {
     }
 }
 
-/// The groups of each term of required anti-affinity, by spec and namespace.
-type InverseGroups<'a> = FxHashMap<(*const PodSpec, &'a str), Vec<GroupId>>;
-
-/// Classes that exist already.
-struct ClassMakers<'a> {
-    default_spread: Deduction<'a>,
-    by_address: FxHashMap<Address<'a>, u32>,
-    by_value: FxHashMap<ClassKey<'a>, u32>,
+/// Classes that exist already, and what making them needs.
+#[derive(Clone, Debug)]
+pub(super) struct ClassMakers<'a> {
+    /// Label keys that selectors ask about; none if that is not known.
+    keys: Option<Arc<BTreeSet<&'a str>>>,
+    default_spread: Arc<Deduction<'a>>,
+    by_address: Shared<FxHashMap<Address<'a>, u32>>,
+    by_value: Shared<FxHashMap<ClassKey<'a>, u32>>,
+    /// The groups of each term of required anti-affinity, by spec and namespace.
+    inverse: Shared<InverseGroups<'a>>,
 }
+
+/// By the address of a spec and a namespace.
+type InverseGroups<'a> = FxHashMap<(usize, &'a str), Arc<[GroupId]>>;
 
 /// What tells most pods apart at a glance: spec and labels, namespace, whether they may always move,
 /// and the controller if defaults are deduced from it.
-type Address<'a> = ((*const PodSpec, *const Labels), &'a str, bool, Option<&'a Controller>);
+type Address<'a> = ((usize, usize), &'a str, bool, Option<&'a Controller>);
 
 /// What tells classes apart.
-#[derive(PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct ClassKey<'a> {
     chain: usize,
     requests: &'a Resources,
@@ -273,10 +308,9 @@ struct ClassKey<'a> {
 fn columns(world: &World<'_>) -> Columns {
     let mut columns = Columns::default();
     let mut seen: FxHashSet<*const PodSpec> = FxHashSet::default();
-    for &pod in &world.asked {
-        let spec = &world.snapshot.pod(pod).spec;
-        if seen.insert(Arc::as_ptr(spec)) {
-            columns.add(&spec.requests);
+    for (_, pod) in world.askable() {
+        if seen.insert(Arc::as_ptr(&pod.spec)) {
+            columns.add(&pod.spec.requests);
         }
     }
     world.snapshot.daemons.iter().for_each(|daemon| columns.add(&daemon.spec.requests));
@@ -295,11 +329,13 @@ fn selector_keys<'a>(world: &World<'a>) -> Option<BTreeSet<&'a str>> {
     }
     let mut keys = BTreeSet::new();
     let mut seen: FxHashSet<*const PodSpec> = FxHashSet::default();
-    for (pod, is_asked) in world.snapshot.pods.iter().zip(&world.is_asked) {
+    for pod in &world.snapshot.pods {
+        let terms = &pod.spec.pod_anti_affinity;
+        keys.extend(terms.iter().flat_map(|term| keys_of(&term.selector)));
+    }
+    for (_, pod) in world.askable() {
         let spec = &*pod.spec;
-        if !*is_asked {
-            keys.extend(spec.pod_anti_affinity.iter().flat_map(|term| keys_of(&term.selector)));
-        } else if seen.insert(Arc::as_ptr(&pod.spec)) {
+        if seen.insert(Arc::as_ptr(&pod.spec)) {
             let preferred =
                 spec.preferred_pod_affinity.iter().chain(&spec.preferred_pod_anti_affinity);
             let terms = spec.pod_affinity.iter().chain(&spec.pod_anti_affinity);

@@ -1,10 +1,9 @@
 //! What a pod asks for at one step of its relaxation, worked out once for all pods alike.
 
-use rustc_hash::{FxHashMap, FxHashSet};
-use std::cell::RefCell;
+use rustc_hash::FxHashSet;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::chains::{Chains, Who};
 use super::groups::{Filter, GroupId, Identity, Place};
@@ -19,26 +18,28 @@ use crate::selector::{Condition, Expression, Selector};
 use crate::taint::{Toleration, untolerated};
 
 /// The constraints of a pod, everything but its size, ports and volumes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Shape {
+    /// Its number. Shapes that differ in groups of others alone may have the same.
+    pub(super) number: u32,
     /// Node selector and affinity, preferences included.
     pub(super) all: Split,
     /// The same without preferences: what topology counting goes by.
     pub(super) strict: Split,
-    pub(super) tolerations: Rc<[Toleration]>,
+    pub(super) tolerations: Arc<[Toleration]>,
     /// The pod's own topology groups, in the order of its constraints.
     pub(super) owned: Vec<GroupId>,
+    /// Groups of others that keep it away.
+    pub(super) others: Vec<GroupId>,
     /// Its own groups and those of others that keep it away, with what the solve asks them.
     pub(super) over_labels: Vec<OverLabel>,
     pub(super) over_hosts: Vec<OverHost>,
     /// By template: whether its taints are tolerated.
     pub(super) tolerates: Vec<bool>,
-    /// By kind of existing node, as far as asked: whether its labels and taints suit.
-    pub(super) suits_nodes: RefCell<FxHashMap<u32, bool>>,
 }
 
 /// A group over the values of a label.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct OverLabel {
     pub(super) group: GroupId,
     pub(super) domains: usize,
@@ -48,7 +49,7 @@ pub(super) struct OverLabel {
 }
 
 /// A group over hostnames.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct OverHost {
     pub(super) group: GroupId,
     pub(super) selects_pod: bool,
@@ -67,22 +68,17 @@ pub(super) struct Making<'s, 'a> {
 }
 
 impl Chains<'_> {
-    /// The groups by which required anti-affinity keeps other pods away.
+    /// By term of required anti-affinity, the group by which it keeps other pods away.
     pub(super) fn inverse_groups(
         &mut self,
         terms: &[AffinityTerm],
-        tolerations: &[Toleration],
         who: usize,
         making: &mut Making<'_, '_>,
     ) -> Vec<GroupId> {
-        let mut groups = Vec::new();
+        let mut groups = Vec::with_capacity(terms.len());
         for term in terms {
             let identity = self.affinity_identity(TopologyKind::AntiAffinity, term, who, making);
-            let id = find_or_create(Identity { is_inverse: true, ..identity }, making);
-            making.topology.own(id, tolerations, making.world);
-            if !groups.contains(&id) {
-                groups.push(id);
-            }
+            groups.push(find_or_create(Identity { is_inverse: true, ..identity }, making));
         }
         groups
     }
@@ -91,10 +87,10 @@ impl Chains<'_> {
         &mut self,
         spec: &PodSpec,
         who: usize,
+        (owned, others): (Vec<GroupId>, Vec<GroupId>),
         making: &mut Making<'_, '_>,
     ) -> Shape {
-        let owned = self.groups_of(spec, who, making);
-        let Making { world, store, topology, .. } = making;
+        let Making { world, store, .. } = making;
         let strict_plain = strict_requirements(spec);
         let strict = store.split(&strict_plain);
         let all = match (heaviest(spec), world.options.preferences) {
@@ -105,13 +101,39 @@ impl Chains<'_> {
             }
             _ => strict,
         };
+        let tolerates = making
+            .template_taints
+            .iter()
+            .map(|taints| untolerated(taints, &spec.tolerations).is_empty())
+            .collect();
+        let number = self.shape_count;
+        self.shape_count += 1;
+        let bare = Shape {
+            number,
+            all,
+            strict,
+            tolerations: spec.tolerations.as_slice().into(),
+            owned,
+            others: Vec::new(),
+            over_labels: Vec::new(),
+            over_hosts: Vec::new(),
+            tolerates,
+        };
+        self.make_again(&bare, who, others, making)
+    }
+
+    /// The shape with these groups of others that keep it away.
+    pub(super) fn make_again(
+        &self,
+        shape: &Shape,
+        who: usize,
+        others: Vec<GroupId>,
+        making: &Making<'_, '_>,
+    ) -> Shape {
+        let Making { store, topology, .. } = making;
         let Who { namespace, labels, .. } = &self.whos[who];
-        let inverse = topology
-            .selecting(namespace, labels, 0)
-            .filter(|&id| topology.group(id).identity.is_inverse);
-        let mut over_labels = Vec::new();
-        let mut over_hosts = Vec::new();
-        for id in owned.iter().copied().chain(inverse) {
+        let (mut over_labels, mut over_hosts) = (Vec::new(), Vec::new());
+        for &id in shape.owned.iter().chain(&others) {
             let group = topology.group(id);
             let selects_pod = group.identity.selects(namespace, labels);
             match group.place {
@@ -121,19 +143,12 @@ impl Chains<'_> {
                 }
                 Place::Label(domains) => {
                     let key = topology.domains[domains].key;
-                    let pod = store.find(strict.set, key);
+                    let pod = store.find(shape.strict.set, key);
                     over_labels.push(OverLabel { group: id, domains, selects_pod, pod });
                 }
             }
         }
-        let tolerates = making
-            .template_taints
-            .iter()
-            .map(|taints| untolerated(taints, &spec.tolerations).is_empty())
-            .collect();
-        let tolerations = spec.tolerations.clone().into();
-        let suits_nodes = RefCell::default();
-        Shape { all, strict, tolerations, owned, over_labels, over_hosts, tolerates, suits_nodes }
+        Shape { others, over_labels, over_hosts, ..shape.clone() }
     }
 
     /// The pod's own groups, found or made.
@@ -167,7 +182,6 @@ impl Chains<'_> {
         let mut seen = FxHashSet::default();
         for identity in identities {
             let id = find_or_create(identity, making);
-            making.topology.own(id, &spec.tolerations, making.world);
             if seen.insert(id) {
                 groups.push(id);
             }

@@ -42,7 +42,7 @@ pub(super) enum Undefined {
 }
 
 /// All requirement sets of one solve.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Store<'a> {
     well_known: &'a BTreeSet<String>,
     keys: Vec<Key>,
@@ -58,7 +58,7 @@ pub(super) struct Store<'a> {
     compatible: FxHashMap<(SetId, SetId, Undefined), bool>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Key {
     name: String,
     is_well_known: bool,

@@ -19,7 +19,7 @@ use crate::snapshot::Pool;
 use crate::taint::{Taint, Toleration, untolerated};
 
 /// A NodePool that can launch something.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Template<'a> {
     pub(super) pool: &'a Pool,
     pub(super) pool_id: PoolId,
@@ -32,11 +32,15 @@ pub(super) struct Template<'a> {
     pub(super) taints_id: u32,
     /// Whether its own requirements ask for minValues; pods never do.
     pub(super) has_min_values: bool,
+    /// What its nodes have, those of the question's nodes too.
+    used: Resources,
     limits: Limits,
+    /// The limits before the question changed them.
+    before: Option<Box<Limits>>,
 }
 
 /// Types of a template that get the same daemons.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct DaemonGroup {
     pub(super) variants: Bits,
     /// What the daemons request; none without daemons.
@@ -46,7 +50,7 @@ pub(super) struct DaemonGroup {
 }
 
 /// What a NodePool may still launch.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Limits {
     /// Columns that are limited.
     columns: Vec<usize>,
@@ -78,25 +82,14 @@ impl<'a> Template<'a> {
     pub(super) fn new(
         pool: (&'a Pool, PoolId),
         (set, types_position, variants): (SetId, usize, Bits),
-        used: &Resources,
+        used: Resources,
         making: &mut TemplateMaking<'_, 'a>,
     ) -> Self {
         let (pool, pool_id) = pool;
         let types = &mut making.types[types_position];
         let groups =
             daemon_groups(pool, set, &variants, types, making.world, making.columns, making.store);
-        let left = pool.limits.subtract(used);
-        let limits = Limits {
-            columns: pool
-                .limits
-                .iter()
-                .filter(|(name, _)| *name != NODES)
-                .filter_map(|(name, _)| making.columns.position(name))
-                .collect(),
-            left: making.columns.amounts(&left),
-            nodes: left.get(NODES).map(crate::resources::Quantity::nanos),
-            within: None,
-        };
+        let limits = Limits::new(pool, &used, making.columns);
         Self {
             pool,
             pool_id,
@@ -106,7 +99,27 @@ impl<'a> Template<'a> {
             groups,
             taints_id: making.taints_id,
             has_min_values: pool.requirements.has_min_values(),
+            used,
             limits,
+            before: None,
+        }
+    }
+
+    /// Nodes of this capacity are gone until [`Self::roll_back`].
+    pub(super) fn release(&mut self, capacity: &Resources, columns: &Columns) {
+        if self.pool.limits.is_empty() {
+            return;
+        }
+        let used = self.used.subtract(capacity);
+        let limits = Limits::new(self.pool, &used, columns);
+        let before = std::mem::replace(&mut self.limits, limits);
+        self.before.get_or_insert_with(|| Box::new(before));
+    }
+
+    /// The limits as they were before the question.
+    pub(super) fn roll_back(&mut self) {
+        if let Some(before) = self.before.take() {
+            self.limits = *before;
         }
     }
 
@@ -136,6 +149,9 @@ impl<'a> Template<'a> {
     /// Takes the largest amounts of the types that a new NodeClaim may become.
     pub(super) fn use_up(&mut self, variants: &Bits, types: &Types) {
         let limits = &mut self.limits;
+        if !limits.columns.is_empty() && self.before.is_none() {
+            self.before = Some(Box::new(limits.clone()));
+        }
         for &column in &limits.columns {
             let largest = variants.iter().map(|v| types.variants[v].capacity[column]).max();
             limits.left[column] = limits.left[column].saturating_sub(largest.unwrap_or(0));
@@ -158,6 +174,19 @@ impl<'a> Template<'a> {
                 .iter()
                 .find(|group| group.variants.has(variant))
                 .map_or(0, |group| group.amounts[column]),
+        }
+    }
+}
+
+impl Limits {
+    fn new(pool: &Pool, used: &Resources, columns: &Columns) -> Self {
+        let left = pool.limits.subtract(used);
+        let limited = pool.limits.iter().filter(|(name, _)| *name != NODES);
+        Self {
+            columns: limited.filter_map(|(name, _)| columns.position(name)).collect(),
+            left: columns.amounts(&left),
+            nodes: left.get(NODES).map(crate::resources::Quantity::nanos),
+            within: None,
         }
     }
 }

@@ -1,43 +1,56 @@
 //! All topology groups of a solve, and where their first counts come from (spec 20 §4.4).
 
+mod joining;
+mod known;
+
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::census::Census;
 use super::domains::Domains;
 use super::groups::{Feasible, Filter, Group, GroupId, Identity, Place};
 use super::selecting::Selectors;
 use super::store::{ReqId, SetId, Split, Store, Undefined, number};
-use super::universe::{Universe, universe};
+use super::universe::Universe;
 use super::world::{RawFacts, World};
 use crate::labels::HOSTNAME;
 use crate::reason::TopologyKind;
 use crate::requirement::Requirement;
 use crate::selector::Labels;
-use crate::taint::{Taint, Toleration, untolerated};
+use crate::shared::Shared;
+use crate::taint::{Taint, untolerated};
+use joining::{Change, Question};
+use known::{Offered, Presence};
 
 /// The groups, their domains, and the pods that are counted before the solve begins.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Topology<'a> {
     groups: Vec<Group>,
-    ids: FxHashMap<Identity, GroupId>,
-    selectors: Selectors,
+    ids: Shared<FxHashMap<Arc<Identity>, GroupId>>,
+    selectors: Shared<Selectors>,
     pub(super) domains: Vec<Domains>,
     domains_of_key: FxHashMap<String, usize>,
     /// Numbers of hostnames: of existing nodes, in order of appearance, then of NodeClaims.
     host_names: Vec<String>,
     hosts: FxHashMap<String, usize>,
     /// By node: the hostname that its Node object is labelled with.
-    raw_hosts: Vec<Option<usize>>,
-    census: Census<'a>,
+    raw_hosts: Arc<[Option<usize>]>,
+    census: Arc<Census<'a>>,
     /// By topology key, worked out when a key is first used.
-    universe: FxHashMap<String, Rc<Universe>>,
+    universe: FxHashMap<String, Arc<Universe>>,
+    /// By position of domains, and whether taints matter not.
+    offered: FxHashMap<(usize, bool), Offered>,
     /// How many domains groups learned of from their owners: pods that failed before may be tried
     /// again (spec 20 Q9).
     pub(super) learned: usize,
+    filters: Shared<FxHashMap<Filter, u32>>,
     /// Whether a filter accepts a node.
-    accepted: FxHashMap<(GroupId, SetId, u32), bool>,
+    accepted: FxHashMap<(u32, SetId, u32), bool>,
+    presences: Vec<Presence>,
+    /// By position of domains and number of filter.
+    presence_ids: FxHashMap<(usize, Option<u32>), usize>,
+    question: Question,
 }
 
 /// A node or NodeClaim as filters and counts see it.
@@ -55,24 +68,30 @@ impl<'a> Topology<'a> {
     pub(super) fn new(world: &World<'a>, keys: Option<&BTreeSet<&str>>) -> Self {
         let mut topology = Self {
             groups: Vec::new(),
-            ids: FxHashMap::default(),
-            selectors: Selectors::default(),
+            ids: Shared::default(),
+            selectors: Shared::default(),
             domains: Vec::new(),
             domains_of_key: FxHashMap::default(),
             host_names: Vec::new(),
             hosts: FxHashMap::default(),
-            raw_hosts: Vec::new(),
-            census: Census::new(world, keys),
+            raw_hosts: [].into(),
+            census: Arc::new(Census::new(world, keys)),
             universe: FxHashMap::default(),
+            offered: FxHashMap::default(),
             learned: 0,
+            filters: Shared::default(),
             accepted: FxHashMap::default(),
+            presences: Vec::new(),
+            presence_ids: FxHashMap::default(),
+            question: Question::default(),
         };
+        let mut raw_hosts = Vec::with_capacity(world.nodes.len());
         for node in &world.nodes {
             topology.host(&node.hostname);
             let label = node.raw.as_ref().and_then(|raw| raw.labels.get(HOSTNAME));
-            let label = label.map(|label| topology.host(label));
-            topology.raw_hosts.push(label);
+            raw_hosts.push(label.map(|label| topology.host(label)));
         }
+        topology.raw_hosts = raw_hosts.into();
         topology
     }
 
@@ -82,10 +101,6 @@ impl<'a> Topology<'a> {
 
     pub(super) fn len(&self) -> usize {
         self.groups.len()
-    }
-
-    pub(super) fn ids(&self) -> impl Iterator<Item = GroupId> + use<> {
-        (0..number(self.groups.len())).map(GroupId)
     }
 
     /// The number of a hostname.
@@ -132,13 +147,23 @@ impl<'a> Topology<'a> {
         };
         let id = GroupId(number(self.groups.len()));
         self.selectors.insert(id, &identity);
-        self.ids.insert(identity.clone(), id);
-        self.groups.push(Group::new(identity, place));
+        let mut group = Group::new(identity, place);
+        self.ids.insert(group.identity.clone(), id);
+        group.filter = group.identity.filter.as_ref().map(|filter| {
+            let next = number(self.filters.len());
+            *self.filters.entry(filter.clone()).or_insert(next)
+        });
+        self.groups.push(group);
         if !self.group(id).identity.is_inverse {
-            self.register_nodes(id, world, store);
+            self.look_at_nodes(id, world, store);
             self.count_bound(id, world, store);
         }
         id
+    }
+
+    /// A group that is there whatever is asked.
+    pub(super) fn fix(&mut self, id: GroupId) {
+        self.groups[id.0 as usize].is_fixed = true;
     }
 
     fn domains_of(&mut self, key: &str, store: &mut Store<'_>) -> usize {
@@ -151,74 +176,43 @@ impl<'a> Topology<'a> {
         position
     }
 
-    /// Adds the domains of NodePools that a new owner may use.
-    pub(super) fn own(&mut self, id: GroupId, tolerations: &[Toleration], world: &World<'a>) {
-        let group = &mut self.groups[id.0 as usize];
-        let Place::Label(position) = group.place else { return };
-        let key = &group.identity.key;
-        let universe = if let Some(universe) = self.universe.get(key) {
-            universe.clone()
-        } else {
-            let universe = Rc::new(universe(world, key));
-            self.universe.insert(key.clone(), universe.clone());
-            universe
-        };
-        let takes_all = group.identity.takes_all_domains();
-        for (domain, taints) in universe.iter() {
-            let is_tolerated = |sets: &Vec<Vec<Taint>>| {
-                sets.iter().any(|taints| untolerated(taints, tolerations).is_empty())
-            };
-            if takes_all || taints.as_ref().is_none_or(is_tolerated) {
-                let is_new = group.register(self.domains[position].number(domain));
-                let is_shared = group.identity.kind != TopologyKind::Spread;
-                self.learned += usize::from(is_new && is_shared);
-            }
-        }
-    }
-
-    /// Values that nodes of the solve have, pods or not.
-    fn register_nodes(&mut self, id: GroupId, world: &World<'a>, store: &mut Store<'_>) {
-        let Place::Label(position) = self.group(id).place else { return };
-        for &index in &world.candidates {
-            let node = &world.nodes[index];
-            let Some(raw) = &node.raw else { continue };
-            let key = &self.group(id).identity.key;
-            let Some(domain) = node.labels.get(key.as_str()) else { continue };
-            if self.accepts(id, &self.raw_landing(index, raw), store) {
-                let domain = self.domains[position].number(domain);
-                self.groups[id.0 as usize].register(domain);
-            }
-        }
-    }
-
     /// Pods that run already.
     fn count_bound(&mut self, id: GroupId, world: &World<'a>, store: &mut Store<'_>) {
-        let census = std::mem::take(&mut self.census);
+        let census = self.census.clone();
         for member in census.index.selected_by(&self.group(id).identity) {
             let (namespace, labels, nodes) = &census.pods[member as usize];
             if !self.group(id).identity.selects(namespace, labels) {
                 continue;
             }
-            for (&node_id, &pods) in nodes {
-                let node = &world.nodes[node_id.index()];
-                let Some(raw) = &node.raw else { continue };
-                let key = self.group(id).identity.key.as_str();
-                let place = self.group(id).place;
-                let domain = match (raw.labels.get(key), place) {
-                    (Some(domain), _) => domain,
-                    (None, Place::Host) => node.name,
-                    (None, Place::Label(_)) => continue,
-                };
-                let domain = match place {
-                    Place::Host => self.host(domain),
-                    Place::Label(position) => self.domains[position].number(domain),
-                };
-                if self.accepts(id, &self.raw_landing(node_id.index(), raw), store) {
+            for (&node, &pods) in nodes {
+                if let Some(domain) = self.domain_of_bound(id, node.index(), world, store) {
                     self.groups[id.0 as usize].record(domain, pods);
                 }
             }
         }
-        self.census = census;
+    }
+
+    /// Where a group counts the bound pods of a node, if it does.
+    fn domain_of_bound(
+        &mut self,
+        id: GroupId,
+        index: usize,
+        world: &World<'a>,
+        store: &mut Store<'_>,
+    ) -> Option<usize> {
+        let node = &world.nodes[index];
+        let raw = node.raw.as_ref()?;
+        let group = self.group(id);
+        let domain = match (raw.labels.get(&group.identity.key), group.place) {
+            (Some(domain), _) => domain,
+            (None, Place::Host) => node.name,
+            (None, Place::Label(_)) => return None,
+        };
+        let domain = match group.place {
+            Place::Host => self.host(domain),
+            Place::Label(position) => self.domains[position].number(domain),
+        };
+        self.accepts(id, &self.raw_landing(index, raw), store).then_some(domain)
     }
 
     /// A node by the labels and taints of its Node object.
@@ -229,26 +223,34 @@ impl<'a> Topology<'a> {
 
     /// Counts a bound pod with required anti-affinity where it is.
     pub(super) fn count_inverse(&mut self, id: GroupId, labels: &Labels) {
+        if let Some(domain) = self.domain_of_inverse(id, labels) {
+            self.groups[id.0 as usize].record(domain, 1);
+        }
+    }
+
+    fn domain_of_inverse(&mut self, id: GroupId, labels: &Labels) -> Option<usize> {
         let group = &self.groups[id.0 as usize];
-        let Some(domain) = labels.get(&group.identity.key) else { return };
-        let domain = match group.place {
+        let domain = labels.get(&group.identity.key)?;
+        Some(match group.place {
             Place::Host => self.host(domain),
             Place::Label(position) => self.domains[position].number(domain),
-        };
-        self.groups[id.0 as usize].record(domain, 1);
+        })
     }
 
     /// Whether the filter of a group lets a node count.
     pub(super) fn accepts(&mut self, id: GroupId, at: &Landing<'_>, store: &mut Store<'_>) -> bool {
-        let Some(filter) = &self.groups[id.0 as usize].identity.filter else { return true };
+        let group = &self.groups[id.0 as usize];
+        let (Some(filter), Some(number)) = (&group.identity.filter, group.filter) else {
+            return true;
+        };
         if filter.sets.iter().any(|split| split.host.is_some()) {
             return accepts(filter, at, &self.host_names, store);
         }
-        if let Some(&answer) = self.accepted.get(&(id, at.set, at.taints.1)) {
+        if let Some(&answer) = self.accepted.get(&(number, at.set, at.taints.1)) {
             return answer;
         }
         let answer = accepts(filter, at, &self.host_names, store);
-        self.accepted.insert((id, at.set, at.taints.1), answer);
+        self.accepted.insert((number, at.set, at.taints.1), answer);
         answer
     }
 
@@ -257,21 +259,26 @@ impl<'a> Topology<'a> {
         if !self.accepts(id, at, store) {
             return;
         }
-        let group = &mut self.groups[id.0 as usize];
+        let group = &self.groups[id.0 as usize];
         let Place::Label(position) = group.place else {
-            at.hostname.iter().for_each(|&host| group.record(host, 1));
+            at.hostname.iter().for_each(|&host| self.count(id, host));
             return;
         };
-        let domains = &mut self.domains[position];
-        let Some(requirement) = store.find(at.set, domains.key) else { return };
+        let Some(requirement) = store.find(at.set, self.domains[position].key) else { return };
         let plain = store.get(requirement);
         let counts_all = group.identity.kind == TopologyKind::AntiAffinity;
         if !counts_all && plain.len() != 1 {
             return;
         }
         for domain in plain.values() {
-            group.record(domains.number(domain), 1);
+            let domain = self.domains[position].number(domain);
+            self.count(id, domain);
         }
+    }
+
+    fn count(&mut self, id: GroupId, domain: usize) {
+        self.groups[id.0 as usize].record(domain, 1);
+        self.note(Change::Counted(id, domain));
     }
 
     /// Where a pod may go as a group over a label sees it.
@@ -284,7 +291,8 @@ impl<'a> Topology<'a> {
     ) -> Option<Feasible> {
         let group = &self.groups[id.0 as usize];
         let Place::Label(position) = group.place else { return None };
-        Some(group.feasible(&mut self.domains[position], selects_pod, pod, store))
+        let present = group.presence.map_or(&[][..], |presence| &self.presences[presence].nodes);
+        Some(group.feasible(&mut self.domains[position], present, selects_pod, pod, store))
     }
 
     /// Whether the first pod of a hostname affinity may start it anywhere.

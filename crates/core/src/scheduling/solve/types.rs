@@ -6,8 +6,7 @@
 //! an available offering can never be launched and have no variant.
 
 use rustc_hash::FxHashMap;
-use std::cell::OnceCell;
-use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
 
 use super::amounts::{Amounts, Columns};
 use super::store::{KeyId, ReqId, SetId, Store, Undefined, number};
@@ -15,7 +14,7 @@ use crate::bits::Bits;
 use crate::catalog::{InstanceType, InstanceTypes};
 
 /// One list of instance types, shared by the NodePools that use it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Types {
     pub(super) list: InstanceTypes,
     pub(super) variants: Vec<Variant>,
@@ -29,12 +28,12 @@ pub(super) struct Types {
     sizes: Vec<Vec<(i128, Bits)>>,
     /// Variants that meet one requirement.
     meeting: FxHashMap<ReqId, Bits>,
-    answers: FxHashMap<SetId, Rc<Answer>>,
+    answers: FxHashMap<SetId, Arc<Answer>>,
     /// Whether some offering is reserved.
     pub(super) has_reserved: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Variant {
     /// Position in the list.
     pub(super) instance_type: u32,
@@ -55,7 +54,7 @@ pub(super) struct Answer {
     pub(super) offerings: Bits,
     /// Variants with the lowest price of a suitable available offering, cheapest first. Worked out
     /// when first asked for: of thousands of sets few are.
-    by_price: OnceCell<Vec<(f64, u32)>>,
+    by_price: OnceLock<Vec<(f64, u32)>>,
 }
 
 impl Types {
@@ -151,11 +150,11 @@ impl Types {
     }
 
     /// What a requirement set leaves.
-    pub(super) fn answer(&mut self, set: SetId, store: &mut Store<'_>) -> Rc<Answer> {
+    pub(super) fn answer(&mut self, set: SetId, store: &mut Store<'_>) -> Arc<Answer> {
         if let Some(answer) = self.answers.get(&set) {
             return answer.clone();
         }
-        let answer = Rc::new(self.work_out(set, store));
+        let answer = Arc::new(self.work_out(set, store));
         self.answers.insert(set, answer.clone());
         answer
     }
@@ -176,7 +175,7 @@ impl Types {
         for requirement in store.members(set).to_vec() {
             variants.keep(self.meeting(requirement, store));
         }
-        Answer { variants, offerings, by_price: OnceCell::new() }
+        Answer { variants, offerings, by_price: OnceLock::new() }
     }
 
     /// Variants that an answer leaves, with the lowest price of a suitable available offering,

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use super::store::{SetId, Store, number};
 use crate::catalog::Catalog;
-use crate::id::{PodId, PoolId};
+use crate::id::{NodeId, PodId, PoolId};
 use crate::labels::HOSTNAME;
 use crate::pod::{Pod, PodSpec};
 use crate::requirement::{Requirement, Requirements};
-use crate::scheduling::{Options, Request};
+use crate::scheduling::Options;
 use crate::selector::Labels;
 use crate::snapshot::{Pool, Snapshot};
 use crate::taint::Taint;
@@ -28,11 +28,22 @@ pub(super) struct World<'a> {
     pub(super) nodes: Vec<NodeFacts<'a>>,
     /// Nodes that pods may go to, in the order they are tried.
     pub(super) candidates: Vec<usize>,
-    /// The pods to place, each once; ids that point nowhere are left out.
-    pub(super) asked: Vec<PodId>,
-    /// By pod: whether the solve is asked to place it.
+    /// By pod: whether it is known to be asked for, and taken as if it were not where it is.
     pub(super) is_asked: Vec<bool>,
+    /// Whether every pod may be asked for later, so that what any of them looks at matters.
+    pub(super) is_open: bool,
+    /// By pool, in the order they are tried: the number of its taints.
+    pub(super) pool_taints: Vec<u32>,
     taint_lists: FxHashMap<&'a [Taint], u32>,
+}
+
+/// What a world is made for.
+#[derive(Clone, Copy)]
+pub(super) enum Purpose<'r> {
+    /// One solve that places these pods without these nodes.
+    One { pods: &'r [PodId], without: &'r BTreeSet<NodeId> },
+    /// Many, each with its own pods and nodes.
+    Many,
 }
 
 /// What the solve looks at of a node.
@@ -58,21 +69,28 @@ pub(super) struct RawFacts<'a> {
 }
 
 impl<'a> World<'a> {
-    pub(super) fn new(request: &Request<'a>, store: &mut Store<'_>) -> Self {
-        let Request { snapshot, catalog, pods, without, options } = *request;
+    pub(super) fn new(
+        snapshot: &'a Snapshot,
+        catalog: &'a Catalog,
+        options: &'a Options,
+        purpose: Purpose<'_>,
+        store: &mut Store<'_>,
+    ) -> Self {
         let mut order: Vec<(PoolId, &Pool)> =
             snapshot.pools.iter().enumerate().map(|(id, pool)| (PoolId::new(id), pool)).collect();
         heaviest_first(&mut order, |(_, pool)| (pool.weight, pool.name.as_str()));
         let mut is_asked = vec![false; snapshot.pods.len()];
-        let is_new = |pod: &&PodId| {
-            let asked = is_asked.get_mut(pod.index());
-            asked.is_some_and(|asked| !std::mem::replace(asked, true))
-        };
-        let asked = pods.iter().filter(is_new).copied().collect();
-        let mut candidates: Vec<usize> = (0..snapshot.nodes.len())
-            .filter(|&index| !snapshot.nodes[index].is_deleting)
-            .filter(|&index| !without.contains(&crate::id::NodeId::new(index)))
-            .collect();
+        let mut is_gone: Vec<bool> = snapshot.nodes.iter().map(|node| node.is_deleting).collect();
+        if let Purpose::One { pods, without } = purpose {
+            for pod in pods {
+                is_asked.get_mut(pod.index()).into_iter().for_each(|asked| *asked = true);
+            }
+            for node in without {
+                is_gone.get_mut(node.index()).into_iter().for_each(|gone| *gone = true);
+            }
+        }
+        let mut candidates: Vec<usize> =
+            (0..snapshot.nodes.len()).filter(|&index| !is_gone[index]).collect();
         candidates.sort_by(|&a, &b| {
             let (a, b) = (&snapshot.nodes[a], &snapshot.nodes[b]);
             b.is_initialized.cmp(&a.is_initialized).then_with(|| a.name.cmp(&b.name))
@@ -85,12 +103,24 @@ impl<'a> World<'a> {
             pool_ids: order.iter().map(|(id, _)| *id).collect(),
             nodes: Vec::new(),
             candidates,
-            asked,
             is_asked,
+            is_open: matches!(purpose, Purpose::Many),
+            pool_taints: Vec::new(),
             taint_lists: FxHashMap::default(),
         };
         world.read_nodes(store);
+        for pool in world.pools.clone() {
+            let taints = world.taints_id(&pool.taints);
+            world.pool_taints.push(taints);
+        }
         world
+    }
+
+    /// Pods that are asked for, or may be, by position.
+    pub(super) fn askable(&self) -> impl Iterator<Item = (PodId, &'a Pod)> {
+        let is_askable = |(_, is_asked): &(_, &bool)| self.is_open || **is_asked;
+        let pods = self.snapshot.pods.iter().enumerate().zip(&self.is_asked).filter(is_askable);
+        pods.map(|((index, pod), _)| (PodId::new(index), &**pod))
     }
 
     fn read_nodes(&mut self, store: &mut Store<'_>) {
@@ -118,7 +148,7 @@ impl<'a> World<'a> {
     }
 
     /// The number of a list of taints.
-    pub(super) fn taints_id(&mut self, taints: &'a [Taint]) -> u32 {
+    fn taints_id(&mut self, taints: &'a [Taint]) -> u32 {
         let next = number(self.taint_lists.len());
         *self.taint_lists.entry(taints).or_insert(next)
     }
@@ -142,16 +172,18 @@ impl<'a> World<'a> {
         let snapshot = self.snapshot;
         let mut keys = BTreeSet::new();
         let mut seen: FxHashSet<*const PodSpec> = FxHashSet::default();
-        for (pod, is_asked) in snapshot.pods.iter().zip(&self.is_asked) {
-            // Bound pods matter through the anti-affinity that they have against others.
+        // Bound pods matter through the anti-affinity that they have against others.
+        for pod in &snapshot.pods {
             keys.extend(pod.spec.pod_anti_affinity.iter().map(|term| term.topology_key.as_str()));
-            if *is_asked && seen.insert(std::sync::Arc::as_ptr(&pod.spec)) {
+        }
+        for (_, pod) in self.askable() {
+            if seen.insert(std::sync::Arc::as_ptr(&pod.spec)) {
                 keys.extend(keys_of(&pod.spec));
             }
         }
         keys.extend(snapshot.daemons.iter().flat_map(|daemon| keys_of(&daemon.spec)));
         keys.extend(self.options.default_spread.iter().map(|spread| spread.topology_key.as_str()));
-        for pod in self.asked.iter().map(|&id| snapshot.pod(id)) {
+        for (_, pod) in self.askable() {
             keys.extend(pod.claims.iter().flat_map(|claim| self.keys_of_claim(pod, claim)));
         }
         keys

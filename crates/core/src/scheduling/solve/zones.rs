@@ -13,7 +13,7 @@ impl Solver<'_> {
     /// Counts pending pods by a zone, `flexible` or `none`. Pods of a class have the same answer.
     pub(super) fn count_effective_zones(&mut self) {
         let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-        for pod in &self.world.asked {
+        for pod in &self.asked {
             if self.world.snapshot.pod(*pod).phase == Phase::Pending {
                 *counts.entry(self.class_of(*pod)).or_default() += 1;
             }

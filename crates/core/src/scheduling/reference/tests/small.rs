@@ -13,7 +13,7 @@ use crate::scheduling::dra::DynamicResources;
 use crate::scheduling::reference;
 use crate::scheduling::{Fuel, Options, Request};
 use crate::selector::{LabelSelector, Labels, Selector};
-use crate::snapshot::{Daemon, Node, NodeClassRef, NodeObject, Pool, Snapshot};
+use crate::snapshot::{Daemon, Node, NodeClassRef, NodeObject, NodeStanding, Pool, Snapshot};
 use crate::verify;
 
 pub(crate) const ZONE: &str = "topology.kubernetes.io/zone";
@@ -151,6 +151,7 @@ impl Small {
             initialized_at: None,
             last_pod_event: None,
             provider_id: format!("id/{name}"),
+            standing: NodeStanding::default(),
         };
         change(&mut node);
         if node.object.is_none() {
