@@ -158,6 +158,13 @@ mod tests {
         assert_eq!(costs.of_pool("pool"), Some(0.5), "{id}: repriced");
         costs.remove("a");
         assert_eq!((costs.of_pool("pool"), costs.pools().count()), (None, 0), "{id}: last deleted");
+        assert!(costs.add("c", "pool", kind("spot"), price), "30/CC-1: again");
+        assert!(costs.add("d", "other", kind("on-demand"), price), "30/CC-1: another pool");
+        let both = ["pool", "other"].map(|pool| costs.of_pool(pool));
+        assert_eq!(both, [Some(0.25), Some(1.0)], "30/CC-1");
+        assert_eq!(costs.reprice("pool", |_| Some(0.75)), [], "30/CC-2");
+        let both = ["pool", "other"].map(|pool| costs.of_pool(pool));
+        assert_eq!(both, [Some(0.75), Some(1.0)], "30/CC-2: only what was asked about");
     }
 
     #[test]

@@ -152,6 +152,7 @@ pub fn snapshot(objects: &Objects, settings: &Settings) -> Ingested {
     let daemons = daemon::read(objects, &mut reader);
     let snapshot = Snapshot {
         pools: pool::read(objects, &mut reader),
+        managed_pools: pool::read_managed(objects, &reader).into(),
         nodes: nodes.nodes.into_iter().map(Shared::from).collect(),
         namespaces: namespaces(objects, &pods).into(),
         pods,

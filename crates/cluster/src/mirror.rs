@@ -20,7 +20,7 @@
 //! Start with [`Mirror::snapshot`] and [`Mirror::is_synced`]. `machines` joins Nodes and NodeClaims,
 //! `pods` binds pods to them, `sync` knows what is missing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -140,6 +140,13 @@ impl Mirror {
     /// How many virtual pods the last plan put on a machine.
     pub fn buffer_pods(&self, provider_id: &str) -> u32 {
         self.state().buffer_pods.get(provider_id).copied().unwrap_or_default()
+    }
+
+    /// The machines that hold virtual pods, by provider id.
+    pub fn buffered(&self) -> BTreeSet<String> {
+        let state = self.state();
+        let held = state.buffer_pods.iter().filter(|(_, count)| **count > 0);
+        held.map(|(id, _)| id.clone()).collect()
     }
 
     /// Whether a writer panicked. What is here may be half a change then, and every further use

@@ -16,7 +16,7 @@
 //! | [`verify`] | whether a plan can be carried out, by the rules of Kubernetes |
 //! | [`lifecycle`] | the next step of one NodeClaim, from launch to finalization; repair, reboot |
 //! | [`termination`] | the end of a node: tiers of a drain, evictions, volumes, the deadline |
-//! | [`disruption`] | replacing and removing nodes: budgets, do-not-disrupt |
+//! | [`disruption`] | replacing and removing nodes: candidates, budgets, the methods, the search for what saves most |
 //! | [`static_capacity`], [`buffers`] | replicas of static NodePools and of CapacityBuffers |
 //! | [`overlay`] | NodeOverlays: price and capacity on top of what the cloud reports |
 //! | `testing` (feature) | builders, small worlds in text, and what a test asks of a plan |

@@ -4,7 +4,7 @@
 //! launch ──▶ registration ──▶ initialization        each knows one condition of the claim
 //!    └───────────┴──▶ liveness: too late, so it goes
 //! expiration, garbage: it goes for other reasons    finalization: how it goes
-//! consistency, pod_events, health: what is noted on the way
+//! consistency, pod_events, health, drift, consolidatable: what is noted on the way
 //! repair: what is done about a broken node        reboot: one of these ways
 //! ```
 //!
@@ -13,6 +13,8 @@
 use jiff::{SignedDuration, Timestamp};
 
 pub mod consistency;
+pub mod consolidatable;
+pub mod drift;
 pub mod expiration;
 pub mod finalization;
 pub mod garbage;

@@ -53,6 +53,10 @@ pub struct Pod {
     pub controller: Option<Controller>,
     /// Whether `karpenter.sh/do-not-disrupt` holds it where it is, at the time of the snapshot.
     pub do_not_disrupt: bool,
+    /// What it costs to evict it (spec 30 §3.6), from −10 to 10.
+    pub eviction_cost: f64,
+    /// Whether its condition Ready is False.
+    pub is_unready: bool,
     /// Whether it stands for spare capacity of a CapacityBuffer and does not exist.
     pub is_virtual: bool,
     /// Why it cannot be considered, found when it was read: its node selector or affinity is not

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::disruption::ConsolidationPolicy;
+use crate::disruption::budget::Budget;
 use crate::id::{NodeId, PodId, PoolId};
 use crate::pod::{Pod, PodSpec};
 use crate::requirement::Requirements;
@@ -22,6 +24,9 @@ pub struct Snapshot {
     /// The NodePools that can launch nodes for pods: managed, ready, not static, not deleting. In
     /// any order.
     pub pools: Vec<Pool>,
+    /// Every NodePool of ours by name, also those that can launch nothing for pods now: disruption
+    /// has to know them all.
+    pub managed_pools: Shared<BTreeMap<String, ManagedPool>>,
     /// Nodes and launched NodeClaims, also those that are not ours. In any order.
     pub nodes: Vec<Shared<Node>>,
     /// All pods, bound and unbound.
@@ -82,6 +87,23 @@ pub struct Pool {
     pub consolidate_after: Option<SignedDuration>,
 }
 
+/// A NodePool as disruption sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ManagedPool {
+    /// What scheduling would see, whether or not the pool can be used now.
+    pub pool: Pool,
+    /// `spec.disruption.consolidationPolicy`.
+    pub policy: ConsolidationPolicy,
+    /// `spec.disruption.budgets`.
+    pub budgets: Vec<Budget>,
+    /// `spec.replicas` of a static pool.
+    pub replicas: Option<i64>,
+    /// Whether it is Ready.
+    pub is_ready: bool,
+    /// Whether it is being deleted.
+    pub is_deleting: bool,
+}
+
 /// Which NodeClass a pool uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeClassRef {
@@ -124,6 +146,60 @@ pub struct Node {
     pub last_pod_event: Option<Timestamp>,
     /// The machine in the cloud.
     pub provider_id: String,
+    /// What only disruption looks at.
+    pub standing: NodeStanding,
+}
+
+/// Where a node is in its life, as far as it decides whether the node may be disrupted.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "facts of the objects, each on its own")]
+pub struct NodeStanding {
+    /// The name of the NodeClaim; empty without one.
+    pub node_claim: String,
+    /// The uid of the NodeClaim.
+    pub node_claim_uid: String,
+    /// When the NodeClaim was created.
+    pub created: Option<Timestamp>,
+    /// Whether the Node has joined; one that is not ours has.
+    pub is_registered: bool,
+    /// Whether the Node's condition Ready is True.
+    pub is_ready: bool,
+    /// Whether repair is restarting it (condition Rebooting of the NodeClaim).
+    pub is_rebooting: bool,
+    /// Whether its instance is being ended (condition InstanceTerminating of the NodeClaim).
+    pub is_instance_terminating: bool,
+    /// Whether no pod has come or gone for long enough (condition Consolidatable).
+    pub is_consolidatable: bool,
+    /// Since when it has drifted; none while the condition Drifted is not True.
+    pub drifted_at: Option<Timestamp>,
+    /// The annotation `karpenter.sh/do-not-disrupt`: the Node's once it is registered, else the
+    /// NodeClaim's.
+    pub do_not_disrupt: Option<String>,
+    /// Whether the annotation `karpenter.sh/do-not-repair`, found likewise, is `true`.
+    pub do_not_repair: bool,
+    /// How long a drain may take at most; none for no bound.
+    pub termination_grace_period: Option<SignedDuration>,
+    /// When it expires, counted from its creation; none for Never.
+    pub expire_after: Option<SignedDuration>,
+    /// When the last reboot by repair ended.
+    pub rebooted: Option<Timestamp>,
+    /// When the Node was created.
+    pub node_created: Option<Timestamp>,
+    /// The conditions of the Node, for repair.
+    pub conditions: Vec<NodeCondition>,
+}
+
+/// A condition of a Node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeCondition {
+    /// The type.
+    pub condition_type: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// Why, in one word; may be empty.
+    pub reason: String,
+    /// Since when it has this status, if that is told.
+    pub since: Option<Timestamp>,
 }
 
 /// The Node object's own labels and taints.
@@ -146,15 +222,21 @@ pub struct Daemon {
     pub spec: Arc<PodSpec>,
 }
 
-/// A PodDisruptionBudget as far as it keeps pods from being moved at all.
+/// A PodDisruptionBudget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodDisruptionBudget {
     /// Its namespace.
     pub namespace: String,
+    /// Its name.
+    pub name: String,
     /// The pods that it protects.
     pub selector: Selector,
     /// Whether it can never allow a disruption: maxUnavailable 0 or 0 %, minAvailable 100 %.
     pub blocks_all: bool,
+    /// How many pods it lets go now (`status.disruptionsAllowed`).
+    pub disruptions_allowed: i32,
+    /// Whether pods that are not ready may go in any case (`unhealthyPodEvictionPolicy`).
+    pub always_evicts_unhealthy: bool,
 }
 
 /// A Service's selector.

@@ -1,5 +1,7 @@
 //! Laws of a solve over random small worlds (spec 20 §8, cases G1, G3).
 
+#[path = "prop_solve/prepared.rs"]
+mod prepared;
 #[path = "prop_solve/worlds.rs"]
 mod worlds;
 

@@ -1,4 +1,4 @@
-//! PodDisruptionBudgets that never allow anything (spec 20 §2.4).
+//! PodDisruptionBudgets (spec 20 §2.4, spec 30 §3.4).
 
 use k8s_openapi::api::policy::v1::PodDisruptionBudget as WireBudget;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -28,9 +28,18 @@ pub(crate) fn budget(wire: &WireBudget, reader: &mut Reader<'_>) -> PodDisruptio
     let min_available = spec.and_then(|spec| spec.min_available.as_ref());
     PodDisruptionBudget {
         namespace: wire.metadata.namespace.clone().unwrap_or_default(),
+        name: wire.metadata.name.clone().unwrap_or_default(),
         selector,
         blocks_all: max_unavailable.is_some_and(is_nothing)
             || min_available.is_some_and(|least| is_text(least, "100%")),
+        disruptions_allowed: wire
+            .status
+            .as_ref()
+            .and_then(|status| status.disruptions_allowed)
+            .unwrap_or(0),
+        always_evicts_unhealthy: spec
+            .and_then(|spec| spec.unhealthy_pod_eviction_policy.as_deref())
+            .is_some_and(|policy| policy == "AlwaysAllow"),
     }
 }
 

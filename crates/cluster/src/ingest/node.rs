@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node as WireNode;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::api::core::v1::{Node as WireNode, NodeCondition as WireCondition};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use karpenter_api::grammar::DurationError;
 use karpenter_api::nodeclaim::NodeClaim;
-use karpenter_api::{conditions, labels, taints as names};
+use karpenter_api::{annotations, conditions, labels, taints as names};
 use karpenter_core::id::NodeId;
 use karpenter_core::resources::Resources;
-use karpenter_core::snapshot::{Node, NodeObject};
+use karpenter_core::snapshot::{Node, NodeCondition, NodeObject, NodeStanding};
 use karpenter_core::taint::{Taint, TaintEffect, is_known_ephemeral};
 
 use super::{Objects, Reader, quantity, taint, text};
@@ -131,7 +132,7 @@ pub(crate) struct Joined<'a> {
     pub(crate) claim: Option<&'a NodeClaim>,
 }
 
-impl Joined<'_> {
+impl<'a> Joined<'a> {
     /// The node that both make.
     pub(crate) fn read(
         self,
@@ -159,6 +160,7 @@ impl Joined<'_> {
             published_drivers: drivers,
             initialized_at: self.initialized_at(),
             last_pod_event: self.last_pod_event(),
+            standing: self.standing(&mut problems),
             provider_id: match self.node {
                 Some(node) => machine(node).to_owned(),
                 None => self.claim.map(provider_id).unwrap_or_default().to_owned(),
@@ -172,6 +174,52 @@ impl Joined<'_> {
             reader.remark(kind, metadata, &problems);
         }
         node
+    }
+
+    /// What only disruption looks at.
+    fn standing(self, problems: &mut Vec<String>) -> NodeStanding {
+        let claim = self.claim;
+        let meta = claim.map(|claim| &claim.metadata);
+        let created = |meta: &ObjectMeta| meta.creation_timestamp.as_ref().map(|time| time.0);
+        let conditions = self.node.and_then(|node| node.status.as_ref()?.conditions.as_ref());
+        let conditions = conditions.map_or(&[][..], Vec::as_slice);
+        let is_ready = |found: &WireCondition| found.type_ == "Ready" && found.status == "True";
+        let bound = claim.and_then(|claim| claim.spec.termination_grace_period.as_ref());
+        let expiry = claim.and_then(|claim| claim.spec.expire_after.as_ref());
+        let mut no_duration = |field: &str, error: DurationError| {
+            problems.push(format!("spec.{field}: {error}"));
+            None
+        };
+        NodeStanding {
+            node_claim: meta.and_then(|meta| meta.name.clone()).unwrap_or_default(),
+            node_claim_uid: meta.and_then(|meta| meta.uid.clone()).unwrap_or_default(),
+            created: meta.and_then(created),
+            is_registered: self.is_registered(),
+            is_ready: conditions.iter().any(is_ready),
+            is_rebooting: self.is_true(conditions::REBOOTING),
+            is_instance_terminating: self.is_true(conditions::INSTANCE_TERMINATING),
+            is_consolidatable: self.is_true(conditions::CONSOLIDATABLE),
+            drifted_at: self.true_condition(conditions::DRIFTED),
+            do_not_disrupt: self.annotation(annotations::DO_NOT_DISRUPT).map(str::to_owned),
+            do_not_repair: self.annotation(annotations::DO_NOT_REPAIR) == Some("true"),
+            termination_grace_period: bound.and_then(|bound| {
+                bound.value().map_or_else(|e| no_duration("terminationGracePeriod", e), Some)
+            }),
+            expire_after: expiry.and_then(|expiry| {
+                expiry.value().unwrap_or_else(|e| no_duration("expireAfter", e))
+            }),
+            rebooted: self.rebooted(),
+            node_created: self.node.and_then(|node| created(&node.metadata)),
+            conditions: conditions.iter().map(condition).collect(),
+        }
+    }
+
+    /// The Node's once it is registered, else the NodeClaim's.
+    fn annotation(self, key: &str) -> Option<&'a str> {
+        let node = self.node.map(|node| &node.metadata);
+        let claim = self.claim.map(|claim| &claim.metadata);
+        let metadata = if self.is_registered() { node.or(claim) } else { claim.or(node) };
+        metadata?.annotations.as_ref()?.get(key).map(String::as_str)
     }
 
     fn has_label(self, key: &str) -> bool {
@@ -209,6 +257,14 @@ impl Joined<'_> {
         let conditions = self.claim?.status.as_ref()?.conditions.as_ref()?;
         let is_meant = |found: &&Condition| found.type_ == kind && found.status == "True";
         conditions.iter().find(is_meant).map(|found| found.last_transition_time.0)
+    }
+
+    /// When a reboot ended, whether well or not: since then Rebooting is False.
+    fn rebooted(self) -> Option<Timestamp> {
+        let conditions = self.claim?.status.as_ref()?.conditions.as_ref()?;
+        let is_over =
+            |found: &&Condition| found.type_ == conditions::REBOOTING && found.status == "False";
+        conditions.iter().find(is_over).map(|found| found.last_transition_time.0)
     }
 
     fn initialized_at(self) -> Option<Timestamp> {
@@ -268,6 +324,15 @@ impl Joined<'_> {
             }
         }
         node
+    }
+}
+
+fn condition(wire: &WireCondition) -> NodeCondition {
+    NodeCondition {
+        condition_type: wire.type_.clone(),
+        status: wire.status.clone(),
+        reason: wire.reason.clone().unwrap_or_default(),
+        since: wire.last_transition_time.as_ref().map(|time| time.0),
     }
 }
 

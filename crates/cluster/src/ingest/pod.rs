@@ -9,15 +9,18 @@ use k8s_openapi::api::core::v1::{NodeSelectorTerm, Pod as WirePod, PodSpec as Wi
 use karpenter_api::validation::{self, Provider, RequirementView};
 use karpenter_api::{annotations, labels};
 use karpenter_core::disruption::do_not_disrupt::PodProtection;
+use karpenter_core::disruption::eviction_cost;
 use karpenter_core::id::NodeId;
 use karpenter_core::pod::{Controller, Owner, Phase, Pod, PodSpec, Problem};
 use karpenter_core::resources::Resources;
 
 use super::intern::Interner;
 use super::replica::{Read, Replicas};
-use super::{Objects, Reader, dynamic_resources, pod_spec, requests, text};
+use super::{Gates, Objects, Reader, dynamic_resources, pod_spec, requests, text};
 
 const KIND: &str = "Pod";
+/// The older annotation for the cost of removing a pod, which ReplicaSets read, too.
+const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 const OPT_OUT: &str = "configured to not run on a Karpenter provisioned node \
                        (requirement=karpenter.sh/nodepool DoesNotExist)";
 
@@ -77,6 +80,8 @@ pub(crate) fn pod<P: Borrow<WirePod> + Clone>(
         owner: owner(wire),
         controller: controller(wire),
         do_not_disrupt: protection(wire, reader.now).is_active(),
+        eviction_cost: cost(wire, reader.gates()),
+        is_unready: is_unready(wire),
         is_virtual: false,
         problem,
     };
@@ -182,6 +187,21 @@ fn is_unschedulable(wire: &WirePod) -> bool {
     conditions.into_iter().any(|condition| {
         condition.type_ == "PodScheduled" && condition.reason.as_deref() == Some("Unschedulable")
     })
+}
+
+fn is_unready(wire: &WirePod) -> bool {
+    let conditions = wire.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|found| found.type_ == "Ready" && found.status == "False")
+}
+
+/// What it costs to evict the pod.
+fn cost(wire: &WirePod, gates: Gates) -> f64 {
+    let annotations = wire.metadata.annotations.as_ref();
+    let annotation = |key: &str| annotations.and_then(|all| all.get(key)).map(String::as_str);
+    let deletion_cost = annotation(POD_DELETION_COST);
+    let deletion_cost = deletion_cost.filter(|_| !gates.pod_deletion_cost_management);
+    let priority = wire.spec.as_ref().and_then(|spec| spec.priority);
+    eviction_cost(annotation(annotations::DISRUPTION_COST), deletion_cost, priority)
 }
 
 /// The strongest of the owners.

@@ -1,10 +1,14 @@
-//! NodePools that can launch nodes for pods (spec 20 §2.5).
+//! NodePools: those that can launch nodes for pods (spec 20 §2.5), and all for disruption.
+
+use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
 use karpenter_api::grammar::{NillableDuration, Quantity as FieldQuantity};
-use karpenter_api::nodepool::NodePool;
+use karpenter_api::nodepool::{Budget as WireBudget, NodePool};
 use karpenter_api::{conditions, validation};
-use karpenter_core::snapshot::{NodeClassRef, Pool};
+use karpenter_core::disruption::budget::Budget;
+use karpenter_core::disruption::{ConsolidationPolicy, Reason};
+use karpenter_core::snapshot::{ManagedPool, NodeClassRef, Pool};
 
 use super::{Objects, Reader, quantity, requirement, taint};
 
@@ -41,6 +45,58 @@ pub(crate) fn usable(wire: &NodePool, reader: &mut Reader<'_>) -> Option<Pool> {
     None
 }
 
+/// All pools that are ours, by name.
+pub(super) fn read_managed(
+    objects: &Objects,
+    reader: &Reader<'_>,
+) -> BTreeMap<String, ManagedPool> {
+    let mut pools = BTreeMap::new();
+    for pool in objects.node_pools.iter().filter_map(|wire| managed(wire, reader)) {
+        pools.entry(pool.pool.name.clone()).or_insert(pool);
+    }
+    pools
+}
+
+/// One pool as disruption sees it, if it is ours. What cannot be read of it is told where it is
+/// read for scheduling.
+pub(crate) fn managed(wire: &NodePool, reader: &Reader<'_>) -> Option<ManagedPool> {
+    if !reader.settings.serves(&wire.spec.template.spec.node_class_ref) {
+        return None;
+    }
+    let disruption = wire.spec.disruption.as_ref();
+    let policy = disruption.and_then(|disruption| disruption.consolidation_policy.as_deref());
+    let budgets = disruption.and_then(|disruption| disruption.budgets.as_deref());
+    Some(ManagedPool {
+        pool: pool(wire, reader, &mut Vec::new()),
+        policy: policy.and_then(ConsolidationPolicy::named).unwrap_or_default(),
+        budgets: match budgets {
+            Some(budgets) => budgets.iter().map(budget).collect(),
+            None => vec![default_budget()],
+        },
+        replicas: wire.spec.replicas,
+        is_ready: reader.settings.assume_pools_ready || is_ready(wire),
+        is_deleting: wire.metadata.deletion_timestamp.is_some(),
+    })
+}
+
+/// A budget as it is written: what cannot be read of it is found when it is looked at.
+fn budget(wire: &WireBudget) -> Budget {
+    let named = |reasons: &Vec<String>| {
+        reasons.iter().filter_map(|name| Reason::named(name)).collect::<Vec<_>>()
+    };
+    Budget {
+        nodes: wire.nodes.clone(),
+        schedule: wire.schedule.clone(),
+        duration: wire.duration.as_ref().map(ToString::to_string),
+        reasons: wire.reasons.as_ref().map(named),
+    }
+}
+
+/// What a pool has that names none.
+fn default_budget() -> Budget {
+    Budget { nodes: "10%".to_owned(), schedule: None, duration: None, reasons: None }
+}
+
 /// Why nothing can be launched from the pool now.
 fn unusable(wire: &NodePool, reader: &Reader<'_>) -> Option<String> {
     let class = &wire.spec.template.spec.node_class_ref;
@@ -57,11 +113,14 @@ fn unusable(wire: &NodePool, reader: &Reader<'_>) -> Option<String> {
     if is_file {
         return None;
     }
+    (!is_ready(wire)).then(|| "is not ready".to_owned())
+}
+
+fn is_ready(wire: &NodePool) -> bool {
     let conditions = wire.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let is_ready = conditions
+    conditions
         .into_iter()
-        .any(|condition| condition.type_ == conditions::READY && condition.status == "True");
-    (!is_ready).then(|| "is not ready".to_owned())
+        .any(|condition| condition.type_ == conditions::READY && condition.status == "True")
 }
 
 /// Why the pool would never become ready, where nobody else validates it.

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod disruption;
 mod nodes;
 mod pods;
 mod pools;

@@ -80,6 +80,10 @@ impl Mirror {
             } else {
                 known.healthy_pools.remove(name);
             }
+            let managed = wire.and_then(|wire| pool::managed(wire, reader));
+            if state.view.snapshot().managed_pools.get(name) != managed.as_ref() {
+                put(&mut state.view.edit().managed_pools, name.to_owned(), managed);
+            }
             let pool = wire.and_then(|wire| pool::usable(wire, reader));
             if known.pools.get(name) != pool.as_ref() {
                 put(&mut known.pools, name.to_owned(), pool);

@@ -1,12 +1,13 @@
 //! One machine for readers that need more than a snapshot holds (spec 40 §5.2).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node as WireNode;
 use karpenter_api::nodeclaim::NodeClaim;
-use karpenter_api::{annotations, conditions, labels};
+use karpenter_api::{conditions, labels};
 use karpenter_core::disruption::do_not_disrupt::blocks_node;
 use karpenter_core::resources::Resources;
 use karpenter_core::shared::Shared;
@@ -102,7 +103,7 @@ impl StateNode {
             "node isn't initialized"
         } else if self.is_nominated(now) {
             "node is nominated for a pending pod"
-        } else if blocks_node(self.annotation(annotations::DO_NOT_DISRUPT)) {
+        } else if blocks_node(self.value.standing.do_not_disrupt.as_deref()) {
             BLOCKED
         } else if self.value.pool.is_none() {
             return Some(format!("node doesn't have required label (label={})", labels::NODEPOOL));
@@ -111,19 +112,11 @@ impl StateNode {
         };
         Some(reason.to_owned())
     }
-
-    /// The Node's once it is registered, else the NodeClaim's.
-    fn annotation(&self, key: &str) -> Option<&str> {
-        let node = self.node.as_ref().map(|node| &node.metadata);
-        let claim = self.node_claim.as_ref().map(|claim| &claim.metadata);
-        let metadata = if self.is_registered() { node.or(claim) } else { claim.or(node) };
-        metadata?.annotations.as_ref()?.get(key).map(String::as_str)
-    }
 }
 
 impl State {
     fn state_node(&mut self, id: &str, r: &Reader<'_>) -> Option<StateNode> {
-        let usage = self.usage(id, r.gates());
+        let usage = self.usage(id);
         let machine = self.machines.get(id)?;
         let node = machine.node_name.as_ref().and_then(|name| self.machines.node(name));
         let claim = machine.claim_name.as_ref().and_then(|name| self.machines.claim(name));
@@ -191,6 +184,16 @@ impl Mirror {
         let state = self.state();
         let machine = state.machines.get(provider_id);
         machine.and_then(|machine| machine.assumed.nominated_until()).is_some_and(|t| t > now)
+    }
+
+    /// The machines that are kept for pods, by provider id.
+    pub fn nominated(&self, now: Timestamp) -> BTreeSet<String> {
+        let state = self.state();
+        let machines = state.machines.ids().filter(|id| {
+            let machine = state.machines.get(id);
+            machine.and_then(|machine| machine.assumed.nominated_until()).is_some_and(|t| t > now)
+        });
+        machines.map(str::to_owned).collect()
     }
 
     /// Counts machines as going away until then, or until that is taken back. Those that are not

@@ -5,16 +5,10 @@
 
 use std::sync::Arc;
 
-use karpenter_api::annotations;
-use karpenter_core::disruption::eviction_cost;
 use karpenter_core::resources::Resources;
 
 use super::State;
 use super::pods::Entry;
-use crate::ingest::Gates;
-
-/// The older annotation for the cost of removing a pod, which ReplicaSets read, too.
-const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// What the pods of a node take that are not over.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,7 +36,7 @@ impl State {
     }
 
     /// What the pods of a machine take.
-    pub(super) fn usage(&mut self, id: &str, gates: Gates) -> Arc<Usage> {
+    pub(super) fn usage(&mut self, id: &str) -> Arc<Usage> {
         let Some(machine) = self.machines.get_mut(id) else { return Arc::default() };
         if let Some(usage) = &machine.usage {
             return Arc::clone(usage);
@@ -51,7 +45,7 @@ impl State {
         let node = machine.node_name.as_deref();
         for (_, pod) in node.into_iter().flat_map(|node| self.pods.on(node)) {
             if pod.is_using() {
-                usage.add(pod, gates);
+                usage.add(pod);
             }
         }
         let usage = Arc::new(usage);
@@ -61,24 +55,14 @@ impl State {
 }
 
 impl Usage {
-    fn add(&mut self, pod: &Entry, gates: Gates) {
+    fn add(&mut self, pod: &Entry) {
         self.requests.add(&pod.value.spec.requests);
         self.limits.add(&pod.limits);
         if pod.is_daemon() {
             self.daemon_requests.add(&pod.value.spec.requests);
             self.daemon_limits.add(&pod.limits);
         } else {
-            self.disruption_cost += cost_of(pod, gates).max(0.0);
+            self.disruption_cost += pod.value.eviction_cost.max(0.0);
         }
     }
-}
-
-/// What it costs to evict a pod.
-fn cost_of(pod: &Entry, gates: Gates) -> f64 {
-    let annotations = pod.wire.metadata.annotations.as_ref();
-    let annotation = |key: &str| annotations.and_then(|all| all.get(key)).map(String::as_str);
-    let deletion_cost = annotation(POD_DELETION_COST);
-    let deletion_cost = deletion_cost.filter(|_| !gates.pod_deletion_cost_management);
-    let priority = pod.wire.spec.as_ref().and_then(|spec| spec.priority);
-    eviction_cost(annotation(annotations::DISRUPTION_COST), deletion_cost, priority)
 }

@@ -61,6 +61,8 @@ fn virtual_pod(buffer: &Buffer, number: u32) -> Pod {
         owner: Owner::Other,
         controller: None,
         do_not_disrupt: false,
+        eviction_cost: 1.0,
+        is_unready: false,
         is_virtual: true,
         problem: None,
     }

@@ -125,7 +125,9 @@ mod tests {
             // case        annotation      started        protection                    active
             ("10/KY-2",    Some("10m"),    Some(ago(9)),  until,                        true),
             ("10/KY-2",    Some("10m"),    Some(ago(11)), PodProtection::Elapsed,       false),
-            ("10/KY-2",    Some("10m"),    None,          PodProtection::UntilStarted,  true),
+            ("10/KY-2, 30/CAND-20", Some("10m"), None,          PodProtection::UntilStarted,  true),
+            ("30/CAND-17", Some("2m"),     Some(now),     PodProtection::Until("2000-06-15T12:32:30Z".parse().unwrap()), true),
+            ("30/CAND-17", Some("2m"),     Some(ago(3)),  PodProtection::Elapsed,       false),
             ("just over",  Some("10m"),    Some(ago(10)), PodProtection::Elapsed,       false),
             ("compound",   Some("1h30m"),  Some(ago(90)), PodProtection::Elapsed,       false),
             ("true",       Some("true"),   Some(ago(99)), PodProtection::Always,        true),

@@ -40,10 +40,16 @@ mod tests {
             ("45/EC-3",     Some("abc"),      Some("100"),     None,           1.0),
             ("45/EC-4",     None,             Some("1.5"),     None,           1.0),
             ("priority",    None,             None,            Some(1 << 25),  2.0),
+            ("30/COST-2",   None,             Some("2147483647"), None,         10.0),
+            ("30/COST-2",   None,             Some("-2147483647"), None,        -10.0),
             ("at most",     None,             None,            Some(i32::MAX), 10.0),
             ("at least",    None,             None,            Some(i32::MIN), -10.0),
             ("too large",   Some("99999999999"), None,         None,           1.0),
         ];
+        let of = |deletion_cost, priority| eviction_cost(None, deletion_cost, priority);
+        assert!(of(Some("100"), None) > 1.0 && of(Some("-100"), None) < 1.0, "30/COST-1");
+        assert!(of(Some("200"), None) > of(Some("100"), None), "30/COST-1");
+        assert!(of(None, Some(1)) > 1.0 && of(None, Some(-1)) < 1.0, "30/COST-1");
         for (case, disruption_cost, deletion_cost, priority, expected) in cases {
             let cost = eviction_cost(disruption_cost, deletion_cost, priority);
             assert!((cost - expected).abs() < 1e-9, "{case}: {cost}");

@@ -105,14 +105,14 @@ mod tests {
 
     #[test]
     fn a_look_ahead_is_what_an_insert_leads_to() {
-        // Every sequence of six outcomes: upstream loses the order of those that wrapped (Q3).
+        // Every sequence of six outcomes: upstream loses the order of those that wrapped.
         for bits in 0_u32..64 {
             let mut outcomes = Outcomes::default();
             for position in 0..6 {
                 let outcome = bits & (1 << position) != 0;
                 let ahead = outcomes.health_with(outcome);
                 outcomes.insert(outcome);
-                assert_eq!(outcomes.health(), ahead, "{bits:06b} at {position}");
+                assert_eq!(outcomes.health(), ahead, "40/Q3: {bits:06b} at {position}");
             }
         }
     }

@@ -213,7 +213,7 @@ mod tests {
             ("40/LC-24", with(&[&unregistered]),                            Err(NotYet::EphemeralTaint(unregistered.clone()))),
             ("40/LC-24", with(&[&readiness]),                               Err(NotYet::EphemeralTaint(readiness.clone()))),
             ("startup first", with(&[&readiness, &start]),                  Err(NotYet::StartupTaint(start.clone()))),
-            ("40/LC-24, LC-26", zero("gpu"),                                Err(NotYet::Resource("gpu".to_owned()))),
+            ("40/LC-24, 40/LC-26", zero("gpu"),                             Err(NotYet::Resource("gpu".to_owned()))),
             ("other effect", with(&[&taint("example.com/start", NoExecute)]), Ok(())),
         ];
         for (case, node, expected) in cases {

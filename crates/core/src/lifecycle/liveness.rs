@@ -101,7 +101,7 @@ mod tests {
             ("40/LC-35",                (True, 1),    (True, 3),    20,  Step::Alive),
             ("40/LC-17: kept",          (True, 1),    (False, 10),  24,  wait(1)),
             ("40/LC-17: from then on",  (True, 1),    (False, 10),  25,  Step::Delete(Timeout::Registration)),
-            ("Q2: once",                (Unknown, 0), (Unknown, 0), 60,  Step::Delete(Timeout::Launch)),
+            ("40/Q2",                   (Unknown, 0), (Unknown, 0), 60,  Step::Delete(Timeout::Launch)),
             ("clock set back",          (Unknown, 9), (Unknown, 9), 0,   wait(14)),
         ];
         for (case, launched, registered, now, step) in cases {

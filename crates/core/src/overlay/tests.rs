@@ -64,7 +64,7 @@ fn overlays_of_one_weight_conflict_where_they_meet() {
         Case("same resource", vec![
             (capacity(10, &[("x", 1)]), large(&["a"])), (capacity(10, &[("x", 1), ("y", 1)]), large(&["b"])),
         ], &[true, false]),
-        Case("all of the weight are compared", vec![
+        Case("40/Q11: all of the weight are compared", vec![
             (capacity(10, &[("x", 1)]), large(&["a"])), (capacity(10, &[("y", 1)]), large(&["a"])),
             (capacity(10, &[("x", 2)]), large(&["a"])),
         ], &[true, true, false]),

@@ -25,6 +25,8 @@ pub(crate) fn pending(name: &str) -> Pod {
         owner: Owner::Other,
         controller: None,
         do_not_disrupt: false,
+        eviction_cost: 1.0,
+        is_unready: false,
         is_virtual: false,
         problem: None,
     }

@@ -6,7 +6,7 @@ use super::labels::{key, quantity, resources, taint};
 use crate::catalog::InstanceType;
 use crate::resources::Resources;
 use crate::selector::Labels;
-use crate::snapshot::{Node, NodeObject};
+use crate::snapshot::{Node, NodeObject, NodeStanding};
 use crate::taint::Taint;
 
 /// A node in the making.
@@ -37,6 +37,16 @@ pub fn node(name: &str) -> NodeBuilder {
         initialized_at: None,
         last_pod_event: None,
         provider_id: format!("test:///{name}"),
+        standing: NodeStanding {
+            node_claim: format!("claim-{name}"),
+            node_claim_uid: format!("uid-{name}"),
+            created: Some(Timestamp::UNIX_EPOCH),
+            is_registered: true,
+            is_ready: true,
+            is_consolidatable: true,
+            node_created: Some(Timestamp::UNIX_EPOCH),
+            ..NodeStanding::default()
+        },
     };
     NodeBuilder { node, has_object: true, raw_taints: None }.pool("default")
 }
@@ -46,6 +56,8 @@ impl NodeBuilder {
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         name.clone_into(&mut self.node.name);
+        self.node.standing.node_claim = format!("claim-{name}");
+        self.node.standing.node_claim_uid = format!("uid-{name}");
         self.node.provider_id = format!("test:///{name}");
         if self.node.labels.contains_key(key("hostname")) {
             return self.label("hostname", name);
@@ -65,6 +77,7 @@ impl NodeBuilder {
     pub fn unmanaged(mut self) -> Self {
         self.node.pool = None;
         self.node.is_managed = false;
+        self.node.standing.node_claim.clear();
         self.no_label("nodepool").no_label("karpenter.sh/registered")
     }
 
@@ -171,6 +184,13 @@ impl NodeBuilder {
         let time = |second: i64| Timestamp::from_second(second).expect("in range");
         self.node.initialized_at = initialized.map(time);
         self.node.last_pod_event = last_pod_event.map(time);
+        self
+    }
+
+    /// Stands otherwise in its life.
+    #[must_use]
+    pub fn standing(mut self, change: impl FnOnce(&mut NodeStanding)) -> Self {
+        change(&mut self.node.standing);
         self
     }
 

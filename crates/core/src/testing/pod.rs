@@ -290,6 +290,27 @@ impl PodBuilder {
         self
     }
 
+    /// Must not be moved.
+    #[must_use]
+    pub fn do_not_disrupt(mut self) -> Self {
+        self.pod.do_not_disrupt = true;
+        self
+    }
+
+    /// Costs something else to evict.
+    #[must_use]
+    pub fn eviction_cost(mut self, cost: f64) -> Self {
+        self.pod.eviction_cost = cost;
+        self
+    }
+
+    /// Is not Ready.
+    #[must_use]
+    pub fn unready(mut self) -> Self {
+        self.pod.is_unready = true;
+        self
+    }
+
     /// Is not marked Unschedulable, so a solve of all pending pods leaves it out.
     #[must_use]
     pub fn not_yet_tried(mut self) -> Self {

@@ -8,14 +8,21 @@ use super::labels::{quantity, requirement};
 use super::types::TypeBuilder;
 use super::{PodBuilder, key, taint};
 use crate::catalog::InstanceType;
+use crate::disruption::budget::Budget;
+use crate::disruption::{ConsolidationPolicy, Reason};
 use crate::requirement::{Operator, Requirements};
 use crate::resources::Resources;
-use crate::snapshot::{Daemon, NodeClassRef, Pool};
+use crate::snapshot::{Daemon, ManagedPool, NodeClassRef, Pool};
 
 /// A NodePool in the making, with the instance types that it can launch.
 #[derive(Clone, Debug)]
 pub struct PoolBuilder {
     pub(super) pool: Pool,
+    pub(super) policy: ConsolidationPolicy,
+    pub(super) budgets: Vec<Budget>,
+    pub(super) replicas: Option<i64>,
+    pub(super) is_ready: bool,
+    pub(super) is_deleting: bool,
     /// None for those of the world.
     pub(super) types: Option<Vec<Arc<InstanceType>>>,
 }
@@ -38,7 +45,15 @@ pub fn pool(name: &str) -> PoolBuilder {
         node_class,
         consolidate_after: Some(SignedDuration::ZERO),
     };
-    PoolBuilder { pool, types: None }
+    PoolBuilder {
+        pool,
+        policy: ConsolidationPolicy::WhenEmptyOrUnderutilized,
+        budgets: Vec::new(),
+        replicas: None,
+        is_ready: true,
+        is_deleting: false,
+        types: None,
+    }
 }
 
 impl PoolBuilder {
@@ -117,6 +132,69 @@ impl PoolBuilder {
     pub fn consolidate_after(mut self, seconds: i64) -> Self {
         self.pool.consolidate_after = Some(SignedDuration::from_secs(seconds));
         self
+    }
+}
+
+/// How it is disrupted. By default nothing limits that.
+impl PoolBuilder {
+    /// Never consolidates a node.
+    #[must_use]
+    pub fn never_consolidates(mut self) -> Self {
+        self.pool.consolidate_after = None;
+        self
+    }
+
+    /// Consolidates by another policy.
+    #[must_use]
+    pub fn policy(mut self, policy: ConsolidationPolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Adds a budget for some reasons, for all if none is named.
+    #[must_use]
+    pub fn budget(mut self, nodes: &str, reasons: &[Reason]) -> Self {
+        let reasons = (!reasons.is_empty()).then(|| reasons.to_vec());
+        self.budgets.push(Budget {
+            nodes: nodes.to_owned(),
+            schedule: None,
+            duration: None,
+            reasons,
+        });
+        self
+    }
+
+    /// Is static.
+    #[must_use]
+    pub fn replicas(mut self, replicas: i64) -> Self {
+        self.replicas = Some(replicas);
+        self
+    }
+
+    /// Is not Ready.
+    #[must_use]
+    pub fn unready(mut self) -> Self {
+        self.is_ready = false;
+        self
+    }
+
+    /// Is on its way out.
+    #[must_use]
+    pub fn deleting(mut self) -> Self {
+        self.is_deleting = true;
+        self
+    }
+
+    /// As disruption sees it.
+    pub(super) fn managed(&self) -> ManagedPool {
+        ManagedPool {
+            pool: self.pool.clone(),
+            policy: self.policy,
+            budgets: self.budgets.clone(),
+            replicas: self.replicas,
+            is_ready: self.is_ready,
+            is_deleting: self.is_deleting,
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! The one place that chooses which solvers tests run.
 
+use crate::id::{NodeId, PodId};
 use crate::plan::Plan;
-use crate::scheduling::{Fuel, Request, Sizes, reference, solve, solve_sized};
+use crate::scheduling::{Fuel, Prepared, Request, Sizes, reference, solve, solve_sized};
 use crate::verify;
 
 /// Solves with every solver there is, checks that they agree and that the plan keeps the rules of
@@ -32,7 +33,21 @@ pub fn solve_alike(request: &Request<'_>) -> Plan {
     assert_alike(&fast, &slow);
     let small = Sizes { nodes_per_block: 2, claims_per_run: 2, ..Sizes::default() };
     assert_alike(&solve_sized(request, &mut Fuel::unlimited(), small), &slow);
+    assert_prepared(request, &slow);
     fast
+}
+
+/// Asks somebody who is prepared for many questions, first and after another question.
+#[track_caller]
+fn assert_prepared(request: &Request<'_>, expected: &Plan) {
+    let Request { snapshot, catalog, pods, without, options } = *request;
+    let prepared = Prepared::new(snapshot, catalog, options);
+    let mut session = prepared.session();
+    assert_alike(&session.solve(pods, without, &mut Fuel::unlimited()), expected);
+    let all: Vec<_> = (0..snapshot.pods.len()).map(PodId::new).collect();
+    let others = (0..snapshot.nodes.len()).map(NodeId::new).filter(|node| !without.contains(node));
+    session.solve(&all, &others.collect(), &mut Fuel::unlimited());
+    assert_alike(&session.solve(pods, without, &mut Fuel::unlimited()), expected);
 }
 
 /// The same where NodeClaims list so few instance types only.

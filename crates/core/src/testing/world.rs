@@ -68,9 +68,14 @@ impl World {
     /// Adds a NodePool.
     #[must_use]
     pub fn pool(mut self, builder: PoolBuilder) -> Self {
+        let managed = builder.managed();
+        let is_usable = managed.replicas.is_none() && managed.is_ready && !managed.is_deleting;
+        self.snapshot.managed_pools.insert(builder.pool.name.clone(), managed);
         let types = builder.types.map_or_else(|| self.types.clone(), Into::into);
         self.catalog.pools.insert(builder.pool.name.clone(), types);
-        self.snapshot.pools.push(builder.pool);
+        if is_usable {
+            self.snapshot.pools.push(builder.pool);
+        }
         self
     }
 

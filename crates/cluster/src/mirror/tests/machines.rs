@@ -1,3 +1,7 @@
+use karpenter_core::lifecycle::repair::NodeCondition;
+use karpenter_core::lifecycle::repair::matching::resolve;
+use karpenter_core::lifecycle::repair::policy::{Policies, RepairAction, RepairPolicy};
+
 use super::*;
 
 #[test]
@@ -180,6 +184,58 @@ fn the_fence_is_seen_once_the_reboot_is_over() {
         assert_eq!(taints(&bench), expected, "{case}");
         assert_eq!(bench.machine("m").is_rebooting(), rebooting == "True", "{case}");
     }
+}
+
+#[test]
+fn repair_follows_the_conditions_of_the_node_and_nothing_else() {
+    let policies = Policies::new(vec![RepairPolicy {
+        condition_type: "Bad".to_owned(),
+        condition_status: "True".to_owned(),
+        reason_regex: String::new(),
+        toleration_duration: Duration::from_mins(10),
+        termination_grace_period: None,
+        priority: 0,
+        action: RepairAction::ReplaceNode,
+    }]);
+    let policies = policies.expect("a set that makes sense");
+    let bench = Bench::new();
+    // How many conditions match, and whether something is due.
+    let repair = || {
+        let machine = bench.machine("m");
+        let standing = &machine.value.standing;
+        let conditions = standing.conditions.iter().map(|one| NodeCondition {
+            condition_type: &one.condition_type,
+            status: &one.status,
+            reason: &one.reason,
+            since: one.since,
+        });
+        let conditions: Vec<_> = conditions.collect();
+        let matches = policies.matches(&conditions, Timestamp::UNIX_EPOCH);
+        (matches.len(), resolve(&matches, bench.now(), standing.rebooted).is_some())
+    };
+    let since = bench.now().to_string();
+    let node = |status: &str| {
+        let condition = json!({"type": "Bad", "status": status, "lastTransitionTime": since,
+            "lastHeartbeatTime": bench.now().to_string()});
+        let status = json!({"conditions": [condition]});
+        bench.node("n", ready(), json!({"providerID": "m"}), status);
+    };
+    bench.claim("c", "m");
+    assert_eq!(repair(), (0, false), "no node");
+    node("False");
+    assert_eq!(repair(), (0, false), "a good one");
+    node("True");
+    assert_eq!(repair(), (1, false), "45/ST-1 set, and put up with");
+    bench.pass(600);
+    assert_eq!(repair(), (1, true), "45/ST-1 set");
+    bench.claim_with("c", "m", json!({"annotations": {"a": "b"}}), json!({}), json!({}));
+    node("True");
+    assert_eq!(repair(), (1, true), "45/ST-1 kept: a claim and a heartbeat");
+    node("False");
+    assert_eq!(repair(), (0, false), "45/ST-1 cleared");
+    node("True");
+    bench.no_node("n");
+    assert_eq!(repair(), (0, false), "45/ST-2");
 }
 
 #[test]

@@ -38,18 +38,19 @@ fn the_tightest_budget_that_covers_the_reason_wins() {
     ];
     let every_minute = |nodes| [scheduled(nodes, "* * * * *", HOUR)];
     #[rustfmt::skip]
-    let cases: [(&str, &[Budget], Reason, u32, u32); 23] = [
+    let cases: [(&str, &[Budget], Reason, u32, u32); 24] = [
         // case                 budgets                             reason         nodes allowed
         ("10/BU-1",             &every_minute("10"),                Empty,         100,  10),
         ("10/BU-1",             &every_minute("100"),               Empty,         100,  100),
         ("10/BU-1",             &every_minute("100%"),              Empty,         100,  100),
-        ("10/BU-2",             &[budget("5%")],                    Empty,         10,   1),
+        ("10/BU-2, 30/BUD-2",   &[budget("20%")],                   Empty,         19,   4),
+        ("10/BU-2, 30/BUD-2",   &[budget("5%")],                    Empty,         10,   1),
         ("10/BU-2",             &[budget("10%")],                   Empty,         0,    0),
         ("10/BU-2",             &[budget("0%")],                    Empty,         100,  0),
-        ("10/BU-3",             &[scheduled("0", "@yearly", HOUR)], Empty,         10,   NO_LIMIT),
-        ("10/BU-5",             &by_reason,                         Empty,         100,  4),
-        ("10/BU-5",             &by_reason,                         Drifted,       100,  5),
-        ("10/BU-5",             &by_reason,                         Underutilized, 100,  10),
+        ("10/BU-3, 30/BUD-8",   &[scheduled("0", "@yearly", HOUR)], Empty,         10,   NO_LIMIT),
+        ("10/BU-5, 30/BUD-7",   &by_reason,                         Empty,         100,  4),
+        ("10/BU-5, 30/BUD-7",   &by_reason,                         Drifted,       100,  5),
+        ("10/BU-5, 30/BUD-7",   &by_reason,                         Underutilized, 100,  10),
         ("10/BU-6",             &[budget("10"), only(&Reason::ALL, budget("0"))], Empty,         100, 0),
         ("10/BU-6",             &[budget("10"), only(&Reason::ALL, budget("0"))], Drifted,       100, 0),
         ("10/BU-6",             &[budget("10"), only(&Reason::ALL, budget("0"))], Underutilized, 100, 0),
@@ -75,13 +76,13 @@ fn the_tightest_budget_that_covers_the_reason_wins() {
 fn a_budget_that_cannot_be_read_allows_nothing_for_any_reason() {
     #[rustfmt::skip]
     let cases: [(&str, &[Budget], &str); 10] = [
-        ("10/BU-4",  &[scheduled("10", "@wrongly", HOUR)],
+        ("10/BU-4, 30/BUD-9", &[scheduled("10", "@wrongly", HOUR)],
             "invariant violated, invalid cron, unrecognized descriptor: @wrongly"),
-        ("10/BU-4",  &[budget("1000a%")],
+        ("10/BU-4, 30/BUD-9", &[budget("1000a%")],
             r#"invalid value for IntOrString: invalid value "1000a%": strconv.Atoi: parsing "1000a": invalid syntax"#),
         ("10/BU-7",  &[only(&[Drifted], scheduled("10", "@wrongly", HOUR)), budget("10")],
             "invariant violated, invalid cron, unrecognized descriptor: @wrongly"),
-        ("10/BU-11", &[scheduled("10", "0 0 * * tue-mon", HOUR)],
+        ("10/BU-11, 30/BUD-13", &[scheduled("10", "0 0 * * tue-mon", HOUR)],
             "invariant violated, invalid cron, beginning of range (2) beyond end of range (1): tue-mon"),
         ("10/BU-13", &[scheduled("10", "* * * * * *", HOUR)],
             "invariant violated, invalid cron, expected exactly 5 fields, found 6: [* * * * * *]"),
@@ -112,10 +113,10 @@ fn a_window_lasts_from_its_firing_until_just_before_its_duration_is_over() {
     #[rustfmt::skip]
     let cases = [
         // case              schedule          duration      now                          active
-        ("10/BU-8",          "@daily",         minutes(30),  "2024-01-07T00:00:00+01:00", false), // 23:00 UTC
-        ("10/BU-9",          "@yearly",        HOUR * 24,    "1000-01-01T12:00:00Z",      true),
-        ("10/BU-10",         "@daily",         HOUR * 48,    "2024-01-07T00:00:00Z",      true),
-        ("10/BU-10",         "30 6 * * SUN",   HOUR * 6,     "2024-01-07T00:00:00Z",      false),
+        ("10/BU-8, 30/BUD-14", "@daily",         minutes(30),  "2024-01-07T00:00:00+01:00", false), // 23:00 UTC
+        ("10/BU-9, 30/BUD-10", "@yearly",        HOUR * 24,    "1000-01-01T12:00:00Z",      true),
+        ("10/BU-10, 30/BUD-11", "@daily",         HOUR * 48,    "2024-01-07T00:00:00Z",      true),
+        ("10/BU-10, 30/BUD-12", "30 6 * * SUN",   HOUR * 6,     "2024-01-07T00:00:00Z",      false),
         ("10/BU-12",         "0 12 * * *",     minutes(30),  "2000-06-15T12:30:00Z",      false), // duration ago
         ("10/BU-12",         "0 12 * * *",     minutes(30),  "2000-06-15T12:29:59Z",      true),
         ("at the firing",    "0 12 * * *",     minutes(30),  "2000-06-15T12:00:00Z",      true),
@@ -131,16 +132,17 @@ fn a_window_lasts_from_its_firing_until_just_before_its_duration_is_over() {
     }
 }
 
+const READY: BudgetNode = BudgetNode {
+    managed: true,
+    initialized: true,
+    rebooting: false,
+    instance_terminating: false,
+    ready: true,
+    marked_for_deletion: false,
+};
+
 #[test]
 fn nodes_on_their_way_out_have_spent_their_share() {
-    const READY: BudgetNode = BudgetNode {
-        managed: true,
-        initialized: true,
-        rebooting: false,
-        instance_terminating: false,
-        ready: true,
-        marked_for_deletion: false,
-    };
     #[rustfmt::skip]
     let cases = [
         // case              node                                               reason     total disrupting
@@ -157,6 +159,18 @@ fn nodes_on_their_way_out_have_spent_their_share() {
     for (case, node, reason, total, disrupting) in cases {
         let expected = NodeCounts { total, disrupting };
         assert_eq!(NodeCounts::of([node], reason), expected, "{case}: {node:?} for {reason}");
+    }
+}
+
+#[test]
+fn nodes_that_restart_have_spent_their_share_whatever_the_reason() {
+    let requested = BudgetNode { rebooting: true, ..READY };
+    let issued = BudgetNode { initialized: false, ready: false, ..requested };
+    let nodes = [[READY; 8].as_slice(), &[requested, issued]].concat();
+    for reason in [Empty, Drifted, Underutilized, Unhealthy] {
+        let counts = NodeCounts::of(nodes.clone(), reason);
+        let got = allowance(&[budget("10")], reason, time(NOW), counts);
+        assert_eq!((got.allowed, got.left), (10, 8), "45/RB-18 {reason}");
     }
 }
 

@@ -262,8 +262,8 @@ fn what_an_overlay_does_not_name_stays() {
     assert_eq!(got.volume_limits, expected.volume_limits, "45/OV-1");
     assert_eq!(got.dynamic_resources, expected.dynamic_resources, "45/OV-1");
     // Upstream loses these (spec 20 Q11).
-    assert_eq!(got.offerings[0].capacity_override, units(&[("gpu", 1)]));
-    assert_eq!(got.offerings[0].overhead_override, units(&[("cpu", 1)]));
+    assert_eq!(got.offerings[0].capacity_override, units(&[("gpu", 1)]), "40/Q9");
+    assert_eq!(got.offerings[0].overhead_override, units(&[("cpu", 1)]), "40/Q9");
 }
 
 #[test]

@@ -1,0 +1,245 @@
+//! What is to be done: commands, and why the other nodes stay.
+
+use std::fmt;
+
+use jiff::SignedDuration;
+
+use super::repair::Chosen;
+use super::{Candidate, Method, Reason};
+use crate::id::NodeId;
+use crate::plan::{Plan, PlannedClaim};
+
+/// Nodes to remove together, and what has to be ready before.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Command {
+    /// How it was found.
+    pub method: Method,
+    /// The nodes that go.
+    pub candidates: Vec<Candidate>,
+    /// What has to be ready before.
+    pub replacements: Vec<Replacement>,
+    /// Where their pods go, by ids of the snapshot it was decided on: which nodes to nominate.
+    pub plan: Plan,
+    /// What it saves per hour.
+    pub savings: f64,
+    /// Why nothing can be launched beside the old node, which goes first then.
+    pub terminate_first: Option<TerminateFirst>,
+    /// Whether the node is restarted instead of removed.
+    pub is_reboot: bool,
+    /// How long the drain may take at most, where repair bounds it.
+    pub drain_bound: Option<SignedDuration>,
+    /// Why the node is repaired.
+    pub repair: Option<Chosen>,
+    /// Scores of Balanced NodePools, by name.
+    pub scores: Vec<super::PoolScore>,
+}
+
+/// What a command does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Decision {
+    /// Nothing.
+    NoOp,
+    /// Removes nodes.
+    Delete,
+    /// Removes nodes when others are ready.
+    Replace,
+    /// Removes a node so that another can come.
+    TerminateFirst,
+    /// Restarts a node.
+    Reboot,
+}
+
+impl Decision {
+    /// The name in logs and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoOp => "no-op",
+            Self::Delete => "delete",
+            Self::Replace => "replace",
+            Self::TerminateFirst => "terminate-first",
+            Self::Reboot => "reboot",
+        }
+    }
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Why a replacement cannot come first (spec 45 §8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TerminateFirst {
+    /// The only capacity is the slot of a full reservation that the node holds.
+    NoReservedCapacity,
+    /// A static NodePool may have no more nodes.
+    StaticAtLimit,
+}
+
+impl TerminateFirst {
+    /// The name in logs and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoReservedCapacity => "no-reserved-capacity",
+            Self::StaticAtLimit => "static-at-limit",
+        }
+    }
+}
+
+/// A node that comes first.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Replacement {
+    /// As the scheduler planned it, with what consolidation left of its instance types and
+    /// requirements.
+    Planned(PlannedClaim),
+    /// Whatever the template of a static NodePool gives.
+    Template {
+        /// The pool's name.
+        pool: String,
+    },
+}
+
+impl Replacement {
+    /// What the scheduler planned.
+    pub fn planned(&self) -> Option<&PlannedClaim> {
+        match self {
+            Self::Planned(claim) => Some(claim),
+            Self::Template { .. } => None,
+        }
+    }
+}
+
+impl Command {
+    /// What it does.
+    pub fn decision(&self) -> Decision {
+        if self.candidates.is_empty() {
+            Decision::NoOp
+        } else if self.is_reboot {
+            Decision::Reboot
+        } else if !self.replacements.is_empty() {
+            Decision::Replace
+        } else if self.terminate_first.is_some() {
+            Decision::TerminateFirst
+        } else {
+            Decision::Delete
+        }
+    }
+
+    /// Why.
+    pub fn reason(&self) -> Reason {
+        self.method.reason()
+    }
+
+    /// How many pods are moved.
+    pub fn pod_count(&self) -> usize {
+        self.candidates.iter().map(|candidate| candidate.pods.len()).sum()
+    }
+
+    /// What the nodes that go cost per hour.
+    pub fn source_price(&self) -> f64 {
+        self.candidates.iter().map(|candidate| candidate.price).sum()
+    }
+
+    /// The NodePools of the nodes that go, each once, in the order of the nodes.
+    pub fn pools(&self) -> Vec<&str> {
+        let mut pools = Vec::new();
+        for candidate in &self.candidates {
+            if !pools.contains(&candidate.pool.as_str()) {
+                pools.push(candidate.pool.as_str());
+            }
+        }
+        pools
+    }
+
+    /// The command as logs have it, under an id (spec 30 §12.5).
+    pub fn describe(&self, id: &str) -> String {
+        let names: Vec<_> = self.candidates.iter().map(|one| one.name.as_str()).collect();
+        format!(
+            "{}/{id}: {}: nodepools=[{}]: [{}]{} (savings: ${:.2})",
+            self.reason(),
+            self.decision(),
+            self.pools().join(","),
+            names.join(", "),
+            self.arrow(),
+            self.savings,
+        )
+    }
+
+    /// The command as events on one of its nodes have it (spec 30 §12.2).
+    pub fn describe_for(&self, node: &str) -> String {
+        match self.candidates.len() {
+            1 => format!("{}: [{node}]{}", self.decision(), self.arrow()),
+            count => {
+                format!("{}: [{node}] (part of {count}-node consolidation)", self.decision())
+            }
+        }
+    }
+
+    fn arrow(&self) -> String {
+        match self.replacements.len() {
+            0 => String::new(),
+            1 => " -> [1 replacement]".to_owned(),
+            count => format!(" -> [{count} replacements]"),
+        }
+    }
+}
+
+/// A node that stays, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    /// The node's name.
+    pub node: String,
+    /// In one word: `Blocked`, `Budget`, `Unconsolidatable` and so on.
+    pub reason: &'static str,
+    /// In a sentence, as events have it.
+    pub text: String,
+    /// The objects that are in the way, each as `Kind namespace/name`.
+    pub blocked_by: Vec<String>,
+}
+
+/// Something to say about a node, on its Node and its NodeClaim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// The node.
+    pub node: NodeId,
+    /// The method that says it.
+    pub method: Method,
+    /// What it is about.
+    pub kind: NoticeKind,
+    /// The message.
+    pub text: String,
+}
+
+/// What a notice is about: the reason of the event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NoticeKind {
+    /// `DisruptionBlocked`.
+    Blocked,
+    /// `Unconsolidatable`.
+    Unconsolidatable,
+    /// `ConsolidationCandidate`.
+    ConsolidationCandidate,
+    /// `NodeRepairBlocked`, a warning, also on the NodePool.
+    RepairBlocked,
+}
+
+/// What came of a pass.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pass {
+    /// What is to be done, in this order. All of it holds together and within the budgets.
+    pub commands: Vec<Command>,
+    /// Every other node, by name, and why it stays.
+    pub kept: Vec<Kept>,
+    /// Methods that found nothing and were not held back by a budget or by time: until something
+    /// changes they need not look again.
+    pub settled: Vec<Method>,
+    /// NodePools that single-node consolidation did not come to.
+    pub unseen_pools: Vec<String>,
+    /// Methods that ran out of time.
+    pub timed_out: Vec<Method>,
+    /// How many candidates each method had that looked.
+    pub eligible: Vec<(Method, usize)>,
+    /// What is to be told about nodes, in order.
+    pub notices: Vec<Notice>,
+}

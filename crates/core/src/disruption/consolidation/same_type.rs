@@ -1,0 +1,58 @@
+//! Several nodes must not be replaced by one of their own (spec 30 §6.6 5): that would be a deletion
+//! of the others with more moves.
+
+use std::collections::BTreeMap;
+
+use super::{Candidate, Consolidation, Unconsolidatable};
+use crate::plan::PlannedClaim;
+use crate::requirement::Requirements;
+
+impl Consolidation<'_> {
+    /// What is left of a replacement if it has to cost less than those candidates of whose instance
+    /// types it could become one.
+    pub(super) fn without_same_type(
+        &mut self,
+        claim: PlannedClaim,
+        candidates: &[&Candidate],
+    ) -> Result<PlannedClaim, Unconsolidatable> {
+        let own = self.cheapest_by_type(candidates);
+        let types = self.prices.types(self.pool_name(&claim));
+        let shared = claim.instance_types.iter();
+        let shared = shared.filter_map(|&at| own.get(types[at as usize].name.as_str()).copied());
+        match shared.min_by(f64::total_cmp) {
+            None => Ok(claim),
+            Some(least) => self.below(claim, least).map_err(|error| match error {
+                Unconsolidatable::NothingCheaper => Unconsolidatable::SameType,
+                other => other,
+            }),
+        }
+    }
+
+    /// The lowest price among the candidates of an instance type, by its name. One that nobody
+    /// sells costs nothing.
+    fn cheapest_by_type<'c>(&self, candidates: &[&'c Candidate]) -> BTreeMap<&'c str, f64> {
+        let catalog = self.board.world.catalog;
+        let mut cheapest: BTreeMap<&str, f64> = BTreeMap::new();
+        let mut unsold = Vec::new();
+        for candidate in candidates {
+            let Some(own) = &candidate.instance_type else { continue };
+            let labels = &self.board.world.snapshot.node(candidate.node).labels;
+            let labels = labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+            let labels = Requirements::from_labels(labels, &catalog.aliases);
+            let suits = own.offerings.iter().filter(|offering| {
+                labels.compatible(&offering.requirements, &catalog.well_known).is_ok()
+            });
+            match suits.map(|offering| offering.price).min_by(f64::total_cmp) {
+                Some(price) => {
+                    let least = cheapest.entry(&own.name).or_insert(f64::INFINITY);
+                    *least = least.min(price);
+                }
+                None => unsold.push(own.name.as_str()),
+            }
+        }
+        for name in unsold {
+            cheapest.entry(name).or_insert(0.0);
+        }
+        cheapest
+    }
+}

@@ -1,0 +1,181 @@
+//! Why a node is not consolidated, with the texts of events (spec 30 §6.1, §6.4, §6.5).
+
+use std::fmt;
+
+use super::PoolScore;
+
+/// Why a node, or a set of them, is not consolidated. Shown as the event says it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Unconsolidatable {
+    /// Its NodePool is static.
+    Static,
+    /// The catalog does not know its instance type.
+    UnknownType {
+        /// The label's value.
+        label: String,
+    },
+    /// It lacks a label.
+    NoLabel {
+        /// The label.
+        key: &'static str,
+    },
+    /// Its NodePool does not consolidate.
+    Disabled {
+        /// The pool.
+        pool: String,
+    },
+    /// It holds spare capacity.
+    Buffered {
+        /// The node.
+        node: String,
+    },
+    /// It has no pods: emptiness looks after it.
+    Empty,
+    /// It has pods: only consolidation looks after it.
+    NotEmpty,
+    /// It has pods, and its NodePool removes empty nodes only.
+    WhenEmpty {
+        /// The pool.
+        pool: String,
+    },
+    /// It is not marked Consolidatable (yet).
+    NotConsolidatable,
+    /// Pods would lose their place.
+    PodsWithoutPlace {
+        /// Which and why.
+        text: String,
+        /// The pods, each as `namespace/name`.
+        pods: Vec<String>,
+    },
+    /// It would take several nodes.
+    TooMany {
+        /// How many.
+        claims: usize,
+    },
+    /// The types that cost less miss minValues.
+    MinValues {
+        /// Which.
+        text: String,
+    },
+    /// No other type costs less.
+    NothingCheaper,
+    /// The replacement would be one of the nodes that go.
+    SameType,
+    /// A spot node would be replaced by a spot node, which is switched off.
+    SpotToSpotDisabled,
+    /// Too few types for a spot node cost less.
+    SpotToSpotInflexible {
+        /// How many do.
+        options: usize,
+    },
+    /// The saving is not worth the disruption.
+    NotWorthIt {
+        /// How it scores.
+        scores: Vec<PoolScore>,
+    },
+    /// A budget of its NodePool allows no more.
+    Budget {
+        /// The pool.
+        pool: String,
+    },
+    /// It was launched a moment ago by a command that saved more than this one would.
+    TooYoung,
+    /// Pods of another command of the same pass go there.
+    Destination,
+    /// There was no time left.
+    RanDry,
+}
+
+impl Unconsolidatable {
+    /// Whether an event says so.
+    pub fn is_published(&self) -> bool {
+        !matches!(
+            self,
+            Self::Static
+                | Self::Empty
+                | Self::NotEmpty
+                | Self::NotConsolidatable
+                | Self::SameType
+                | Self::NotWorthIt { .. }
+                | Self::Budget { .. }
+                | Self::TooYoung
+                | Self::Destination
+                | Self::RanDry
+        )
+    }
+
+    /// In one word.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Budget { .. } => "Budget",
+            Self::RanDry => "NotEvaluated",
+            _ => "Unconsolidatable",
+        }
+    }
+
+    /// The objects that are in the way, each as `Kind namespace/name`.
+    pub fn blocked_by(&self) -> Vec<String> {
+        match self {
+            Self::PodsWithoutPlace { pods, .. } => {
+                pods.iter().map(|pod| format!("Pod {pod}")).collect()
+            }
+            Self::Budget { pool } | Self::Disabled { pool } | Self::WhenEmpty { pool } => {
+                vec![format!("NodePool {pool}")]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl fmt::Display for Unconsolidatable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Static => f.write_str("NodePool is static"),
+            Self::UnknownType { label } => write!(f, "Instance Type {label:?} not found"),
+            Self::NoLabel { key } => write!(f, "Node does not have label {key:?}"),
+            Self::Disabled { pool } => write!(f, "NodePool {pool:?} has consolidation disabled"),
+            Self::Buffered { node } => write!(f, "Node {node:?} has buffer pods"),
+            Self::Empty => f.write_str("Node is empty"),
+            Self::NotEmpty => f.write_str("Node is not empty"),
+            Self::WhenEmpty { pool } => write!(
+                f,
+                "NodePool {pool:?} has consolidation policy WhenEmpty, but node is not empty"
+            ),
+            Self::NotConsolidatable => f.write_str("Node is not consolidatable yet"),
+            Self::PodsWithoutPlace { text, .. } => f.write_str(text),
+            Self::TooMany { claims } => {
+                write!(f, "Can't remove without creating {claims} candidates")
+            }
+            Self::MinValues { text } => write!(f, "Filtering by price: {text}"),
+            Self::NothingCheaper => f.write_str("Can't replace with a cheaper node"),
+            Self::SameType => {
+                f.write_str("Can't replace with a node cheaper than each of the same type")
+            }
+            Self::SpotToSpotDisabled => f.write_str(
+                "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node",
+            ),
+            Self::SpotToSpotInflexible { options } => write!(
+                f,
+                "SpotToSpotConsolidation requires {} cheaper instance type options than the \
+                 current candidate to consolidate, got {options}",
+                super::spot_to_spot::FLEXIBILITY,
+            ),
+            Self::NotWorthIt { scores } => {
+                let scores: Vec<_> = scores
+                    .iter()
+                    .filter(|score| !score.is_approved())
+                    .map(|score| format!("{:.2} for NodePool {:?}", score.score(), score.pool))
+                    .collect();
+                write!(f, "Savings are not worth the disruption (score {})", scores.join(", "))
+            }
+            Self::Budget { pool } => {
+                write!(f, "Disruption budgets of NodePool {pool:?} allow no more disruptions")
+            }
+            Self::TooYoung => {
+                f.write_str("Node was launched recently to save more than its removal would")
+            }
+            Self::Destination => f.write_str("Pods of other nodes are about to be moved here"),
+            Self::RanDry => f.write_str("No time was left to look at the node"),
+        }
+    }
+}

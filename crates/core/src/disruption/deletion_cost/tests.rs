@@ -1,0 +1,24 @@
+use super::*;
+
+fn nodes(range: std::ops::Range<usize>) -> Vec<NodeId> {
+    range.map(NodeId::new).collect()
+}
+
+#[test]
+fn fifty_nodes_are_written_in_a_cycle_and_those_that_leave() {
+    let all = |_, _| true;
+    let ranking = Ranking { ranked: nodes(0..60), ..Ranking::default() };
+    let writes = ranking.writes(all);
+    assert_eq!(writes.len(), 50, "45/PDC-9");
+    assert_eq!(writes[0], (NodeId::new(0), Some(-60)), "45/PDC-9");
+    let ranking = Ranking { leaving: nodes(60..115), ranked: nodes(0..60), rest: nodes(115..120) };
+    let writes = ranking.writes(all);
+    assert_eq!(writes.len(), 55 + 50, "45/PDC-9");
+    assert_eq!(writes[54], (NodeId::new(114), Some(i32::MIN)), "45/PDC-3");
+    let last = |node: NodeId, _| node.index() >= 50;
+    let rest = ranking.writes(last);
+    assert_eq!(rest.len(), 55 + 10 + 5, "what is left of the fifty");
+    assert_eq!(rest.last(), Some(&(NodeId::new(119), None)));
+    let right = ranking.writes(|_, _| false);
+    assert_eq!(right, [], "45/PDC-10");
+}

@@ -1,0 +1,107 @@
+//! Nodes that no longer are what their NodePool asks for (spec 30 §6.3, spec 45 §8.2).
+
+use super::allowances::Allowances;
+use super::consolidation::Consolidation;
+use super::simulate::{Question, Simulated};
+use super::{Board, Candidate, Class, Command, Method, Reason, Replacement, TerminateFirst};
+use crate::id::NodeId;
+use crate::scheduling::Fuel;
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) command: Option<Command>,
+    pub(super) eligible: usize,
+    /// Nodes that stay since their pods would lose their place, and the text of the event.
+    pub(super) blocked: Vec<(NodeId, String)>,
+}
+
+/// The drifted nodes of pools that are not static, in the order in which they are tried: the oldest
+/// first, but those without pods before all others.
+pub(super) fn candidates<'a>(board: &'a Board<'_>) -> Vec<&'a Candidate> {
+    let mut candidates = board.candidates(Class::Eventual);
+    candidates.retain(|one| !one.is_static && one.drifted_at.is_some());
+    candidates.sort_by(|a, b| {
+        let order = (!a.pods.is_empty()).cmp(&!b.pods.is_empty());
+        order.then(a.drifted_at.cmp(&b.drifted_at)).then_with(|| a.name.cmp(&b.name))
+    });
+    candidates
+}
+
+/// The first drifted node that can go.
+pub(super) fn decide(consolidation: &mut Consolidation<'_>) -> Found {
+    let board = consolidation.board;
+    let candidates = candidates(board);
+    let mut found = Found { eligible: candidates.len(), ..Found::default() };
+    let allowances = Allowances::new(board.world, Reason::Drifted);
+    for candidate in candidates {
+        let is_backed_off = board.world.backed_off.contains(&candidate.pool);
+        if is_backed_off || allowances.left(&candidate.pool) == 0 {
+            continue;
+        }
+        let is_first = board.world.settings.terminate_first_drift;
+        let (simulated, first) = simulate(consolidation, candidate, is_first, Question::Drift);
+        if !simulated.places_all() {
+            let text = simulated.text(board.world.snapshot);
+            found.blocked.push((candidate.node, text));
+            continue;
+        }
+        found.command = Some(command(consolidation, Method::Drift, candidate, simulated, first));
+        return found;
+    }
+    found
+}
+
+/// Where the pods of a node go. If they go nowhere and the node holds a slot of a reservation: where
+/// they would go with that slot, so that the node has to go first (spec 45 §8.1).
+pub(super) fn simulate(
+    consolidation: &mut Consolidation<'_>,
+    candidate: &Candidate,
+    may_terminate_first: bool,
+    question: Question<'_>,
+) -> (Simulated, Option<TerminateFirst>) {
+    let simulator = &mut consolidation.simulator;
+    let simulated = simulator.simulate(&[candidate], question, &mut Fuel::unlimited());
+    let is_reserved = candidate.capacity_type.as_deref() == Some(crate::catalog::RESERVED);
+    let reservation = candidate.reservation_id.as_deref().filter(|id| !id.is_empty());
+    let (true, true, Some(reservation)) = (may_terminate_first, is_reserved, reservation) else {
+        return (simulated, None);
+    };
+    if simulated.places_all() {
+        return (simulated, None);
+    }
+    let with_slot = Question::WithSlot { reservation, is_repair: question == Question::Repair };
+    let second = simulator.simulate(&[candidate], with_slot, &mut Fuel::unlimited());
+    if second.places_all() {
+        (second, Some(TerminateFirst::NoReservedCapacity))
+    } else {
+        (simulated, None)
+    }
+}
+
+/// The command that removes one node for all that its pods need.
+pub(super) fn command(
+    consolidation: &mut Consolidation<'_>,
+    method: Method,
+    candidate: &Candidate,
+    simulated: Simulated,
+    terminate_first: Option<TerminateFirst>,
+) -> Command {
+    let claims = match terminate_first {
+        Some(_) => Vec::new(),
+        None => simulated.plan.claims.clone(),
+    };
+    let price: f64 = claims.iter().map(|claim| consolidation.launch_price(claim)).sum();
+    Command {
+        method,
+        candidates: vec![candidate.clone()],
+        replacements: claims.into_iter().map(Replacement::Planned).collect(),
+        plan: simulated.plan,
+        savings: candidate.price - price,
+        terminate_first,
+        is_reboot: false,
+        drain_bound: None,
+        repair: None,
+        scores: Vec::new(),
+    }
+}

@@ -1,0 +1,82 @@
+//! PodDisruptionBudgets as disruption looks at them (spec 30 §3.4).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::pod::standing::tolerates_disruption;
+use crate::pod::{Owner, Pod, PodSpec};
+use crate::selector::Labels;
+use crate::snapshot::{PodDisruptionBudget, Snapshot};
+
+/// The budgets of a cluster, by namespace. Replicas mostly share their labels and specs, so what is
+/// found for one is remembered for the others.
+pub(super) struct Limits<'a> {
+    by_namespace: BTreeMap<&'a str, Vec<&'a PodDisruptionBudget>>,
+    /// By namespace and labels. The keys are addresses of what the snapshot keeps alive.
+    found: FxHashMap<(&'a str, *const Labels), SmallVec<[&'a PodDisruptionBudget; 2]>>,
+    tolerant: FxHashMap<*const PodSpec, bool>,
+}
+
+/// What keeps a pod where it is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Hold<'a> {
+    /// More than one budget, with which Kubernetes evicts nothing.
+    Several(Vec<&'a PodDisruptionBudget>),
+    /// A budget that lets nothing go now.
+    Exhausted(&'a PodDisruptionBudget),
+}
+
+impl<'a> Limits<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot) -> Self {
+        let mut by_namespace: BTreeMap<&str, Vec<_>> = BTreeMap::new();
+        for budget in snapshot.disruption_budgets.iter() {
+            by_namespace.entry(&budget.namespace).or_default().push(budget);
+        }
+        for budgets in by_namespace.values_mut() {
+            budgets.sort_by(|a, b| a.name.cmp(&b.name));
+        }
+        Self { by_namespace, found: FxHashMap::default(), tolerant: FxHashMap::default() }
+    }
+
+    /// What keeps the pod from being evicted now.
+    pub(super) fn hold(&mut self, pod: &'a Pod) -> Option<Hold<'a>> {
+        match &self.of(pod)[..] {
+            [] => None,
+            [budget] => {
+                let is_free = budget.always_evicts_unhealthy && pod.is_unready;
+                (budget.disruptions_allowed == 0 && !is_free).then_some(Hold::Exhausted(budget))
+            }
+            several => Some(Hold::Several(several.to_vec())),
+        }
+    }
+
+    /// Whether it can never be evicted as its budgets are written.
+    pub(super) fn is_held_for_good(&mut self, pod: &'a Pod) -> bool {
+        match &self.of(pod)[..] {
+            [] => false,
+            [budget] => budget.blocks_all && !(budget.always_evicts_unhealthy && pod.is_unready),
+            _ => true,
+        }
+    }
+
+    /// The budgets that count for the pod. None does for what nobody evicts.
+    fn of(&mut self, pod: &'a Pod) -> SmallVec<[&'a PodDisruptionBudget; 2]> {
+        let Some(budgets) = self.by_namespace.get(pod.namespace.as_str()) else {
+            return SmallVec::new();
+        };
+        let is_evictable = pod.is_active() && pod.owner != Owner::Node && !pod.do_not_disrupt;
+        if !is_evictable || tolerates(&mut self.tolerant, &pod.spec) {
+            return SmallVec::new();
+        }
+        let key = (pod.namespace.as_str(), Arc::as_ptr(&pod.labels));
+        let matching = || budgets.iter().filter(|budget| budget.selector.matches(&pod.labels));
+        self.found.entry(key).or_insert_with(|| matching().copied().collect()).clone()
+    }
+}
+
+fn tolerates(known: &mut FxHashMap<*const PodSpec, bool>, spec: &Arc<PodSpec>) -> bool {
+    *known.entry(Arc::as_ptr(spec)).or_insert_with(|| tolerates_disruption(&spec.tolerations))
+}

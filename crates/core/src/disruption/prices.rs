@@ -1,0 +1,74 @@
+//! What a launch with some requirements may cost, by instance type.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::catalog::{
+    CAPACITY_TYPE, Catalog, InstanceType, InstanceTypes, SPOT, worst_launch_price,
+};
+use crate::requirement::{Requirement, Requirements};
+
+/// What a launch of one instance type may cost; infinite if nothing can be launched.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct LaunchPrice {
+    /// The least.
+    pub(super) cheapest: f64,
+    /// The most.
+    pub(super) worst: f64,
+    /// Whether a spot instance can be launched.
+    pub(super) has_spot: bool,
+}
+
+/// Launch prices by NodePool and requirements. Many candidates lead to the same replacement.
+pub(super) struct Prices<'a> {
+    catalog: &'a Catalog,
+    known: FxHashMap<(String, Arc<Requirements>), Arc<[LaunchPrice]>>,
+}
+
+impl<'a> Prices<'a> {
+    pub(super) fn new(catalog: &'a Catalog) -> Self {
+        Self { catalog, known: FxHashMap::default() }
+    }
+
+    /// The instance types of a NodePool.
+    pub(super) fn types(&self, pool: &str) -> &'a [Arc<InstanceType>] {
+        self.catalog.pools.get(pool).map_or(&[][..], |types: &InstanceTypes| types)
+    }
+
+    /// What a launch with these requirements may cost for each instance type of a NodePool.
+    pub(super) fn of(
+        &mut self,
+        pool: &str,
+        requirements: &Arc<Requirements>,
+    ) -> Arc<[LaunchPrice]> {
+        let key = (pool.to_owned(), Arc::clone(requirements));
+        if let Some(known) = self.known.get(&key) {
+            return Arc::clone(known);
+        }
+        let types = self.types(pool).iter();
+        let prices: Arc<[_]> = types.map(|one| self.price(one, requirements)).collect();
+        self.known.insert(key, Arc::clone(&prices));
+        prices
+    }
+
+    fn price(&self, of: &InstanceType, requirements: &Requirements) -> LaunchPrice {
+        let well_known = &*self.catalog.well_known;
+        let launchable: Vec<_> = of
+            .offerings
+            .iter()
+            .filter(|offering| offering.is_launchable())
+            .filter(|offering| requirements.compatible(&offering.requirements, well_known).is_ok())
+            .collect();
+        let prices = launchable.iter().map(|offering| offering.price);
+        let is_spot = |types: &Requirement| types.has(SPOT);
+        let worst = worst_launch_price(launchable.iter().copied(), requirements, well_known);
+        LaunchPrice {
+            cheapest: prices.min_by(f64::total_cmp).unwrap_or(f64::INFINITY),
+            worst: worst.unwrap_or(f64::INFINITY),
+            has_spot: launchable
+                .iter()
+                .any(|offering| offering.requirements.get(CAPACITY_TYPE).is_none_or(is_spot)),
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! A command that is being carried out (spec 30 §9, spec 45 §5.6).
+//!
+//! ```text
+//! begin ── sources marked ── replacements created ──▶ Running ── all ready ──▶ Terminate ──▶ done
+//!   │                                                   │                          │
+//!   └── nothing happens                                 └── Fail ──▶ rolled back ◀─┘ too late
+//! ```
+//!
+//! A replacement that was ready once counts as ready. A failed command takes back what it did to
+//! its sources; replacements that exist stay, as capacity like any other.
+
+use std::fmt;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+#[cfg(test)]
+mod tests;
+
+/// How often a command is looked at.
+pub const POLL: Duration = Duration::from_secs(1);
+
+/// The longest that a command may take, whatever else goes on.
+pub const LONGEST: SignedDuration = SignedDuration::from_hours(1);
+
+/// The time that every command gets.
+const SHORTEST: SignedDuration = SignedDuration::from_mins(10);
+
+/// What each node in the queue adds to it: the more there are, the slower is the cloud.
+const PER_NODE: SignedDuration = SignedDuration::from_millis(80);
+
+/// How long a command may take while so many nodes are to go.
+pub fn timeout(nodes_in_queue: usize) -> SignedDuration {
+    let nodes = i32::try_from(nodes_in_queue).unwrap_or(i32::MAX);
+    PER_NODE.saturating_mul(nodes).clamp(SHORTEST, LONGEST)
+}
+
+/// What to do after the sources were marked, which may have failed for some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beginning {
+    /// Go on with those that were marked.
+    GoOn,
+    /// Take it all back.
+    Abort,
+}
+
+/// Whether a command goes on of whose sources so many were marked. With replacements it is all or
+/// nothing: they were chosen for all of the sources.
+pub fn begin(sources: usize, marked: usize, has_replacements: bool) -> Beginning {
+    if marked == 0 || (has_replacements && marked < sources) {
+        Beginning::Abort
+    } else {
+        Beginning::GoOn
+    }
+}
+
+/// What is seen of a replacement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sighting {
+    /// Nobody knows it: it was deleted, by us after a failed launch or by somebody else.
+    Gone,
+    /// It is not seen, but somebody knows it.
+    Unseen,
+    /// It is there, and not ready.
+    Starting,
+    /// It is ready for pods.
+    Initialized,
+}
+
+/// A command whose sources are marked and whose replacements are created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// When it was decided.
+    pub started: Timestamp,
+    /// Its replacements, in the order of the command.
+    pub replacements: Vec<Awaited>,
+}
+
+/// A replacement that is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Awaited {
+    /// The name of the NodeClaim.
+    pub name: String,
+    /// Whether it has been ready. What comes after does not matter.
+    pub is_initialized: bool,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Look again after [`POLL`].
+    Wait,
+    /// Delete the sources.
+    Terminate,
+    /// There is nothing left to delete.
+    Moot,
+    /// Take back what was done to the sources.
+    Fail(Failure),
+}
+
+/// Why a command failed. The text is that of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// A replacement is gone.
+    ReplacementDeleted {
+        /// Its name.
+        name: String,
+    },
+    /// It has taken too long.
+    Timeout {
+        /// How long.
+        age: SignedDuration,
+        /// What it still waits for.
+        waiting: String,
+    },
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ReplacementDeleted { name } => {
+                write!(f, "replacement was deleted, nodeclaim {name} not found")
+            }
+            Self::Timeout { age, waiting } => {
+                write!(f, "command reached timeout, {waiting} (duration={}s)", age.as_secs())
+            }
+        }
+    }
+}
+
+impl Running {
+    /// A command with these replacements.
+    pub fn new(started: Timestamp, replacements: impl IntoIterator<Item = String>) -> Self {
+        let awaited = |name| Awaited { name, is_initialized: false };
+        Self { started, replacements: replacements.into_iter().map(awaited).collect() }
+    }
+
+    /// Notes what is seen of a replacement, and decides: `sighting` is asked about each that was
+    /// never ready. `sources` is how many nodes are still to go.
+    pub fn next(
+        &mut self,
+        mut sighting: impl FnMut(&str) -> Sighting,
+        sources: usize,
+        nodes_in_queue: usize,
+        now: Timestamp,
+    ) -> Step {
+        let mut gone = None;
+        for awaited in self.replacements.iter_mut().filter(|awaited| !awaited.is_initialized) {
+            match sighting(&awaited.name) {
+                Sighting::Gone => gone = gone.or_else(|| Some(awaited.name.clone())),
+                Sighting::Unseen | Sighting::Starting => {}
+                Sighting::Initialized => awaited.is_initialized = true,
+            }
+        }
+        if sources == 0 {
+            return Step::Moot;
+        }
+        if let Some(name) = gone {
+            return Step::Fail(Failure::ReplacementDeleted { name });
+        }
+        if self.uninitialized() == 0 {
+            return Step::Terminate;
+        }
+        self.late(nodes_in_queue, now, || {
+            let names: Vec<_> = self.waiting().collect();
+            format!("waiting for replacement initialization, {}", names.join(", "))
+        })
+    }
+
+    /// What to do when a source could not be deleted.
+    pub fn after_failed_delete(&self, error: &str, nodes_in_queue: usize, now: Timestamp) -> Step {
+        self.late(nodes_in_queue, now, || error.to_owned())
+    }
+
+    /// How many replacements have never been ready.
+    pub fn uninitialized(&self) -> usize {
+        self.waiting().count()
+    }
+
+    fn waiting(&self) -> impl Iterator<Item = &str> {
+        let waiting = self.replacements.iter().filter(|awaited| !awaited.is_initialized);
+        waiting.map(|awaited| awaited.name.as_str())
+    }
+
+    fn late(
+        &self,
+        nodes_in_queue: usize,
+        now: Timestamp,
+        waiting: impl FnOnce() -> String,
+    ) -> Step {
+        let age = now.duration_since(self.started);
+        if age > timeout(nodes_in_queue) {
+            Step::Fail(Failure::Timeout { age, waiting: waiting() })
+        } else {
+            Step::Wait
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Why a node is no candidate, with the texts of events (spec 30 §3.2, spec 45 §5.2, §9.1).
+
+use std::fmt;
+
+/// Why a node is no candidate of a method: the first row that holds. Shown as the event says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rejection {
+    /// A command is at work on it.
+    InQueue,
+    /// There is no NodeClaim: it is not ours.
+    NotManaged,
+    /// There is no Node yet.
+    NoNode,
+    /// Repair is restarting it.
+    Rebooting,
+    /// It goes already.
+    Deleting,
+    /// It has joined and is not ready for pods yet.
+    NotInitialized,
+    /// It has not joined.
+    NotRegistered,
+    /// Pods were promised to it.
+    Nominated,
+    /// Its annotation forbids it.
+    DoNotDisrupt,
+    /// It does not say which NodePool it is of.
+    NoPoolLabel,
+    /// Its NodePool, or what that can launch, is not known.
+    PoolNotFound {
+        /// The pool's name.
+        pool: String,
+    },
+    /// A pod's annotation forbids it.
+    PodDoNotDisrupt {
+        /// The pod, as `namespace/name`.
+        pod: String,
+    },
+    /// A pod has several PodDisruptionBudgets.
+    SeveralBudgets {
+        /// The pod, as `namespace/name`.
+        pod: String,
+        /// The budgets, each as `namespace/name`.
+        budgets: Vec<String>,
+    },
+    /// A pod's PodDisruptionBudget lets nothing go now.
+    BudgetExhausted {
+        /// The pod, as `namespace/name`.
+        pod: String,
+        /// The budget, as `namespace/name`.
+        budget: String,
+    },
+    /// Repair needs a NodePool.
+    RepairWithoutPool,
+}
+
+impl Rejection {
+    /// Whether it is the pods that forbid it, which some methods need not mind.
+    pub fn is_by_pods(&self) -> bool {
+        matches!(
+            self,
+            Self::PodDoNotDisrupt { .. }
+                | Self::SeveralBudgets { .. }
+                | Self::BudgetExhausted { .. }
+        )
+    }
+
+    /// Whether an event says so. Nodes that are not ours, or are being worked on, go without.
+    pub fn is_published(&self) -> bool {
+        !matches!(self, Self::InQueue | Self::NotManaged)
+    }
+
+    /// The objects that are in the way, each as `Kind namespace/name`.
+    pub fn blocked_by(&self) -> Vec<String> {
+        match self {
+            Self::PodDoNotDisrupt { pod } => vec![format!("Pod {pod}")],
+            Self::SeveralBudgets { pod, budgets } => {
+                let budgets = budgets.iter().map(|name| format!("PodDisruptionBudget {name}"));
+                [format!("Pod {pod}")].into_iter().chain(budgets).collect()
+            }
+            Self::BudgetExhausted { pod, budget } => {
+                vec![format!("Pod {pod}"), format!("PodDisruptionBudget {budget}")]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::InQueue => "Candidate is already being disrupted",
+            Self::NotManaged => "Node isn't managed by karpenter",
+            Self::NoNode => "Nodeclaim does not have an associated node",
+            Self::Rebooting => "Node is rebooting",
+            Self::Deleting => "Node is deleting or marked for deletion",
+            Self::NotInitialized => "Node isn't initialized",
+            Self::NotRegistered => "Node isn't initialized nor registered",
+            Self::Nominated => "Node is nominated for a pending pod",
+            Self::DoNotDisrupt => {
+                "Disruption is blocked through the \"karpenter.sh/do-not-disrupt\" annotation"
+            }
+            Self::NoPoolLabel => "Node doesn't have required label (label=karpenter.sh/nodepool)",
+            Self::PoolNotFound { pool } => {
+                return write!(f, "NodePool not found (NodePool={pool})");
+            }
+            Self::PodDoNotDisrupt { pod } => {
+                return write!(f, "Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod={pod})");
+            }
+            Self::SeveralBudgets { budgets, .. } => {
+                let budgets = budgets.join(" ");
+                return write!(
+                    f,
+                    "Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[{budgets}])"
+                );
+            }
+            Self::BudgetExhausted { budget, .. } => {
+                return write!(f, "Pdb prevents pod evictions (PodDisruptionBudget=[{budget}])");
+            }
+            Self::RepairWithoutPool => {
+                "repair requires a NodePool to construct and budget a safe replacement"
+            }
+        })
+    }
+}

@@ -1,0 +1,300 @@
+//! One look at the cluster: the methods in their order (spec 30 §2).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::allowances::Allowances;
+use super::candidate::best_ratio_first;
+use super::consolidation::{
+    Consolidation, Unconsolidatable, is_eligible, is_eligible_empty, multi, single,
+};
+use super::{
+    Board, Candidate, Class, Command, Kept, Method, Notice, NoticeKind, Pass, Reason, Search,
+    World, drift, emptiness, repair, static_drift,
+};
+use crate::id::NodeId;
+use crate::scheduling::Fuel;
+
+mod applied;
+mod best;
+mod growing;
+mod kept;
+mod together;
+
+pub use applied::apply;
+
+/// How long the searches may take.
+#[derive(Debug)]
+pub struct Time<'a> {
+    /// For sets of several nodes. It also ends a simulation that runs.
+    pub multi: Fuel<'a>,
+    /// For the walk over single nodes. It is asked before each.
+    pub single: Fuel<'a>,
+}
+
+impl Time<'_> {
+    /// As long as they want.
+    pub fn unlimited() -> Self {
+        Self { multi: Fuel::unlimited(), single: Fuel::unlimited() }
+    }
+}
+
+/// Looks at the cluster once, with the methods from `from` on that are not settled: until one of them
+/// finds something if it searches as upstream, else with all of them.
+pub fn pass(world: &World<'_>, from: Method, time: &mut Time<'_>) -> Pass {
+    match world.settings.search {
+        Search::Upstream => upstream(world, from, time),
+        Search::Best => best(world, from, time),
+    }
+}
+
+/// The first methods one after the other, each on what the ones before leave, then the rounds.
+fn best(world: &World<'_>, from: Method, time: &mut Time<'_>) -> Pass {
+    let mut snapshot = world.snapshot.clone();
+    let mut result = Pass::default();
+    let is_due = |method: &Method| {
+        *method >= from && *method < Method::MultiNode && !world.settled.contains(method)
+    };
+    let mut methods = Method::ALL.into_iter().filter(is_due).peekable();
+    while methods.peek().is_some() {
+        let now = World { snapshot: &snapshot, ..world.clone() };
+        let board = Board::new(&now);
+        let before = result.commands.len();
+        let mut passing = Passing { result, ..Passing::new(&board) };
+        // As long as nothing is found, one board does for all.
+        while let Some(method) = methods.next_if(|_| passing.result.commands.len() == before) {
+            passing.run(method, time);
+        }
+        result = passing.result;
+        for command in &result.commands[before..] {
+            apply(&mut snapshot, world.catalog, command);
+        }
+    }
+    let mut reasons = BTreeMap::new();
+    if !world.settled.contains(&Method::SingleNode) {
+        let now = World { snapshot: &snapshot, ..world.clone() };
+        let found = best::search(&now, &destinations(&result.commands), time);
+        if found.has_timed_out {
+            result.timed_out.push(Method::SingleNode);
+        } else if found.commands.is_empty() && !found.is_constrained {
+            result.settled.extend([Method::MultiNode, Method::SingleNode]);
+        }
+        result.commands.extend(found.commands);
+        reasons = found.reasons;
+    }
+    let board = Board::new(world);
+    let mut passing = Passing { result, reasons, ..Passing::new(&board) };
+    passing.tell_consolidation();
+    passing.finish()
+}
+
+/// The nodes that pods of nodes that go are to come to.
+fn destinations(commands: &[Command]) -> BTreeSet<NodeId> {
+    let existing = commands.iter().flat_map(|command| &command.plan.existing);
+    existing.map(|(node, _)| *node).collect()
+}
+
+/// The methods until one of them finds something.
+fn upstream(world: &World<'_>, from: Method, time: &mut Time<'_>) -> Pass {
+    let board = Board::new(world);
+    let mut pass = Passing::new(&board);
+    for method in Method::ALL.into_iter().filter(|&method| method >= from) {
+        if !world.settled.contains(&method) {
+            pass.run(method, time);
+        }
+        if !pass.result.commands.is_empty() {
+            break;
+        }
+    }
+    pass.finish()
+}
+
+/// A pass in progress.
+struct Passing<'a> {
+    board: &'a Board<'a>,
+    consolidation: Consolidation<'a>,
+    result: Pass,
+    /// Why nodes stay that consolidation looked at.
+    reasons: BTreeMap<NodeId, Unconsolidatable>,
+}
+
+impl<'a> Passing<'a> {
+    fn new(board: &'a Board<'a>) -> Self {
+        Self {
+            board,
+            consolidation: Consolidation::new(board),
+            result: Pass::default(),
+            reasons: BTreeMap::new(),
+        }
+    }
+
+    fn run(&mut self, method: Method, time: &mut Time<'_>) {
+        match method {
+            Method::Repair => self.repair(),
+            Method::Emptiness => self.emptiness(),
+            Method::StaticDrift => self.static_drift(),
+            Method::Drift => self.drift(),
+            Method::MultiNode => self.multi(&mut time.multi),
+            Method::SingleNode => self.single(&mut time.single),
+        }
+    }
+
+    fn repair(&mut self) {
+        let Some(rules) = self.board.world.repair else { return };
+        let found = repair::decide(&mut self.consolidation, rules);
+        self.result.eligible.push((Method::Repair, found.eligible));
+        for (node, kind, text) in found.told {
+            self.tell(node, Method::Repair, kind, text);
+        }
+        self.result.commands.extend(found.command);
+    }
+
+    fn emptiness(&mut self) {
+        self.tell_ineligible(Method::Emptiness, is_eligible_empty);
+        let found = emptiness::decide(self.board);
+        self.result.eligible.push((Method::Emptiness, found.eligible));
+        if found.eligible > 0 && found.command.is_none() && !found.is_constrained {
+            self.result.settled.push(Method::Emptiness);
+        }
+        self.result.commands.extend(found.command);
+    }
+
+    fn static_drift(&mut self) {
+        if !self.board.world.settings.static_capacity {
+            return;
+        }
+        let found = static_drift::decide(self.board);
+        self.result.eligible.push((Method::StaticDrift, found.eligible));
+        self.tell_blocked(Method::StaticDrift, found.blocked);
+        self.result.commands.extend(found.commands);
+    }
+
+    fn drift(&mut self) {
+        let found = drift::decide(&mut self.consolidation);
+        self.result.eligible.push((Method::Drift, found.eligible));
+        self.tell_blocked(Method::Drift, found.blocked);
+        self.result.commands.extend(found.command);
+    }
+
+    fn multi(&mut self, fuel: &mut Fuel<'_>) {
+        self.tell_ineligible(Method::MultiNode, is_eligible);
+        let mut candidates = consolidatable(self.board);
+        self.result.eligible.push((Method::MultiNode, candidates.len()));
+        if candidates.is_empty() {
+            return;
+        }
+        best_ratio_first(&mut candidates);
+        let count = candidates.len();
+        let mut allowances = Allowances::new(self.board.world, Reason::Underutilized);
+        candidates.retain(|candidate| allowances.take(&candidate.pool));
+        let found = multi::search(&mut self.consolidation, &candidates, fuel);
+        if found.has_timed_out {
+            self.result.timed_out.push(Method::MultiNode);
+        } else if found.command.is_none() && candidates.len() == count {
+            self.result.settled.push(Method::MultiNode);
+        }
+        self.result.commands.extend(found.command);
+    }
+
+    fn single(&mut self, fuel: &mut Fuel<'_>) {
+        self.tell_ineligible(Method::SingleNode, is_eligible);
+        let mut candidates = consolidatable(self.board);
+        self.result.eligible.push((Method::SingleNode, candidates.len()));
+        if candidates.is_empty() {
+            return;
+        }
+        best_ratio_first(&mut candidates);
+        let candidates = single::interleaved(&candidates, &self.board.world.unseen_pools);
+        let allowances = Allowances::new(self.board.world, Reason::Underutilized);
+        let found = single::search(&mut self.consolidation, &candidates, &allowances, fuel);
+        self.result.unseen_pools = match (&found.unseen, &found.command) {
+            (Some(unseen), _) => unseen.iter().cloned().collect(),
+            // Who finds something early has not come to the end, so what was unseen still is.
+            (None, Some(_)) => self.board.world.unseen_pools.iter().cloned().collect(),
+            (None, None) => Vec::new(),
+        };
+        if found.unseen.is_some() {
+            self.result.timed_out.push(Method::SingleNode);
+        } else if found.command.is_none() && !found.is_constrained {
+            self.result.settled.push(Method::SingleNode);
+        }
+        for (&node, reason) in found.reasons.iter().filter(|(_, reason)| reason.is_published()) {
+            self.tell(node, Method::SingleNode, NoticeKind::Unconsolidatable, reason.to_string());
+        }
+        self.reasons.extend(found.reasons);
+        self.result.commands.extend(found.command);
+    }
+
+    /// Tells why the nodes stay that the rounds looked at, or did not.
+    fn tell_consolidation(&mut self) {
+        let eligible = consolidatable(self.board).len();
+        self.result.eligible.push((Method::SingleNode, eligible));
+        self.tell_ineligible(Method::SingleNode, is_eligible);
+        let told: Vec<_> = self
+            .reasons
+            .iter()
+            .filter(|(node, why)| why.is_published() && node.index() < self.board.nodes().len())
+            .map(|(&node, why)| (node, why.to_string()))
+            .collect();
+        for (node, text) in told {
+            self.tell(node, Method::SingleNode, NoticeKind::Unconsolidatable, text);
+        }
+    }
+
+    /// Tells why a method does not look at candidates.
+    fn tell_ineligible(
+        &mut self,
+        method: Method,
+        is_eligible: fn(&Board<'_>, &Candidate) -> Result<(), Unconsolidatable>,
+    ) {
+        let board = self.board;
+        for candidate in board.candidates(Class::Graceful) {
+            if let Err(why) = is_eligible(board, candidate)
+                && why.is_published()
+            {
+                let kind = NoticeKind::Unconsolidatable;
+                self.tell(candidate.node, method, kind, why.to_string());
+            }
+        }
+    }
+
+    fn tell_blocked(&mut self, method: Method, blocked: Vec<(NodeId, String)>) {
+        for (node, text) in blocked {
+            self.tell(node, method, NoticeKind::Blocked, text);
+        }
+    }
+
+    fn tell(&mut self, node: NodeId, method: Method, kind: NoticeKind, text: String) {
+        self.result.notices.push(Notice { node, method, kind, text });
+    }
+
+    fn finish(mut self) -> Pass {
+        let replaced: Vec<_> = self
+            .result
+            .commands
+            .iter()
+            .filter(|command| command.method.reason() == Reason::Underutilized)
+            .filter(|command| !command.replacements.is_empty())
+            .flat_map(|command| {
+                let text = |name: &str| {
+                    let command_text = command.describe_for(name);
+                    let savings = command.savings;
+                    format!("Consolidation candidate: {command_text} (savings: ${savings:.2})")
+                };
+                let nodes = command.candidates.iter();
+                nodes.map(move |one| (one.node, command.method, text(&one.name)))
+            })
+            .collect();
+        for (node, method, text) in replaced {
+            self.tell(node, method, NoticeKind::ConsolidationCandidate, text);
+        }
+        self.result.kept = kept::kept(self.board, &self.result.commands, &self.reasons);
+        self.result
+    }
+}
+
+/// The nodes that consolidation looks at, by name.
+fn consolidatable<'a>(board: &'a Board<'_>) -> Vec<&'a Candidate> {
+    let mut candidates = board.candidates(Class::Graceful);
+    candidates.retain(|candidate| is_eligible(board, candidate).is_ok());
+    candidates
+}

@@ -1,0 +1,341 @@
+//! Several disjoint commands per pass that save the most together (spec 30 §14.4).
+//!
+//! ```text
+//! round:   the largest set that can go for nothing       ─┐
+//!          else: every node on its own, sets around them ─┼─▶ commands ─▶ cluster as if they were
+//!          until nothing more can go                      │   carried out ─▶ next round
+//! ```
+//!
+//! Never less than upstream: its choice is found first, and if the rounds come to less, they start
+//! over from it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::growing::Growing;
+use super::together::{is_exclusive, together};
+use super::{Board, Candidate, NodeId, Time, Unconsolidatable, apply, consolidatable};
+use crate::disruption::allowances::Allowances;
+use crate::disruption::candidate::best_ratio_first;
+use crate::disruption::consolidation::{Consolidation, Move, multi, single};
+use crate::disruption::{Command, Reason, Replacement, World};
+use crate::scheduling::Fuel;
+
+/// No more rounds per pass: what is left waits for the next one.
+const ROUNDS: usize = 12;
+/// A search for one set ends after so many nodes in a row that do not go with it.
+pub(super) const MISSES: usize = 8;
+/// Sets are grown around so many nodes.
+const SEEDS: usize = 4;
+/// At most so many nodes go for one replacement.
+const SET: usize = 100;
+
+/// What came of the rounds.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) commands: Vec<Command>,
+    /// Why nodes stay, by the last look at them.
+    pub(super) reasons: BTreeMap<NodeId, Unconsolidatable>,
+    pub(super) has_timed_out: bool,
+    /// Whether a budget held some back.
+    pub(super) is_constrained: bool,
+}
+
+impl Found {
+    fn savings(&self) -> f64 {
+        self.commands.iter().map(|command| command.savings).sum()
+    }
+}
+
+/// The best commands for a world.
+///
+/// Nodes that pods are about to be moved to by other commands of the pass stay.
+pub(super) fn search(world: &World<'_>, taken: &BTreeSet<NodeId>, time: &mut Time<'_>) -> Found {
+    let found = rounds(world, taken, Vec::new(), time);
+    let start = upstream(world, taken, found.savings(), time);
+    if start.is_empty() {
+        return found;
+    }
+    let other = rounds(world, taken, start, time);
+    if other.savings() > found.savings() { other } else { found }
+}
+
+/// What upstream would do, if that saves more than this, and more nodes if they can go with it.
+fn upstream(
+    world: &World<'_>,
+    taken: &BTreeSet<NodeId>,
+    savings: f64,
+    time: &mut Time<'_>,
+) -> Vec<Command> {
+    let board = Board::new(world);
+    let mut consolidation = Consolidation::new(&board);
+    let mut candidates = consolidatable(&board);
+    candidates.retain(|candidate| !taken.contains(&candidate.node));
+    best_ratio_first(&mut candidates);
+    let allowances = Allowances::new(world, Reason::Underutilized);
+    let (mut spent, mut within) = (allowances.clone(), candidates.clone());
+    within.retain(|candidate| spent.take(&candidate.pool));
+    let found = multi::search(&mut consolidation, &within, &mut time.multi).command;
+    let found = found.or_else(|| {
+        let order = single::interleaved(&candidates, &world.unseen_pools);
+        single::search(&mut consolidation, &order, &allowances, &mut time.single).command
+    });
+    // The sums of equal prices in another order may differ in the last digits.
+    let is_more = |found: &Command| found.savings * (1.0 - 1e-12) > savings;
+    let Some(found) = found.filter(is_more) else { return Vec::new() };
+    let is_in = |one: &&Candidate| found.candidates.iter().any(|other| other.node == one.node);
+    let (set, others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(is_in);
+    let replacement = found.replacements.iter().find_map(Replacement::planned).cloned();
+    let best = Move {
+        plan: found.plan.clone(),
+        replacement,
+        savings: found.savings,
+        scores: found.scores.clone(),
+    };
+    let mut allowances = allowances;
+    for one in &set {
+        allowances.take(&one.pool);
+    }
+    let start = Growing { set, best: Some(best), allowances };
+    let grown = start.grow(&others, |set, best| {
+        let more = consolidation.consider(set, &mut time.multi).ok();
+        more.filter(|more| best.is_none_or(|best| more.savings > best.savings))
+            .filter(|more| more.replacement.is_none() || set.len() <= SET)
+    });
+    grown.commands(&board)
+}
+
+/// Rounds until nothing more can go.
+fn rounds(
+    world: &World<'_>,
+    taken: &BTreeSet<NodeId>,
+    first: Vec<Command>,
+    time: &mut Time<'_>,
+) -> Found {
+    let mut found = Found::default();
+    let mut snapshot = world.snapshot.clone();
+    let mut destinations = taken.clone();
+    let mut next = first;
+    for _ in 0..ROUNDS {
+        for command in &next {
+            apply(&mut snapshot, world.catalog, command);
+            destinations.extend(command.plan.existing.iter().map(|(node, _)| *node));
+        }
+        found.commands.append(&mut next);
+        let now = World { snapshot: &snapshot, ..world.clone() };
+        next = Round::new(&now, &destinations, &mut found).run(time);
+        if next.is_empty() {
+            break;
+        }
+    }
+    found.commands.append(&mut next);
+    found
+}
+
+/// One look at a cluster.
+struct Round<'r> {
+    world: &'r World<'r>,
+    destinations: &'r BTreeSet<NodeId>,
+    found: &'r mut Found,
+}
+
+impl<'r> Round<'r> {
+    fn new(world: &'r World<'r>, destinations: &'r BTreeSet<NodeId>, found: &'r mut Found) -> Self {
+        Self { world, destinations, found }
+    }
+
+    fn run(&mut self, time: &mut Time<'_>) -> Vec<Command> {
+        let board = Board::new(self.world);
+        let mut consolidation = Consolidation::new(&board);
+        let allowances = Allowances::new(self.world, Reason::Underutilized);
+        self.found.reasons.clear();
+        let mut candidates = consolidatable(&board);
+        candidates.retain(|candidate| self.may_go(candidate, &allowances));
+        best_ratio_first(&mut candidates);
+        let deleted = self.deletable(&mut consolidation, &candidates, &allowances, &mut time.multi);
+        if !deleted.is_empty() {
+            return deleted;
+        }
+        let singles = self.singles(&mut consolidation, &candidates, &mut time.single);
+        let sets = self.sets(&mut consolidation, &candidates, &singles, &allowances, time);
+        let has_exclusive =
+            self.found.commands.iter().any(|command| is_exclusive(&board, &command.replacements));
+        together(&board, sets, allowances, has_exclusive)
+    }
+
+    /// Whether a node may be looked at at all.
+    fn may_go(&mut self, candidate: &Candidate, allowances: &Allowances) -> bool {
+        let why = if self.destinations.contains(&candidate.node) {
+            Unconsolidatable::Destination
+        } else if allowances.left(&candidate.pool) == 0 {
+            self.found.is_constrained = true;
+            Unconsolidatable::Budget { pool: candidate.pool.clone() }
+        } else {
+            return true;
+        };
+        self.found.reasons.insert(candidate.node, why);
+        false
+    }
+
+    /// The largest set that can go for nothing.
+    fn deletable(
+        &mut self,
+        consolidation: &mut Consolidation<'_>,
+        candidates: &[&Candidate],
+        allowances: &Allowances,
+        fuel: &mut Fuel<'_>,
+    ) -> Vec<Command> {
+        let start = Growing { set: Vec::new(), best: None, allowances: allowances.clone() };
+        let grown = start.grow(candidates, |set, _| for_nothing(consolidation, set, fuel));
+        self.found.has_timed_out |= fuel.is_dry();
+        grown.commands(consolidation.board)
+    }
+
+    /// What each node would save on its own.
+    fn singles(
+        &mut self,
+        consolidation: &mut Consolidation<'_>,
+        candidates: &[&Candidate],
+        fuel: &mut Fuel<'_>,
+    ) -> BTreeMap<NodeId, Move> {
+        let mut singles = BTreeMap::new();
+        for candidate in candidates {
+            let result = if fuel.may_go_on() {
+                consolidation.consider(&[candidate], &mut Fuel::unlimited())
+            } else {
+                self.found.has_timed_out = true;
+                Err(Unconsolidatable::RanDry)
+            };
+            match result {
+                Ok(found) if self.is_too_young(&[candidate], &found) => {
+                    self.found.reasons.insert(candidate.node, Unconsolidatable::TooYoung);
+                }
+                Ok(found) => {
+                    singles.insert(candidate.node, found);
+                }
+                Err(why) => {
+                    self.found.reasons.insert(candidate.node, why);
+                }
+            }
+        }
+        singles
+    }
+
+    /// Whether a node was launched a moment ago to save more than its replacement would now.
+    fn is_too_young(&self, set: &[&Candidate], found: &Move) -> bool {
+        let saved = set.iter().filter_map(|one| self.world.young.get(&one.node_claim));
+        found.replacement.is_some() && saved.into_iter().any(|&saved| found.savings < saved)
+    }
+
+    /// Sets that save more together than their nodes do alone, and the nodes alone; the largest saving
+    /// first.
+    fn sets<'c>(
+        &mut self,
+        consolidation: &mut Consolidation<'_>,
+        candidates: &[&'c Candidate],
+        singles: &BTreeMap<NodeId, Move>,
+        allowances: &Allowances,
+        time: &mut Time<'_>,
+    ) -> Vec<(Vec<&'c Candidate>, Move)> {
+        let mut sets: Vec<(Vec<&Candidate>, Move)> = Vec::new();
+        let of = |candidate: &&'c Candidate| {
+            Some((vec![*candidate], singles.get(&candidate.node)?.clone()))
+        };
+        sets.extend(candidates.iter().filter_map(of));
+        let mut in_sets: BTreeSet<NodeId> = BTreeSet::new();
+        for seed in candidates.iter().take(SEEDS) {
+            if in_sets.contains(&seed.node) {
+                continue;
+            }
+            let grown = self.grow(consolidation, seed, candidates, singles, allowances, time);
+            if let Some(grown) = grown {
+                in_sets.extend(grown.0.iter().map(|one| one.node));
+                sets.push(grown);
+            }
+        }
+        sets.sort_by(|a, b| {
+            let names = |set: &[&Candidate]| set.first().map(|one| one.name.clone());
+            b.1.savings.total_cmp(&a.1.savings).then_with(|| names(&a.0).cmp(&names(&b.0)))
+        });
+        sets
+    }
+
+    /// A set around a node: others are added in order as long as the set saves more with them than
+    /// they do alone, and left out if not. Then those are dropped without which it saves more.
+    fn grow<'c>(
+        &mut self,
+        consolidation: &mut Consolidation<'_>,
+        seed: &'c Candidate,
+        candidates: &[&'c Candidate],
+        singles: &BTreeMap<NodeId, Move>,
+        allowances: &Allowances,
+        time: &mut Time<'_>,
+    ) -> Option<(Vec<&'c Candidate>, Move)> {
+        let alone = |one: &Candidate| singles.get(&one.node).map_or(0.0, |found| found.savings);
+        let mut left = allowances.clone();
+        left.take(&seed.pool);
+        let mut set = vec![seed];
+        let mut best: Option<Move> = None;
+        let (mut savings, mut misses) = (alone(seed), 0);
+        for candidate in candidates.iter().filter(|one| one.node != seed.node) {
+            if misses >= MISSES || set.len() >= SET || time.multi.is_dry() {
+                break;
+            }
+            if left.left(&candidate.pool) == 0 {
+                continue;
+            }
+            set.push(candidate);
+            match consolidation.consider(&set, &mut time.multi) {
+                Ok(found)
+                    if found.savings > savings + alone(candidate)
+                        && !self.is_too_young(&set, &found) =>
+                {
+                    left.take(&candidate.pool);
+                    savings = found.savings;
+                    best = Some(found);
+                    misses = 0;
+                }
+                _ => {
+                    set.pop();
+                    misses += 1;
+                }
+            }
+        }
+        self.found.has_timed_out |= time.multi.is_dry();
+        best.map(|found| dropped(consolidation, set, found, &alone, &mut time.multi))
+    }
+}
+
+/// The set without those that save more alone.
+fn dropped<'c>(
+    consolidation: &mut Consolidation<'_>,
+    mut set: Vec<&'c Candidate>,
+    mut best: Move,
+    alone: &dyn Fn(&Candidate) -> f64,
+    fuel: &mut Fuel<'_>,
+) -> (Vec<&'c Candidate>, Move) {
+    let mut at = 0;
+    while at < set.len() && set.len() > 2 && set.len() <= 8 {
+        let candidate = set.remove(at);
+        match consolidation.consider(&set, fuel) {
+            Ok(found) if found.savings + alone(candidate) > best.savings => best = found,
+            _ => {
+                set.insert(at, candidate);
+                at += 1;
+            }
+        }
+    }
+    (set, best)
+}
+
+/// The move without a replacement, if the set can go so.
+fn for_nothing(
+    consolidation: &mut Consolidation<'_>,
+    set: &[&Candidate],
+    fuel: &mut Fuel<'_>,
+) -> Option<Move> {
+    if !consolidation.may_delete(set) {
+        return None;
+    }
+    let found = consolidation.consider(set, fuel).ok()?;
+    found.replacement.is_none().then_some(found)
+}

@@ -1,0 +1,162 @@
+//! Drifted nodes of static NodePools (spec 30 §6.2, spec 45 §8.3).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::allowances::Allowances;
+use super::emptiness::deletion;
+use super::{Board, Candidate, Class, Command, Method, Reason, Replacement, TerminateFirst};
+use crate::catalog::RESERVED;
+use crate::id::NodeId;
+use crate::labels::NODE_POOL;
+use crate::requirement::{Requirement, Requirements};
+use crate::resources::NODES;
+use crate::snapshot::ManagedPool;
+use crate::static_capacity::grant;
+
+/// The text of the event if a pool may have no more nodes.
+pub(super) const AT_LIMIT: &str =
+    "static NodePool is at its node limit and cannot stage a replacement";
+/// The text of the event if a pool can launch into full reservations only.
+pub(super) const RESERVATIONS_FULL: &str =
+    "static NodePool's capacity reservations are full and cannot stage a replacement";
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) commands: Vec<Command>,
+    pub(super) eligible: usize,
+    /// Nodes that stay, and the text of the event.
+    pub(super) blocked: Vec<(NodeId, String)>,
+}
+
+/// A command for each drifted node of a static pool that budgets and limits allow.
+pub(super) fn decide(board: &Board<'_>) -> Found {
+    let mut by_pool: BTreeMap<&str, Vec<&Candidate>> = BTreeMap::new();
+    let mut found = Found::default();
+    for candidate in board.candidates(Class::Eventual) {
+        if candidate.is_static && candidate.drifted_at.is_some() {
+            by_pool.entry(&candidate.pool).or_default().push(candidate);
+            found.eligible += 1;
+        }
+    }
+    let allowances = Allowances::new(board.world, Reason::Drifted);
+    for (pool, candidates) in by_pool {
+        let left = usize::try_from(allowances.left(pool)).unwrap_or(usize::MAX);
+        if left > 0 && !board.world.backed_off.contains(pool) {
+            replace_some(board, pool, &candidates, left.min(candidates.len()), &mut found);
+        }
+    }
+    found
+}
+
+fn replace_some(
+    board: &Board<'_>,
+    name: &str,
+    candidates: &[&Candidate],
+    want: usize,
+    found: &mut Found,
+) {
+    let Some(pool) = board.world.snapshot.managed_pools.get(name) else { return };
+    let claims = board.world.claims.get(name).copied().unwrap_or_default();
+    let running = i64::from(claims.active) + i64::from(claims.pending_disruption);
+    if running > pool.replicas.unwrap_or(0) {
+        return;
+    }
+    let is_first = board.world.settings.terminate_first_drift;
+    if is_first && let Some(offered) = full_reservations(board, pool) {
+        let mut in_order = candidates.to_vec();
+        in_order.sort_by_key(|candidate| !holds_slot(candidate, &offered));
+        for candidate in in_order.into_iter().take(want) {
+            if holds_slot(candidate, &offered) && is_refillable(pool) {
+                let why = TerminateFirst::NoReservedCapacity;
+                found.commands.push(goes_first(Method::StaticDrift, candidate, why));
+            } else {
+                found.blocked.push((candidate.node, RESERVATIONS_FULL.to_owned()));
+            }
+        }
+        return;
+    }
+    let granted = grant(node_limit(pool), claims, i64::try_from(want).unwrap_or(i64::MAX));
+    if granted == 0 {
+        for candidate in candidates.iter().take(want) {
+            if is_first && is_refillable(pool) {
+                let why = TerminateFirst::StaticAtLimit;
+                found.commands.push(goes_first(Method::StaticDrift, candidate, why));
+            } else {
+                found.blocked.push((candidate.node, AT_LIMIT.to_owned()));
+            }
+        }
+        return;
+    }
+    let granted = usize::try_from(granted).unwrap_or(usize::MAX);
+    let replaced = candidates.iter().take(granted);
+    found.commands.extend(replaced.map(|one| replacement(Method::StaticDrift, one)));
+}
+
+/// `limits.nodes` of a pool.
+pub(super) fn node_limit(pool: &ManagedPool) -> Option<i64> {
+    let limit = pool.pool.limits.get(NODES)?;
+    Some(i64::try_from(limit.units()).unwrap_or(i64::MAX))
+}
+
+/// Whether somebody launches a node when one is gone.
+pub(super) fn is_refillable(pool: &ManagedPool) -> bool {
+    pool.is_ready && !pool.is_deleting
+}
+
+/// A node for a node of the same static pool.
+pub(super) fn replacement(method: Method, candidate: &Candidate) -> Command {
+    let pool = candidate.pool.clone();
+    Command {
+        replacements: vec![Replacement::Template { pool }],
+        savings: candidate.price,
+        ..deletion(method, &[candidate])
+    }
+}
+
+/// A node that goes so that another can come.
+pub(super) fn goes_first(method: Method, candidate: &Candidate, why: TerminateFirst) -> Command {
+    Command { terminate_first: Some(why), ..deletion(method, &[candidate]) }
+}
+
+/// The reservations of a static pool that can launch nothing since they are full, if that is all it
+/// could launch into. None if anything else is offered, even if that cannot be had now.
+pub(super) fn full_reservations(board: &Board<'_>, pool: &ManagedPool) -> Option<BTreeSet<String>> {
+    let catalog = board.world.catalog;
+    let (well_known, label) = (&*catalog.well_known, catalog.reservation_id_label.as_deref());
+    let template = template(pool);
+    let mut offered = BTreeSet::new();
+    for one in catalog.pools.get(&pool.pool.name).into_iter().flat_map(|types| types.iter()) {
+        if template.compatible(&one.requirements, well_known).is_err() {
+            continue;
+        }
+        for offering in &one.offerings {
+            if template.compatible(&offering.requirements, well_known).is_err() {
+                continue;
+            }
+            if !offering.is_reserved() || offering.is_launchable() {
+                return None;
+            }
+            if offering.available {
+                offered.extend(offering.reservation_id(label).map(str::to_owned));
+            }
+        }
+    }
+    Some(offered)
+}
+
+/// Whether a candidate holds a slot of one of these reservations.
+pub(super) fn holds_slot(candidate: &Candidate, offered: &BTreeSet<String>) -> bool {
+    candidate.capacity_type.as_deref() == Some(RESERVED)
+        && candidate.reservation_id.as_ref().is_some_and(|id| offered.contains(id))
+}
+
+/// What the template of a pool requires of its nodes.
+fn template(pool: &ManagedPool) -> Requirements {
+    let mut requirements = pool.pool.requirements.clone();
+    requirements.add(Requirement::in_values(NODE_POOL, [pool.pool.name.clone()]));
+    for (key, value) in &pool.pool.labels {
+        requirements.add(Requirement::in_values(key, [value.clone()]));
+    }
+    requirements
+}

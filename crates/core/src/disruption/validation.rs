@@ -1,0 +1,166 @@
+//! Whether a command still holds after its rest (spec 30 §8).
+//!
+//! Emptiness keeps what is still good of its command. Consolidation is all or nothing: its
+//! replacement was chosen for all of its nodes. Neither prices nor scores are looked at again.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::allowances::Allowances;
+use super::consolidation::is_eligible;
+use super::simulate::{Question, Simulator};
+use super::{Board, Candidate, Class, Command, Method, Reason, World, emptiness};
+use crate::catalog::Catalog;
+use crate::plan::PlannedClaim;
+use crate::scheduling::Fuel;
+use crate::snapshot::Snapshot;
+
+/// A command that holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Valid {
+    /// The command; of an empty set, what is left of it.
+    pub command: Command,
+    /// How many of its nodes were left out.
+    pub failed: usize,
+    /// The same by ids of this cluster, for [`apply`](super::apply): what is looked at next has to
+    /// hold together with it.
+    pub refreshed: Command,
+}
+
+/// A command that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    /// In one word.
+    pub class: FailureClass,
+    /// How many nodes count as failed.
+    pub failed: usize,
+    /// In a sentence.
+    pub text: String,
+}
+
+/// Why a command does not hold, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FailureClass {
+    /// Nodes or pods have changed.
+    Churn,
+    /// A budget, or a pod that was promised the node, forbids it now.
+    Budget,
+    /// Pods would go elsewhere now.
+    Scheduling,
+}
+
+impl FailureClass {
+    /// The name in events.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Churn => "churn",
+            Self::Budget => "budget",
+            Self::Scheduling => "scheduling",
+        }
+    }
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Whether a command of emptiness or consolidation still holds. `planned_types` are the names of
+/// the instance types of its replacement.
+pub fn validate(
+    world: &World<'_>,
+    command: &Command,
+    planned_types: &BTreeSet<String>,
+    fuel: &mut Fuel<'_>,
+) -> Result<Valid, Invalid> {
+    let board = Board::new(world);
+    if command.method == Method::Emptiness {
+        return still_empty(&board, command);
+    }
+    let found = refreshed(&board, command)?;
+    spend(&board, &found)?;
+    let simulated = Simulator::new(&board).simulate(&found, Question::Consolidation, fuel);
+    let failed = |text: &str| {
+        Err(Invalid { class: FailureClass::Scheduling, failed: 0, text: text.to_owned() })
+    };
+    if simulated.plan.ran_dry {
+        return failed("scheduling simulation took too long");
+    }
+    if !simulated.places_all() {
+        return failed(&simulated.text(world.snapshot));
+    }
+    let now = |claim: &PlannedClaim| type_names(world.snapshot, world.catalog, claim);
+    match (command.replacements.len(), &simulated.plan.claims[..]) {
+        (0, []) => {}
+        (1, [claim]) if planned_types.is_subset(&now(claim)) => {}
+        _ => return failed("scheduling simulation produced new results"),
+    }
+    let refreshed = Command {
+        candidates: found.into_iter().cloned().collect(),
+        plan: simulated.plan,
+        ..command.clone()
+    };
+    Ok(Valid { command: command.clone(), failed: 0, refreshed })
+}
+
+fn still_empty(board: &Board<'_>, command: &Command) -> Result<Valid, Invalid> {
+    let mut left = emptiness::candidates(board);
+    left.retain(|candidate| is_of(command, candidate));
+    let count = command.candidates.len();
+    if left.is_empty() {
+        let text = format!("{count} candidates are no longer valid");
+        return Err(Invalid { class: FailureClass::Churn, failed: count, text });
+    }
+    let still = left.len();
+    let mut allowances = Allowances::new(board.world, Reason::Empty);
+    left.retain(|candidate| allowances.take(&candidate.pool));
+    let failed = still - left.len();
+    if left.is_empty() {
+        let text = OVER_BUDGET.to_owned();
+        return Err(Invalid { class: FailureClass::Budget, failed, text });
+    }
+    let command = emptiness::deletion(Method::Emptiness, &left);
+    Ok(Valid { refreshed: command.clone(), command, failed })
+}
+
+const OVER_BUDGET: &str = "a candidate can no longer be disrupted without violating budgets";
+
+/// The candidates of the command as they are now, all of them.
+fn refreshed<'a>(board: &'a Board<'_>, command: &Command) -> Result<Vec<&'a Candidate>, Invalid> {
+    let mut found = board.candidates(Class::Graceful);
+    found.retain(|candidate| is_of(command, candidate) && is_eligible(board, candidate).is_ok());
+    let count = command.candidates.len();
+    if found.len() < count {
+        let gone = count - found.len();
+        let text = format!("{gone} candidates are no longer valid");
+        return Err(Invalid { class: FailureClass::Churn, failed: count, text });
+    }
+    Ok(found)
+}
+
+fn is_of(command: &Command, candidate: &Candidate) -> bool {
+    let is_same =
+        |one: &Candidate| one.name == candidate.name && one.provider_id == candidate.provider_id;
+    command.candidates.iter().any(is_same)
+}
+
+fn spend(board: &Board<'_>, candidates: &[&Candidate]) -> Result<(), Invalid> {
+    let mut allowances = Allowances::new(board.world, Reason::Underutilized);
+    if candidates.iter().all(|candidate| allowances.take(&candidate.pool)) {
+        return Ok(());
+    }
+    let (class, failed) = (FailureClass::Budget, candidates.len());
+    Err(Invalid { class, failed, text: OVER_BUDGET.to_owned() })
+}
+
+/// The names of the instance types that a claim may become, which was planned on this cluster.
+pub fn type_names(
+    snapshot: &Snapshot,
+    catalog: &Catalog,
+    claim: &PlannedClaim,
+) -> BTreeSet<String> {
+    let types = catalog.pools.get(&snapshot.pool(claim.pool).name);
+    let name = |at: &u32| Some(types?.get(usize::try_from(*at).ok()?)?.name.clone());
+    claim.instance_types.iter().filter_map(name).collect()
+}

@@ -1,0 +1,121 @@
+use super::*;
+use crate::requirement::Operator::{self, DoesNotExist, Exists, Gt, In, Lt, NotIn};
+use crate::testing::{
+    self, RESERVATION_ID, TypeBuilder, instance_type, offering, requirement, reserved,
+};
+
+const ZONE: &str = "zone";
+
+fn labels(labels: &[(&str, &str)]) -> Requirements {
+    labels.iter().map(|(key, value)| requirement(key, In, &[value])).collect()
+}
+
+fn hash(hash: &str) -> StaticHash<'_> {
+    StaticHash { hash: Some(hash), version: Some("v3") }
+}
+
+type Item<'a> = (&'a str, Operator, &'a [&'a str]);
+type Offerings<'a> = &'a [(&'a str, &'a str)];
+
+#[test]
+fn requirements_that_leave_the_labels_out_are_drift() {
+    let drifted = Some(Drift::Requirements);
+    #[rustfmt::skip]
+    let cases: [(&str, Item<'_>, Option<Drift>); 15] = [
+        ("30/NCD-6: replaced",        (ZONE, In, &["zone-2"]),            drifted),
+        ("30/NCD-6: added",           ("team", In, &["a"]),               drifted),
+        ("30/NCD-6: added, exists",   ("team", Exists, &[]),              drifted),
+        ("30/NCD-6: reduced",         (ZONE, NotIn, &["zone-1"]),         drifted),
+        ("30/NCD-6: DoesNotExist",    (ZONE, DoesNotExist, &[]),          drifted),
+        ("30/NCD-6: Gt",              ("size", Gt, &["4"]),               drifted),
+        ("30/NCD-6: Lt",              ("size", Lt, &["4"]),               drifted),
+        ("30/NCD-7: expanded",        (ZONE, In, &["zone-1", "zone-2"]),  None),
+        ("30/NCD-7: exists",          (ZONE, Exists, &[]),                None),
+        ("30/NCD-7: Gt",              ("size", Gt, &["3"]),               None),
+        ("30/NCD-7: Lt",              ("size", Lt, &["5"]),               None),
+        ("30/NCD-7: NotIn",           (ZONE, NotIn, &["zone-2"]),         None),
+        ("absent, NotIn",             ("team", NotIn, &["a"]),            None),
+        ("absent, DoesNotExist",      ("team", DoesNotExist, &[]),        None),
+        ("well-known, but no label",  ("arch", In, &["amd64"]),           drifted),
+    ];
+    let of_claim = labels(&[(ZONE, "zone-1"), ("size", "4")]);
+    for (case, (key, operator, values), expected) in cases {
+        let asked: Requirements = [requirement(key, operator, values)].into_iter().collect();
+        let found = from_pool((hash("1"), &asked), (hash("1"), &of_claim));
+        assert_eq!(found, expected, "{case}");
+    }
+}
+
+#[test]
+fn only_the_claim_that_is_left_out_drifts() {
+    let pool: Requirements = [requirement("os", In, &["linux"])].into_iter().collect();
+    let drift = |os| from_pool((hash("1"), &pool), (hash("1"), &labels(&[("os", os)])));
+    assert_eq!(drift("linux"), None, "30/NCD-8");
+    assert_eq!(drift("windows"), Some(Drift::Requirements), "30/NCD-8");
+}
+
+#[test]
+fn a_changed_template_is_named_first() {
+    let pool: Requirements = [requirement(ZONE, In, &["zone-2"])].into_iter().collect();
+    let of_claim = labels(&[(ZONE, "zone-1")]);
+    let drift = |claim_hash| from_pool((hash("1"), &pool), (claim_hash, &of_claim));
+    assert_eq!(drift(hash("2")), Some(Drift::NodePool));
+    let incomparable = StaticHash { hash: Some("2"), version: Some("v2") };
+    assert_eq!(drift(incomparable), Some(Drift::Requirements), "30/NCD-10");
+    let names = [Drift::NodePool, Drift::Requirements, Drift::InstanceType].map(Drift::name);
+    assert_eq!(names, ["NodePoolDrifted", "RequirementsDrifted", "InstanceTypeNotFound"]);
+}
+
+fn sold(offerings: &[(&str, &str)]) -> InstanceType {
+    let mut built = builder(offerings).build();
+    if offerings.is_empty() {
+        built.offerings.clear();
+    }
+    built
+}
+
+fn builder(offerings: &[(&str, &str)]) -> TypeBuilder {
+    offerings.iter().fold(instance_type("m"), |of_type, &(zone, capacity)| match capacity {
+        RESERVED => of_type.sold(reserved("cr-2", zone, 1)),
+        capacity => of_type.sold(offering(capacity, zone, 1.0)),
+    })
+}
+
+#[test]
+fn a_type_that_is_not_sold_any_more_is_drift() {
+    let gone = Some(Drift::InstanceType);
+    let spot = [("type", "m"), (ZONE, "zone-1"), ("capacity-type", "spot")];
+    let held =
+        [("type", "m"), (ZONE, "zone-1"), ("capacity-type", RESERVED), (RESERVATION_ID, "cr-1")];
+    #[rustfmt::skip]
+    let cases: [(&str, Offerings<'_>, Offerings<'_>, Option<Drift>); 9] = [
+        ("30/NCD-11: label missing",   &spot[1..], &[("zone-1", "spot")],      gone),
+        ("30/NCD-11: no offerings",    &spot,      &[],                        gone),
+        ("30/NCD-11: incompatible",    &spot,      &[("zone-2", "spot"), ("zone-1", "on-demand")], gone),
+        ("30/NCD-11: still sold",      &spot,      &[("zone-1", "spot")],      None),
+        ("30/NCD-12: reserved",        &held,      &[("zone-1", RESERVED)],    None),
+        ("30/NCD-12: on-demand",       &held,      &[("zone-1", "on-demand")], None),
+        ("30/NCD-12: both",            &held,      &[("zone-1", RESERVED), ("zone-1", "on-demand")], None),
+        ("30/NCD-12: only spot",       &held,      &[("zone-1", "spot")],      gone),
+        ("30/NCD-12: none",            &held,      &[],                        gone),
+    ];
+    let about_reservations = [RESERVATION_ID.to_owned()].into();
+    for (case, of_claim, offerings, expected) in cases {
+        let types = [Arc::new(sold(offerings))];
+        let of_claim = labels(of_claim);
+        let found = from_catalog(&types, &of_claim, &about_reservations, &testing::well_known());
+        assert_eq!(found, expected, "{case}");
+        let others = [Arc::new(instance_type("other").build())];
+        let found = from_catalog(&others, &of_claim, &about_reservations, &testing::well_known());
+        assert_eq!(found, gone, "30/NCD-11: type unknown");
+    }
+}
+
+#[test]
+fn the_type_is_looked_for_after_an_hour_until_it_was_found() {
+    let now: Timestamp = "2000-06-15T12:30:30Z".parse().unwrap();
+    let old = |minutes| now - SignedDuration::from_mins(minutes);
+    assert!(is_type_check_due(old(61), false, now), "30/NCD-11");
+    assert!(!is_type_check_due(old(60), false, now), "30/NCD-11");
+    assert!(!is_type_check_due(old(61), true, now));
+}

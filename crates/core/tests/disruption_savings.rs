@@ -1,0 +1,225 @@
+//! What commands save, how they are told, and scores of policy Balanced (spec 30 §7, §12).
+#![expect(clippy::float_cmp, reason = "prices here are sums that have no rounding")]
+
+use jiff::Timestamp;
+use karpenter_core::disruption::{
+    ConsolidationPolicy, Decision, FailureClass, Method, Pass, Search, Settings, Time,
+    World as Seen, pass, type_names, validate,
+};
+use karpenter_core::pod::Owner;
+use karpenter_core::requirement::Operator;
+use karpenter_core::scheduling::Fuel;
+use karpenter_core::testing::{
+    NodeBuilder, PoolBuilder, TypeBuilder, World, claim, instance_type, local_volume, node,
+    offering, pod, pool,
+};
+
+const ZONE: &str = "test-zone-1";
+
+fn now() -> Timestamp {
+    Timestamp::from_second(1_800_000_000).expect("in range")
+}
+
+fn one(name: &str, cpu: &str) -> TypeBuilder {
+    instance_type(name).cpu(cpu).memory("100Gi").pods("100").no_overhead()
+}
+
+fn of(name: &str, of_type: &TypeBuilder) -> NodeBuilder {
+    let built = of_type.clone().build();
+    node(name).of_type(&built).label("capacity-type", "on-demand").zone(ZONE)
+}
+
+fn on_demand() -> PoolBuilder {
+    pool("default").require("capacity-type", Operator::In, &["on-demand"])
+}
+
+fn look(world: &World) -> Pass {
+    look_with(world, &[])
+}
+
+/// The same with costs of NodePools that are tracked.
+fn look_with(world: &World, costs: &[(&str, f64)]) -> Pass {
+    let settings = Settings { search: Search::Upstream, ..Settings::default() };
+    let mut seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
+    seen.pool_costs = costs.iter().map(|&(pool, cost)| (pool.to_owned(), cost)).collect();
+    pass(&seen, Method::Emptiness, &mut Time::unlimited())
+}
+
+fn close(a: f64, b: f64) -> bool {
+    (a - b).abs() < 1e-9
+}
+
+#[test]
+fn all_replacements_count() {
+    let own = one("own", "4").on_demand(ZONE, 0.5);
+    let (x, y) = (one("x", "1").on_demand(ZONE, 0.2), one("y", "1").on_demand(ZONE, 0.15));
+    let node = of("n", &own).standing(|s| {
+        s.drifted_at = Some(now());
+        s.is_consolidatable = false;
+    });
+    let world = World::empty()
+        .types([x, y])
+        .pool(on_demand())
+        .node(node.label("type", "gone"))
+        .pod(pod("a").cpu("900m").select("type", "x").on("n"))
+        .pod(pod("b").cpu("900m").select("type", "y").on("n"));
+    let pass = look(&world);
+    let command = &pass.commands[0];
+    assert_eq!((command.method, command.replacements.len()), (Method::Drift, 2));
+    assert!(close(command.savings, -0.35), "an unknown source costs nothing: 30/IF-8");
+    let mut known = world.clone();
+    let types: Vec<_> = [one("x", "1").on_demand(ZONE, 0.2), one("y", "1").on_demand(ZONE, 0.15)]
+        .into_iter()
+        .chain([own])
+        .map(|one| std::sync::Arc::new(one.build()))
+        .collect();
+    known.catalog.pools.insert("default".to_owned(), types.into());
+    let label = "node.kubernetes.io/instance-type".to_owned();
+    known.snapshot.nodes[0].labels.insert(label, "own".to_owned());
+    assert!(close(look(&known).commands[0].savings, 0.15), "30/IF-7");
+}
+
+#[test]
+fn a_command_tells_its_pods_and_its_nodes() {
+    let large = one("large", "16").on_demand(ZONE, 16.0);
+    let small = one("small", "4").on_demand(ZONE, 3.0);
+    let world = World::empty()
+        .types([large.clone(), small])
+        .pool(on_demand())
+        .node(of("a", &large).taint("full=yes:NoSchedule"))
+        .node(of("b", &large).taint("full=yes:NoSchedule"))
+        .pod(pod("three").cpu("500m").on("a").times(3))
+        .pod(pod("two").cpu("500m").on("b").times(2))
+        .pod(pod("daemon").owner(Owner::DaemonSet).tolerate_all("").on("b"));
+    let pass = look(&world);
+    let command = &pass.commands[0];
+    assert_eq!(command.pod_count(), 5, "30/IF-6");
+    let text = "Underutilized/id: replace: nodepools=[default]: [b, a] -> [1 replacement] \
+                (savings: $29.00)";
+    assert_eq!(command.describe("id"), text);
+    let text = "replace: [a] (part of 2-node consolidation)";
+    assert_eq!(command.describe_for("a"), text);
+    let mut alone = command.clone();
+    alone.candidates.truncate(1);
+    assert_eq!(alone.describe_for("b"), "replace: [b] -> [1 replacement]");
+    alone.replacements.clear();
+    assert_eq!(alone.describe_for("b"), "delete: [b]");
+    alone.candidates.clear();
+    assert_eq!(alone.decision(), Decision::NoOp);
+    assert_eq!((alone.source_price(), alone.pod_count()), (0.0, 0), "30/IF-8");
+}
+
+#[test]
+fn savings_are_those_of_what_the_replacement_may_become() {
+    let large = one("large", "16").on_demand(ZONE, 16.0);
+    let other_zone = offering("on-demand", "test-zone-2", 0.5);
+    let mut gone = offering("on-demand", ZONE, 0.25);
+    gone.available = false;
+    let small = one("small", "4")
+        .on_demand(ZONE, 3.0)
+        .sold(offering("spot", ZONE, 1.0))
+        .sold(other_zone)
+        .sold(gone);
+    let world = World::empty()
+        .types([large.clone(), small])
+        .pool(on_demand().policy(ConsolidationPolicy::Balanced))
+        .node(of("n", &large))
+        .pod(pod("p").cpu("1").select("zone", ZONE).on("n"));
+    let pass = look(&world);
+    assert_eq!(pass.commands[0].savings, 13.0, "30/BAL-12, 30/BAL-13");
+    assert_eq!(pass.commands[0].scores[0].savings_fraction, 13.0 / 16.0, "30/BAL-12");
+}
+
+#[test]
+fn one_pool_that_does_not_approve_rejects_the_whole_move() {
+    let large = one("large", "4").on_demand(ZONE, 4.0);
+    let balanced = |name: &str| on_demand().named(name).policy(ConsolidationPolicy::Balanced);
+    let with = |cost: f64| {
+        let start = World::empty()
+            .types([large.clone()])
+            .pool(balanced("default"))
+            .pool(balanced("other"))
+            .node(of("a", &large))
+            .node(of("b", &large).pool("other"))
+            .node(of("full", &large).pool("other"))
+            .node(node("foreign").unmanaged())
+            .pod(pod("p").cpu("1").on("a"))
+            .pod(pod("q").cpu("1").eviction_cost(cost).on("b"));
+        let world = start.pod(pod("r").cpu("4").do_not_disrupt().on("full"));
+        look_with(&world, &[("other", 10.0)])
+    };
+    let approved = with(1.0);
+    assert_eq!(approved.commands[0].candidates.len(), 2);
+    assert_eq!(approved.commands[0].scores.len(), 2, "30/BAL-11");
+    let rejected = with(10.0);
+    let names: Vec<_> = rejected.commands[0].candidates.iter().map(|one| &one.name).collect();
+    assert_eq!(names, ["a"], "30/BAL-11: not both");
+}
+
+#[test]
+fn budgets_and_well_packed_nodes_leave_nothing_to_score() {
+    let small = one("small", "4").on_demand(ZONE, 4.0);
+    let balanced = || on_demand().policy(ConsolidationPolicy::Balanced);
+    let with = |pool: PoolBuilder, cpu: &str| {
+        let world = World::empty().types([small.clone()]).pool(pool);
+        let world = world.node(of("n", &small)).node(node("foreign").unmanaged().has("cpu", "2"));
+        look(&world.pod(pod("p").cpu(cpu).on("n")))
+    };
+    assert_eq!(with(balanced().budget("0%", &[]), "1").commands, [], "30/BAL-14");
+    assert_eq!(with(balanced(), "3").commands, [], "30/BAL-15");
+    assert_eq!(with(balanced(), "1").commands.len(), 1);
+}
+
+#[test]
+fn prices_that_are_no_numbers_count_as_nothing() {
+    let strange = one("strange", "4").on_demand(ZONE, f64::NAN);
+    let world = World::empty()
+        .types([strange.clone()])
+        .pool(on_demand().policy(ConsolidationPolicy::Balanced))
+        .node(of("n", &strange))
+        .node(node("foreign").unmanaged())
+        .pod(pod("p").cpu("1").on("n"));
+    let pass = look(&world);
+    // A pool that costs nothing has nothing to save.
+    assert_eq!(pass.commands, [], "30/BAL-8");
+    assert!(!pass.kept.iter().any(|kept| kept.text.contains("NaN")), "30/BAL-8");
+}
+
+#[test]
+fn a_volume_on_the_node_itself_does_not_hold_its_pod() {
+    let large = one("large", "16").on_demand(ZONE, 16.0);
+    let small = one("small", "4").on_demand(ZONE, 3.0);
+    let world = World::empty()
+        .types([large.clone(), small])
+        .pool(on_demand())
+        .node(of("n", &large))
+        .claim("data", claim("pv", ""))
+        .volume("pv", local_volume("n"))
+        .pod(pod("p").cpu("1").owner(Owner::StatefulSet).mount("data").on("n"));
+    let pass = look(&world);
+    assert_eq!(pass.commands[0].decision(), Decision::Replace, "30/SIM-6");
+}
+
+#[test]
+fn a_source_that_goes_meanwhile_ends_the_command() {
+    let large = one("large", "16").on_demand(ZONE, 16.0);
+    let small = one("small", "4").on_demand(ZONE, 3.0);
+    let mut world = World::empty()
+        .types([large.clone(), small])
+        .pool(on_demand())
+        .node(of("n", &large))
+        .pod(pod("p").cpu("1").on("n"));
+    let command = look(&world).commands.remove(0);
+    let claim = command.replacements[0].planned().unwrap();
+    let types = type_names(&world.snapshot, &world.catalog, claim);
+    let check = |world: &World| {
+        let settings = Settings::default();
+        let seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
+        validate(&seen, &command, &types, &mut Fuel::unlimited())
+    };
+    assert_eq!(check(&world).unwrap().command, command);
+    world.snapshot.nodes[0].is_deleting = true;
+    let invalid = check(&world).unwrap_err();
+    assert_eq!(invalid.class, FailureClass::Churn, "30/SIM-5");
+    assert_eq!(invalid.class.name(), "churn");
+}

@@ -1,0 +1,435 @@
+//! What every pass keeps, on random clusters (spec 30 §14.5).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use karpenter_core::catalog::{InstanceType, SPOT, worst_launch_price};
+use karpenter_core::disruption::{
+    Allowances, Board, Command, ConsolidationPolicy, Method, Pass, PoolScore, Reason, Search,
+    Settings, Time, World as Seen, apply, pass,
+};
+use karpenter_core::id::NodeId;
+use karpenter_core::plan::PlannedClaim;
+use karpenter_core::pod::Owner;
+use karpenter_core::requirement::Operator;
+use karpenter_core::resources::Resources;
+use karpenter_core::scheduling::demand::{demand, is_provisionable};
+use karpenter_core::scheduling::{Fuel, Options, Request, ReservedMode, min_values, solve};
+use karpenter_core::selector::{LabelSelector, Selector};
+use karpenter_core::snapshot::{PodDisruptionBudget, Snapshot};
+use karpenter_core::testing::{
+    Chance, NodeBuilder, PoolBuilder, TypeBuilder, World, instance_type, node, offering, pod, pool,
+    term,
+};
+use proptest::prelude::*;
+
+const ZONES: [&str; 2] = ["test-zone-1", "test-zone-2"];
+
+fn now() -> Timestamp {
+    Timestamp::from_second(1_800_000_000).expect("in range")
+}
+
+fn sized(cpu: u32, family: &str, factor: f64) -> TypeBuilder {
+    let mut one = instance_type(&format!("{family}{cpu}"))
+        .cpu(&cpu.to_string())
+        .memory(&format!("{}Gi", cpu * 4))
+        .pods("40")
+        .no_overhead();
+    for (zone, dearer) in ZONES.iter().zip([1.0, 1.1]) {
+        let price = f64::from(cpu) * factor * dearer;
+        one = one.sold(offering("on-demand", zone, price));
+        one = one.sold(offering("spot", zone, price * 0.6));
+    }
+    one
+}
+
+fn types() -> Vec<TypeBuilder> {
+    let families = [("a", 1.0), ("b", 1.3), ("c", 0.95)];
+    let of = |(family, factor): (&'static str, f64)| {
+        [1, 2, 4, 8, 16].map(move |cpu| sized(cpu, family, factor))
+    };
+    families.into_iter().flat_map(of).collect()
+}
+
+/// A cluster with a bit of everything.
+fn cluster(chance: &mut Chance) -> World {
+    let mut world = World::empty().types(types());
+    let pools = ["one", "two"];
+    for name in pools {
+        world = world.pool(some_pool(name, chance));
+    }
+    for number in 0..2 + chance.draw() % 9 {
+        let name = format!("n{number:02}");
+        world = world.node(some_node(&name, chance.pick(&pools), chance));
+        for index in 0..chance.draw() % 6 {
+            world = world.pod(some_pod(&format!("{name}-{index}"), chance).on(&name));
+        }
+    }
+    if chance.draw().is_multiple_of(3) {
+        world = world.pod(pod("pending").cpu(chance.pick(&["500m", "3", "40"])));
+    }
+    if chance.draw().is_multiple_of(3) {
+        let budget = PodDisruptionBudget {
+            namespace: "default".to_owned(),
+            name: "pdb".to_owned(),
+            selector: Selector::Matching(LabelSelector {
+                labels: [("held".to_owned(), "yes".to_owned())].into(),
+                ..LabelSelector::default()
+            }),
+            blocks_all: false,
+            disruptions_allowed: i32::from(chance.draw().is_multiple_of(2)),
+            always_evicts_unhealthy: false,
+        };
+        world.snapshot.disruption_budgets = vec![budget].into();
+    }
+    world
+}
+
+fn some_pool(name: &str, chance: &mut Chance) -> PoolBuilder {
+    let capacity: &[&str] = match chance.draw() % 3 {
+        0 => &["on-demand"],
+        1 => &["spot"],
+        _ => &["spot", "on-demand"],
+    };
+    let mut pool = pool(name).require("capacity-type", Operator::In, capacity);
+    if chance.draw().is_multiple_of(4) {
+        pool = pool.policy(ConsolidationPolicy::Balanced);
+    }
+    if chance.draw().is_multiple_of(4) {
+        pool = pool.require_min("type", Operator::Exists, &[], 3);
+    }
+    match chance.draw() % 4 {
+        0 => pool.budget("1", &[]),
+        1 => pool.budget("50%", &[]),
+        2 => pool.budget("2", &[Reason::Underutilized]),
+        _ => pool,
+    }
+}
+
+fn some_node(name: &str, pool: &str, chance: &mut Chance) -> NodeBuilder {
+    let types = types();
+    let of = usize::try_from(chance.draw()).unwrap_or(0) % types.len();
+    let built = node(name)
+        .of_type(&types[of].clone().build())
+        .pool(pool)
+        .zone(chance.pick(&ZONES))
+        .label("capacity-type", chance.pick(&["on-demand", "spot"]));
+    match chance.draw() % 12 {
+        0 => built.starting(),
+        1 => built.deleting(),
+        2 => built.standing(|s| s.is_consolidatable = false),
+        3 => built.standing(|s| s.drifted_at = Some(now())),
+        4 => built.standing(|s| s.do_not_disrupt = Some("true".to_owned())),
+        5 => built.standing(|s| s.is_ready = false),
+        _ => built,
+    }
+}
+
+fn some_pod(name: &str, chance: &mut Chance) -> karpenter_core::testing::PodBuilder {
+    let cpu = chance.pick(&["100m", "250m", "500m", "1", "2", "3"]);
+    let built = pod(name).cpu(cpu).memory(chance.pick(&["128Mi", "1Gi", "4Gi"]));
+    match chance.draw() % 14 {
+        0 => built.do_not_disrupt(),
+        1 => built.owner(Owner::DaemonSet),
+        2 => built.label("held", "yes"),
+        3 => built.label("app", "shy").away_from(term("hostname").selecting(&[("app", "shy")])),
+        4 => built.select("zone", chance.pick(&ZONES)),
+        5 => built.eviction_cost(-1.0),
+        6 => built.label("app", "even").zone_spread(1),
+        _ => built,
+    }
+}
+
+fn look(world: &World, settings: &Settings) -> Pass {
+    let seen = Seen::new(&world.snapshot, &world.catalog, settings, now());
+    pass(&seen, Method::Emptiness, &mut Time::unlimited())
+}
+
+fn settings(search: Search, spot_to_spot: bool) -> Settings {
+    Settings { search, spot_to_spot, ..Settings::default() }
+}
+
+/// What is saved on purpose: drift may well cost something.
+fn savings(pass: &Pass) -> f64 {
+    let saving = pass.commands.iter().filter(|command| command.reason() != Reason::Drifted);
+    saving.map(|command| command.savings).sum()
+}
+
+/// The commands by names, so that the order of lists does not matter.
+fn shown(world: &World, pass: &Pass) -> Vec<(Method, Vec<String>, Vec<Vec<String>>)> {
+    let shown = |command: &Command| {
+        let nodes = command.candidates.iter().map(|one| one.name.clone()).collect();
+        let claims = command.replacements.iter().filter_map(|one| one.planned());
+        let names = |claim: &PlannedClaim| {
+            options(world, claim).into_iter().map(|one| one.name.clone()).collect()
+        };
+        (command.method, nodes, claims.map(names).collect())
+    };
+    pass.commands.iter().map(shown).collect()
+}
+
+fn options<'w>(world: &'w World, claim: &PlannedClaim) -> Vec<&'w InstanceType> {
+    let types = world.types_of(&world.snapshot.pool(claim.pool).name);
+    claim.instance_types.iter().map(|&at| &*types[at as usize]).collect()
+}
+
+/// INV-1, INV-2, INV-10.
+fn check_sources(world: &World, settings: &Settings, pass: &Pass) {
+    let seen = Seen::new(&world.snapshot, &world.catalog, settings, now());
+    let board = Board::new(&seen);
+    let mut gone = BTreeSet::new();
+    let mut spent: BTreeMap<(&str, Reason), u32> = BTreeMap::new();
+    for command in &pass.commands {
+        for one in &command.candidates {
+            let found = board.candidate(one.node, command.method.class());
+            assert!(found.is_ok(), "30/INV-1: {} {found:?}", one.name);
+            assert!(gone.insert(one.node), "30/INV-10: {} twice", one.name);
+            for reason in Reason::ALL {
+                // A node that is not ready has spent its share already.
+                let is_ready = world.snapshot.node(one.node).standing.is_ready;
+                *spent.entry((&one.pool, reason)).or_default() +=
+                    u32::from(is_ready && command.reason() == reason);
+            }
+        }
+    }
+    for ((pool, reason), spent) in spent {
+        let left = Allowances::new(&seen, reason).left(pool);
+        assert!(spent <= left, "30/INV-2: {spent} of {left} in {pool} for {reason}");
+    }
+    for command in &pass.commands {
+        for (node, pods) in &command.plan.existing {
+            let moved = pods.iter().any(|pod| {
+                let on = world.snapshot.pod(*pod).node;
+                on.is_some_and(|on| command.candidates.iter().any(|one| one.node == on))
+            });
+            assert!(!moved || !gone.contains(node), "30/INV-10: a destination goes");
+        }
+    }
+}
+
+/// INV-3: each set has its places in one simulation, on what the sets before it leave.
+fn check_places(world: &World, pass: &Pass) {
+    let mut snapshot = world.snapshot.clone();
+    let options = Options {
+        reserved: ReservedMode::Fallback,
+        enforce_consolidate_after: Some(now()),
+        ..Options::default()
+    };
+    for command in &pass.commands {
+        if command.reason() == Reason::Underutilized {
+            let without: BTreeSet<NodeId> = command.candidates.iter().map(|c| c.node).collect();
+            let mut pods = demand(&snapshot).place;
+            pods.extend(command.candidates.iter().flat_map(|one| one.movable.clone()));
+            let catalog = &world.catalog;
+            let request = Request {
+                snapshot: &snapshot,
+                catalog,
+                pods: &pods,
+                without: &without,
+                options: &options,
+            };
+            let plan = solve(&request, &mut Fuel::unlimited());
+            let lost = plan.refused.keys().find(|pod| !is_provisionable(snapshot.pod(**pod)));
+            assert_eq!(lost, None, "30/INV-3: a pod without a place");
+            assert!(plan.claims.len() <= command.replacements.len(), "30/INV-3");
+            for (node, pods) in &plan.existing {
+                let is_moved = |pod: &&karpenter_core::id::PodId| {
+                    snapshot.pod(**pod).node.is_some_and(|on| without.contains(&on))
+                };
+                let node = snapshot.node(*node);
+                let counts = pods.iter().find(is_moved).is_none() || node.is_initialized;
+                assert!(counts, "30/INV-3: {} is not ready", node.name);
+            }
+        }
+        apply(&mut snapshot, &world.catalog, command);
+    }
+    check_room(&snapshot, pass);
+}
+
+/// After all commands no node that got pods holds more than it can.
+fn check_room(snapshot: &Snapshot, pass: &Pass) {
+    let moving = pass.commands.iter().filter(|one| one.reason() == Reason::Underutilized);
+    let targets: BTreeSet<NodeId> =
+        moving.flat_map(|command| &command.plan.existing).map(|(node, _)| *node).collect();
+    for target in targets {
+        let mut used = Resources::default();
+        let on_it = snapshot.pods.iter().filter(|pod| pod.node == Some(target));
+        for pod in on_it.filter(|pod| !pod.is_terminal()) {
+            used.add(&pod.spec.requests);
+        }
+        let node = snapshot.node(target);
+        let free = node.allocatable.subtract(&used);
+        let is_over = free.iter().any(|(_, left)| left.nanos() < 0);
+        assert!(!is_over, "30/INV-3: {} holds too much: {free:?}", node.name);
+    }
+}
+
+/// INV-4, INV-5, INV-6, INV-7.
+fn check_replacements(world: &World, settings: &Settings, pass: &Pass) {
+    for command in pass.commands.iter().filter(|c| c.reason() == Reason::Underutilized) {
+        assert!(command.replacements.len() <= 1, "several nodes for one at most");
+        let ceiling = command.source_price();
+        let is_spot = command.candidates.iter().all(|c| c.capacity_type.as_deref() == Some(SPOT));
+        for claim in command.replacements.iter().filter_map(|one| one.planned()) {
+            let options = options(world, claim);
+            assert!(!options.is_empty());
+            for one in &options {
+                let launchable = one.offerings.iter().filter(|offering| offering.is_launchable());
+                let (requirements, known) = (&claim.requirements, &world.catalog.well_known);
+                let worst = worst_launch_price(launchable, requirements, known);
+                let worst = worst.expect("an option can be launched");
+                assert!(worst < ceiling, "30/INV-4: {worst} for {ceiling}");
+            }
+            let admits = claim.requirements.get("karpenter.sh/capacity-type");
+            let admits = admits.is_none_or(|types| types.has(SPOT));
+            if is_spot && admits {
+                assert!(settings.spot_to_spot, "30/INV-5");
+                let needed = if command.candidates.len() == 1 { 15 } else { 1 };
+                assert!(options.len() >= needed, "30/INV-5: {} options", options.len());
+            }
+            let offered = options.iter().map(|one| &one.requirements);
+            assert!(min_values::needed(&claim.requirements, offered).is_ok(), "30/INV-6");
+        }
+        assert!(command.scores.iter().all(PoolScore::is_approved), "30/INV-7");
+    }
+}
+
+/// The same cluster with its lists turned round.
+fn reversed(world: &World) -> World {
+    let mut turned = world.clone();
+    let last = turned.snapshot.nodes.len();
+    turned.snapshot.nodes.reverse();
+    turned.snapshot.pods.reverse();
+    turned.snapshot.pools.reverse();
+    for pod in &mut turned.snapshot.pods {
+        pod.node = pod.node.map(|node| NodeId::new(last - 1 - node.index()));
+    }
+    turned
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn every_pass_is_safe(seed in any::<u64>(), spot_to_spot in any::<bool>()) {
+        let world = cluster(&mut Chance::new(seed));
+        for search in [Search::Upstream, Search::Best] {
+            let settings = settings(search, spot_to_spot);
+            let pass = look(&world, &settings);
+            check_sources(&world, &settings, &pass);
+            check_places(&world, &pass);
+            check_replacements(&world, &settings, &pass);
+            let kept = pass.kept.len();
+            let gone: usize = pass.commands.iter().map(|one| one.candidates.len()).sum();
+            prop_assert_eq!(kept + gone, world.snapshot.nodes.len(), "each node goes or stays");
+        }
+    }
+
+    #[test]
+    fn leaving_out_what_cannot_succeed_changes_nothing(seed in any::<u64>()) {
+        let world = cluster(&mut Chance::new(seed));
+        for search in [Search::Upstream, Search::Best] {
+            let all = settings(search, true);
+            let pruned = look(&world, &all);
+            let full = look(&world, &Settings { prune: false, ..all });
+            prop_assert_eq!(shown(&world, &pruned), shown(&world, &full), "30/INV-12");
+        }
+    }
+
+    #[test]
+    fn the_order_of_lists_does_not_matter(seed in any::<u64>()) {
+        let world = cluster(&mut Chance::new(seed));
+        let turned = reversed(&world);
+        for search in [Search::Upstream, Search::Best] {
+            let settings = settings(search, true);
+            let (one, other) = (look(&world, &settings), look(&turned, &settings));
+            prop_assert_eq!(shown(&world, &one), shown(&turned, &other), "30/INV-11");
+        }
+    }
+
+    #[test]
+    fn the_best_search_saves_at_least_what_upstreams_does(seed in any::<u64>()) {
+        let world = cluster(&mut Chance::new(seed));
+        let upstream = savings(&look(&world, &settings(Search::Upstream, true)));
+        let best = savings(&look(&world, &settings(Search::Best, true)));
+        prop_assert!(best >= upstream - 1e-9, "{} after {}", best, upstream);
+    }
+
+    #[test]
+    fn passes_come_to_an_end_and_the_bill_falls(seed in any::<u64>()) {
+        let mut world = cluster(&mut Chance::new(seed));
+        for pod in &mut world.snapshot.pods {
+            pod.unschedulable = false;
+        }
+        for search in [Search::Upstream, Search::Best] {
+            let mut world = world.clone();
+            let settings = settings(search, true);
+            let mut passes = 0;
+            loop {
+                let pass = look(&world, &settings);
+                let sensible = pass.commands.iter().all(|command| {
+                    command.reason() == Reason::Drifted || command.savings >= 0.0
+                });
+                prop_assert!(sensible, "30/INV-13: a command costs money");
+                if pass.commands.iter().all(|command| command.reason() == Reason::Drifted) {
+                    break;
+                }
+                world = after(&world, &pass);
+                passes += 1;
+                prop_assert!(passes < 60, "30/INV-13: no end");
+            }
+        }
+    }
+}
+
+/// The world after the commands: replacements are there as the dearest option that was planned.
+fn after(world: &World, pass: &Pass) -> World {
+    let mut next = world.clone();
+    for command in &pass.commands {
+        let before = next.snapshot.nodes.len();
+        apply(&mut next.snapshot, &world.catalog, command);
+        let claims = command.replacements.iter().filter_map(|one| one.planned());
+        let nodes: Vec<usize> = (before..next.snapshot.nodes.len()).collect();
+        for (claim, index) in claims.zip(nodes) {
+            launch(world, &mut next, claim, index);
+        }
+    }
+    let going: Vec<NodeId> = (0..next.snapshot.nodes.len())
+        .map(NodeId::new)
+        .filter(|node| next.snapshot.node(*node).is_deleting)
+        .collect();
+    // What goes is gone with what is left on it, but stays in the list so that ids hold.
+    next.snapshot.pods.retain(|pod| !pod.node.is_some_and(|node| going.contains(&node)));
+    for node in going {
+        next.snapshot.nodes[node.index()].is_managed = false;
+    }
+    next
+}
+
+fn launch(world: &World, next: &mut World, claim: &PlannedClaim, index: usize) {
+    let pool = world.snapshot.pool(claim.pool).name.clone();
+    let known = &world.catalog.well_known;
+    let bought = options(world, claim)
+        .into_iter()
+        .filter_map(|one| {
+            let suits = one.offerings.iter().filter(|offering| {
+                claim.requirements.compatible(&offering.requirements, known).is_ok()
+            });
+            let dearest = suits.max_by(|a, b| a.price.total_cmp(&b.price))?;
+            Some((one, dearest))
+        })
+        .max_by(|a, b| a.1.price.total_cmp(&b.1.price));
+    let Some((of_type, offering)) = bought else { return };
+    let label = |key: &str| {
+        let value = offering.requirements.get(key).and_then(|one| one.values().first());
+        value.expect("an offering says where and how")
+    };
+    let name = format!("new-{index:03}");
+    let built = node(&name)
+        .of_type(of_type)
+        .pool(&pool)
+        .zone(label("topology.kubernetes.io/zone"))
+        .label("capacity-type", label("karpenter.sh/capacity-type"))
+        .build();
+    next.snapshot.nodes[index] = built.into();
+}
