@@ -56,6 +56,21 @@ impl Chance {
         (u128::from(self.u64()) << 64) | u128::from(self.u64())
     }
 
+    /// A random UUID (version 4) as text.
+    pub fn uuid(&mut self) -> String {
+        let bits = self.u128();
+        let hex = format!("{bits:032x}");
+        let variant = 8 + ((bits >> 62) & 3);
+        format!(
+            "{}-{}-4{}-{variant:x}{}-{}",
+            &hex[..8],
+            &hex[8..12],
+            &hex[13..16],
+            &hex[17..20],
+            &hex[20..]
+        )
+    }
+
     /// A number from 0 up to, but not including, 1.
     #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
     pub fn f64(&mut self) -> f64 {

@@ -1,16 +1,28 @@
 //! The client of the product: a rate limit, a name, and somebody who is told of every request.
+//!
+//! A request that the server asks to repeat later is repeated, as client-go does it: only then, and
+//! not for ever. What is refused otherwise, such as an eviction by a budget, is told at once.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use http::{HeaderValue, Request, Response, header};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use kube::client::{Body, ClientBuilder};
 use kube::{Client, Config};
 use tower::{BoxError, Layer, Service, ServiceExt as _};
 
 use crate::clock::Clock;
 use crate::harness::{Bucket, Trouble};
+
+/// How often a request is repeated that the server asks to repeat.
+const REPEATS: u32 = 10;
+/// The longest pause that a server may ask for.
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// A connection on which nothing comes for so long is dead, also if nobody has said so. Servers send
+/// a bookmark every minute to those who watch, and answer anything else in a minute.
+const SILENCE: Duration = Duration::from_secs(150);
 
 /// How the client behaves.
 #[derive(Clone, Debug)]
@@ -48,11 +60,14 @@ pub struct RequestDone<'a> {
 
 /// A client of the cluster.
 pub fn connect(
-    config: Config,
+    mut config: Config,
     behaviour: &ClientConfig,
     clock: &Arc<dyn Clock>,
     on_request: OnRequest,
 ) -> Result<Client, Trouble> {
+    // kube's own repeats every 429, so also that of a budget, for minutes.
+    config.default_retry = false;
+    config.read_timeout = Some(SILENCE);
     let layer = RequestLayer::new(behaviour, clock, on_request)?;
     let builder = ClientBuilder::try_from(config).map_err(Trouble::from)?;
     Ok(builder.with_layer(&layer).build())
@@ -125,36 +140,78 @@ where
         let (inner, layer) = (self.inner.clone(), self.layer.clone());
         request.headers_mut().insert(header::USER_AGENT, layer.user_agent.clone());
         Box::pin(async move {
-            if let Some(bucket) = &layer.bucket {
-                let now = layer.clock.now();
-                let pause = bucket.lock().unwrap_or_else(PoisonError::into_inner).take(now);
-                if !pause.is_zero() {
-                    layer.clock.sleep(pause).await;
-                }
+            for _ in 0..REPEATS {
+                let Some(again) = copy(&request) else { break };
+                let result = layer.send(&inner, request).await;
+                let pause = result.as_ref().ok().and_then(asked_to_wait);
+                let Some(pause) = pause else { return result };
+                layer.clock.sleep(pause).await;
+                request = again;
             }
-            let (method, uri) = (request.method().clone(), request.uri().clone());
-            let sent = layer.clock.now();
-            let answer = {
-                let mut inner = inner.lock().await;
-                inner.ready().await.map_err(Into::into)?.call(request)
-            };
-            let result = answer.await.map_err(Into::into);
-            let took = layer.clock.now().duration_since(sent);
-            (layer.on_request)(&RequestDone {
-                method: &method,
-                uri: &uri,
-                status: result.as_ref().ok().map(Response::status),
-                took: took.try_into().unwrap_or_default(),
-            });
-            result
+            layer.send(&inner, request).await
         })
     }
 }
 
+impl RequestLayer {
+    /// Sends a request once, when the limit allows it.
+    async fn send<S, B>(
+        &self,
+        inner: &tokio::sync::Mutex<S>,
+        request: Request<Body>,
+    ) -> Result<Response<B>, BoxError>
+    where
+        S: Service<Request<Body>, Response = Response<B>>,
+        S::Error: Into<BoxError>,
+    {
+        if let Some(bucket) = &self.bucket {
+            let now = self.clock.now();
+            let pause = bucket.lock().unwrap_or_else(PoisonError::into_inner).take(now);
+            if !pause.is_zero() {
+                self.clock.sleep(pause).await;
+            }
+        }
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        let sent = self.clock.now();
+        let answer = {
+            let mut inner = inner.lock().await;
+            inner.ready().await.map_err(Into::into)?.call(request)
+        };
+        let result = answer.await.map_err(Into::into);
+        let took = self.clock.now().duration_since(sent);
+        (self.on_request)(&RequestDone {
+            method: &method,
+            uri: &uri,
+            status: result.as_ref().ok().map(Response::status),
+            took: took.try_into().unwrap_or_default(),
+        });
+        result
+    }
+}
+
+/// The same request; none if it cannot be sent twice.
+fn copy(request: &Request<Body>) -> Option<Request<Body>> {
+    let mut again = Request::new(request.body().try_clone()?);
+    *again.method_mut() = request.method().clone();
+    *again.uri_mut() = request.uri().clone();
+    *again.version_mut() = request.version();
+    *again.headers_mut() = request.headers().clone();
+    *again.extensions_mut() = request.extensions().clone();
+    Some(again)
+}
+
+/// How long to wait until the request is repeated, if the server asks for that.
+fn asked_to_wait<B>(response: &Response<B>) -> Option<Duration> {
+    let status = response.status();
+    if status != StatusCode::TOO_MANY_REQUESTS && !status.is_server_error() {
+        return None;
+    }
+    let seconds = response.headers().get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds).min(LONGEST_PAUSE))
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use jiff::Timestamp;
     use k8s_openapi::api::core::v1::Node;
     use karpenter_apiserver::testing::environment::TestEnvironment;
@@ -186,5 +243,37 @@ mod tests {
         assert_eq!(passed, Duration::from_secs(1));
         assert_eq!(told.lock().unwrap().len(), 15);
         assert_eq!(told.lock().unwrap()[0], "GET /api/v1/nodes/none 404");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_request_is_repeated_only_if_the_server_asks_for_it() {
+        let rows = [
+            ("a budget refuses", 429, None, 1, 0),
+            ("a busy server", 429, Some("1"), 11, 10),
+            ("a server that ends", 503, Some("2"), 11, 20),
+            ("a proxy without a server", 503, None, 1, 0),
+            ("no time is no wish", 500, Some("soon"), 1, 0),
+            ("not the server's fault", 409, Some("1"), 1, 0),
+            ("a wish without end", 429, Some("18446744073709551615"), 11, 600),
+        ];
+        for (name, code, after, requests, seconds) in rows {
+            let clock: Arc<dyn Clock> = Arc::new(ScaledClock::starting_at(Timestamp::UNIX_EPOCH));
+            let behaviour = ClientConfig { limit: None, user_agent: "karpenter/test".to_owned() };
+            let told: Arc<Mutex<u32>> = Arc::default();
+            let tells = told.clone();
+            let on_request: OnRequest = Arc::new(move |_| *tells.lock().unwrap() += 1);
+            let layer = RequestLayer::new(&behaviour, &clock, on_request).unwrap();
+            let server = tower::service_fn(move |_: Request<Body>| async move {
+                let mut answer = Response::builder().status(code);
+                if let Some(after) = after {
+                    answer = answer.header(header::RETRY_AFTER, after);
+                }
+                Ok::<_, BoxError>(answer.body(Body::empty()).unwrap())
+            });
+            let client = Client::new(layer.layer(server), "default");
+            kube::Api::<Node>::all(client).get("none").await.unwrap_err();
+            let passed = clock.now().duration_since(Timestamp::UNIX_EPOCH).as_secs();
+            assert_eq!((*told.lock().unwrap(), passed), (requests, seconds), "{name}");
+        }
     }
 }

@@ -88,6 +88,11 @@ pub trait CloudProvider: Debug + Send + Sync {
     fn registration_hooks(&self) -> Vec<Arc<dyn RegistrationHook>> {
         Vec::new()
     }
+
+    /// The terminationGracePeriod of NodeClaims whose NodePool has none.
+    fn default_termination_grace_period(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// Why an instance is not what it should be, as the condition `Drifted` shows it.

@@ -22,7 +22,7 @@ mod trouble;
 
 pub use controller::{Controller, Outcome, Reconcile, Reconciled};
 pub use limit::{Bucket, Limit, scaled_workers};
-pub use observe::{Finished, NoObserver, Observe};
+pub use observe::{Begun, Ended, Finished, NoObserver, Observe};
 pub use queue::Queue;
 pub use run::{Harness, current_controller};
 pub use shutdown::Shutdown;

@@ -18,6 +18,7 @@ pub mod list;
 pub mod nodes;
 mod registry;
 mod requests;
+mod solves;
 mod store;
 mod summary;
 #[cfg(test)]
@@ -28,6 +29,7 @@ pub use labels::{LabelSet, LabelValues, NoLabels};
 pub use list::CoreMetrics;
 pub use nodes::{label_name, resource_type};
 pub use registry::{Counter, Describe, Family, Gauge, Histogram, Registry, Stage, Summary, Type};
+pub use solves::Solve;
 pub use store::{Sample, Store};
 
 use conditions::{KindLabels, Twins};
@@ -48,6 +50,8 @@ pub struct Metrics {
     /// Status conditions of CapacityBuffers.
     pub capacitybuffer_status: ConditionMetrics,
     twins: Twins,
+    running: harness::Running,
+    solves: solves::Solves,
 }
 
 /// What the labels of metrics depend on.
@@ -82,6 +86,8 @@ impl Metrics {
             let labels = labels::ConsolidationType { consolidation_type };
             core.voluntary_disruption_consolidation_timeouts.add(&labels, 0.0);
         }
+        let running = harness::Running::shown_in(&registry, &core);
+        let solves = solves::Solves::shown_in(&registry, &core);
         let twins = Twins::new(&registry);
         let classes = config.node_class_labels.iter().map(String::as_str);
         let claim_labels: Vec<&str> = classes.chain([NODEPOOL]).collect();
@@ -104,6 +110,8 @@ impl Metrics {
             ),
             core,
             twins,
+            running,
+            solves,
             registry,
         }
     }

@@ -56,10 +56,13 @@ use tokio::sync::Notify;
 use crate::clock::Clock;
 
 mod index;
+mod subscription;
 #[cfg(test)]
 mod tests;
 
 pub use index::Index;
+use subscription::Subscribers;
+pub use subscription::{Subscription, WeakInformer};
 
 /// How long to wait after an error, or after a watch that ended without a word. After each further
 /// error it is twice as long.
@@ -143,11 +146,8 @@ pub struct Informer<K> {
     again: Wake,
     trim: fn(&mut K),
     state: Arc<Mutex<State<K>>>,
-    subscribers: Arc<Mutex<Vec<Subscriber<K>>>>,
+    subscribers: Arc<Mutex<Subscribers<K>>>,
 }
-
-/// Is told every change.
-type Subscriber<K> = Arc<dyn Fn(&Change<K>) + Send + Sync>;
 
 struct State<K> {
     objects: BTreeMap<ObjectKey, Arc<K>>,
@@ -198,28 +198,6 @@ where
     pub fn trimmed(mut self, trim: fn(&mut K)) -> Self {
         self.trim = trim;
         self
-    }
-
-    /// Hands every change over from now on, and what is known already as new, in the order of the
-    /// subscriptions. It is called where the change is made, so it must be quick, and it may read
-    /// the informer but not write to it. While writers [teach](Self::learn) the informer on other
-    /// threads, changes of one object may come out of order: who keeps something reads it anew.
-    pub fn subscribe(&self, subscriber: impl Fn(&Change<K>) + Send + Sync + 'static) {
-        let known: Vec<_> = {
-            let mut subscribers = lock(&self.subscribers);
-            let subscriber: Subscriber<K> = Arc::new(subscriber);
-            subscribers.push(subscriber.clone());
-            let state = self.state();
-            let new = |(key, object): (&ObjectKey, &Arc<K>)| Change {
-                key: key.clone(),
-                before: None,
-                after: Some(object.clone()),
-            };
-            state.objects.iter().map(new).map(|change| (subscriber.clone(), change)).collect()
-        };
-        for (subscriber, change) in known {
-            subscriber(&change);
-        }
     }
 
     /// Only objects with these labels, written as `kubectl --selector` takes it.
@@ -443,7 +421,7 @@ where
     }
 
     fn announce(&self, changes: impl IntoIterator<Item = Change<K>>) {
-        let subscribers = lock(&self.subscribers).clone();
+        let subscribers = lock(&self.subscribers).all();
         if !subscribers.is_empty() {
             for change in changes {
                 for subscriber in &subscribers {

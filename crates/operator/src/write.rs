@@ -67,8 +67,11 @@ pub async fn patch<K>(
     check: Check,
 ) -> Result<Written<K>, Trouble>
 where
-    K: Resource + Clone + Debug + Serialize + DeserializeOwned,
+    K: Resource + Clone + Debug + PartialEq + Serialize + DeserializeOwned,
 {
+    if before == after {
+        return Ok(Written::Unchanged);
+    }
     let Some(body) = difference(before, after, |key| key != "status", check)? else {
         return Ok(Written::Unchanged);
     };
@@ -84,8 +87,12 @@ pub async fn patch_status<K>(
     check: Check,
 ) -> Result<Written<K>, Trouble>
 where
-    K: Resource + Clone + Debug + Serialize + DeserializeOwned,
+    K: Resource + Clone + Debug + PartialEq + Serialize + DeserializeOwned,
 {
+    // Most of the time, and much cheaper to see than by writing both down.
+    if before == after {
+        return Ok(Written::Unchanged);
+    }
     let Some(body) = difference(before, after, |key| key == "status", check)? else {
         return Ok(Written::Unchanged);
     };

@@ -1,6 +1,7 @@
 //! A cloud whose calls are measured (spec 40 §9.5, spec 45 §3.1).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use karpenter_api::labels::NODEPOOL;
 use karpenter_api::nodeclaim::NodeClaim;
@@ -116,5 +117,9 @@ impl CloudProvider for Metered {
 
     fn registration_hooks(&self) -> Vec<Arc<dyn RegistrationHook>> {
         self.inner.registration_hooks()
+    }
+
+    fn default_termination_grace_period(&self) -> Option<Duration> {
+        self.inner.default_termination_grace_period()
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodepool::NodePool;
@@ -145,5 +146,9 @@ impl CloudProvider for Overlaid {
 
     fn registration_hooks(&self) -> Vec<Arc<dyn RegistrationHook>> {
         self.inner.registration_hooks()
+    }
+
+    fn default_termination_grace_period(&self) -> Option<Duration> {
+        self.inner.default_termination_grace_period()
     }
 }

@@ -10,7 +10,7 @@ use kube::Resource;
 
 use super::{Limit, Queue, Trouble};
 use crate::clock::Clock;
-use crate::watch::{Change, Informer, ObjectKey};
+use crate::watch::{Change, Informer, ObjectKey, Subscription};
 
 /// What a reconcile wants next (spec 40 §0.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,8 +67,8 @@ pub struct Controller {
     reconcile: Arc<dyn Reconciler>,
 }
 
-/// Begins to fill the queue.
-pub(super) type Source = Box<dyn FnOnce(&Queue) + Send + Sync>;
+/// Begins to fill the queue, for as long as what it returns is kept.
+pub(super) type Source = Box<dyn FnOnce(&Queue) -> Option<Subscription> + Send + Sync>;
 
 impl Controller {
     /// A controller of that name, with one worker and the default limit. The name is what logs and
@@ -116,7 +116,10 @@ impl Controller {
     /// Runs once at the start, with an empty key, and then whenever it says.
     #[must_use]
     pub fn singleton(mut self) -> Self {
-        self.sources.push(Box::new(|queue| queue.add(ObjectKey::default())));
+        self.sources.push(Box::new(|queue| {
+            queue.add(ObjectKey::default());
+            None
+        }));
         self
     }
 
@@ -156,9 +159,9 @@ impl Controller {
         let informer = informer.clone();
         self.sources.push(Box::new(move |queue| {
             let queue = queue.clone();
-            informer.subscribe(move |change| {
+            Some(informer.subscribe(move |change| {
                 keys(change).into_iter().for_each(|key| queue.add(key));
-            });
+            }))
         }));
         self
     }

@@ -10,13 +10,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
 use super::limit::{Bucket, Limit};
+use super::observe::Observe;
 use crate::clock::Clock;
 use crate::watch::ObjectKey;
 
@@ -32,6 +33,8 @@ struct Inner {
     limit: Limit,
     state: Mutex<State>,
     news: Notify,
+    /// Whose queue it is, and who is told what comes into it.
+    observer: OnceLock<(&'static str, Arc<dyn Observe>)>,
 }
 
 struct State {
@@ -45,6 +48,8 @@ struct State {
     due: BTreeMap<ObjectKey, (Timestamp, u64)>,
     /// Ties of `delayed` go by the order of arrival.
     arrivals: u64,
+    /// How many keys have come into `ready` of which nobody was told yet.
+    untold: usize,
     failures: BTreeMap<ObjectKey, u32>,
     bucket: Bucket,
 }
@@ -68,6 +73,7 @@ impl Queue {
             delayed: BTreeSet::new(),
             due: BTreeMap::new(),
             arrivals: 0,
+            untold: 0,
             failures: BTreeMap::new(),
             bucket: Bucket::new(limit.per_second, limit.burst),
         };
@@ -76,13 +82,23 @@ impl Queue {
             limit,
             state: Mutex::new(state),
             news: Notify::new(),
+            observer: OnceLock::new(),
         }))
+    }
+
+    /// From now on the observer is told what comes into the queue of that controller, and now of what
+    /// came before. A queue has one observer, the first.
+    pub(super) fn observed_by(&self, controller: &'static str, observer: &Arc<dyn Observe>) {
+        let _ = self.0.observer.set((controller, observer.clone()));
+        self.tell(self.state());
     }
 
     /// The key is to be looked at as soon as possible.
     pub fn add(&self, key: ObjectKey) {
         let now = self.0.clock.now();
-        self.state().add(key, now);
+        let mut state = self.state();
+        state.add(key, now);
+        self.tell(state);
         self.0.news.notify_one();
     }
 
@@ -93,6 +109,9 @@ impl Queue {
         }
         let due = self.0.clock.now().checked_add(pause).unwrap_or(Timestamp::MAX);
         self.state().delay(key, due);
+        if let Some((controller, observer)) = self.0.observer.get() {
+            observer.retried(controller);
+        }
         self.0.news.notify_one();
     }
 
@@ -129,11 +148,14 @@ impl Queue {
         let now = self.0.clock.now();
         let mut state = self.state();
         state.wake_delayed(now);
-        let key = state.ready.pop_front()?;
-        let since = state.waiting.remove(&key).unwrap_or(now);
-        state.running.insert(key.clone());
-        let waited = Duration::try_from(now.duration_since(since)).unwrap_or_default();
-        Some(Taken { key, waited, depth: state.ready.len() })
+        let taken = state.ready.pop_front().map(|key| {
+            let since = state.waiting.remove(&key).unwrap_or(now);
+            state.running.insert(key.clone());
+            let waited = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+            Taken { key, waited, depth: state.ready.len() }
+        });
+        self.tell(state);
+        taken
     }
 
     /// The key is out of work.
@@ -144,6 +166,7 @@ impl Queue {
         if state.dirty.remove(key) {
             state.add(key.clone(), now);
         }
+        self.tell(state);
     }
 
     /// Done when there may be something to take: a key came, or the time of one.
@@ -156,6 +179,16 @@ impl Queue {
                 let time = self.0.clock.sleep_until(due);
                 futures_util::future::select(std::pin::pin!(news), time).await;
             }
+        }
+    }
+
+    /// Tells the observer, if there is one yet, what has come into the queue.
+    fn tell(&self, mut state: MutexGuard<'_, State>) {
+        let Some((controller, observer)) = self.0.observer.get() else { return };
+        let (count, depth) = (std::mem::take(&mut state.untold), state.ready.len());
+        drop(state);
+        if count > 0 {
+            observer.added(controller, count, depth);
         }
     }
 
@@ -172,6 +205,7 @@ impl State {
         } else if !self.waiting.contains_key(&key) {
             self.waiting.insert(key.clone(), now);
             self.ready.push_back(key);
+            self.untold += 1;
         }
     }
 

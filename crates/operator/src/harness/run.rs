@@ -10,8 +10,9 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use jiff::Timestamp;
 use tracing::{Instrument, debug_span, error};
 
-use super::observe::{Finished, Observe};
-use super::{Controller, Outcome, Reconciled, Shutdown, Trouble};
+use super::observe::{Begun, Ended, Finished, Observe};
+use super::queue::Taken;
+use super::{Controller, Outcome, Queue, Reconciled, Shutdown, Trouble};
 use crate::chance::Chance;
 use crate::clock::Clock;
 use crate::watch::ObjectKey;
@@ -49,15 +50,20 @@ impl Harness {
         let (name, queue) = (controller.name, controller.queue.clone());
         let mut ids = self.chance.fork("reconcile ids").fork(name);
         self.observer.started(name, controller.workers);
-        for source in std::mem::take(&mut controller.sources) {
-            source(&queue);
-        }
+        queue.observed_by(name, &self.observer);
+        let sources = std::mem::take(&mut controller.sources);
+        // Kept until the end. What they call holds the process's knowledge, which holds them.
+        let _subscriptions: Vec<_> =
+            sources.into_iter().filter_map(|source| source(&queue)).collect();
         let mut running = FuturesUnordered::new();
         loop {
             while running.len() < controller.workers && !self.shutdown.has_begun() {
                 let Some(taken) = queue.next() else { break };
-                self.observer.taken(name, taken.waited, taken.depth, running.len() + 1);
-                running.push(self.work(&controller, taken.key, ids.u128()));
+                let Taken { key, waited, depth } = taken;
+                let begun =
+                    Begun { at: self.clock.now(), waited, depth, active: running.len() + 1 };
+                self.observer.taken(name, begun);
+                running.push(self.work(&controller, key, begun.at, ids.u128()));
             }
             if self.shutdown.has_begun() && running.is_empty() {
                 return;
@@ -84,14 +90,19 @@ impl Harness {
                 Either::Left(_) => None,
                 Either::Right((ended, _)) => Some(ended),
             };
-            if let Some(Ended { took, how }) = ended {
-                self.observer.finished(name, took, how, running.len());
+            if let Some(ended) = ended {
+                self.observer.finished(name, ended, running.len());
             }
         }
     }
 
-    async fn work(&self, controller: &Controller, key: ObjectKey, id: u128) -> Ended {
-        let started = self.clock.now();
+    async fn work(
+        &self,
+        controller: &Controller,
+        key: ObjectKey,
+        began: Timestamp,
+        id: u128,
+    ) -> Ended {
         let span = debug_span!(
             "reconcile",
             controller = controller.name,
@@ -105,7 +116,7 @@ impl Harness {
         let result = CONTROLLER.scope(controller.name, work).instrument(span.clone()).await;
         let queue = &controller.queue;
         let how = match result {
-            Ok(result) => span.in_scope(|| self.settle(controller, &key, result)),
+            Ok(result) => span.in_scope(|| settle(queue, &key, result)),
             Err(panic) => {
                 let what = panic_text(panic.as_ref());
                 span.in_scope(|| error!(error = what, "Observed a panic"));
@@ -114,39 +125,32 @@ impl Harness {
             }
         };
         queue.done(&key);
-        Ended { took: elapsed(started, self.clock.now()), how }
-    }
-
-    fn settle(&self, controller: &Controller, key: &ObjectKey, result: Reconciled) -> Finished {
-        let queue = &controller.queue;
-        match result {
-            Ok(Outcome::Done) => {
-                queue.forget(key);
-                Finished::Success
-            }
-            Ok(Outcome::After(pause)) => {
-                queue.forget(key);
-                queue.add_after(key.clone(), pause);
-                Finished::RequeueAfter
-            }
-            Ok(Outcome::Again) => {
-                self.observer.retried(controller.name);
-                queue.add_limited(key.clone());
-                Finished::Requeue
-            }
-            Err(trouble) => {
-                log(&trouble);
-                self.observer.retried(controller.name);
-                queue.add_limited(key.clone());
-                Finished::Error
-            }
-        }
+        Ended { began, took: elapsed(began, self.clock.now()), how }
     }
 }
 
-struct Ended {
-    took: Duration,
-    how: Finished,
+/// Puts the key where its outcome says.
+fn settle(queue: &Queue, key: &ObjectKey, result: Reconciled) -> Finished {
+    match result {
+        Ok(Outcome::Done) => {
+            queue.forget(key);
+            Finished::Success
+        }
+        Ok(Outcome::After(pause)) => {
+            queue.forget(key);
+            queue.add_after(key.clone(), pause);
+            Finished::RequeueAfter
+        }
+        Ok(Outcome::Again) => {
+            queue.add_limited(key.clone());
+            Finished::Requeue
+        }
+        Err(trouble) => {
+            log(&trouble);
+            queue.add_limited(key.clone());
+            Finished::Error
+        }
+    }
 }
 
 fn log(trouble: &Trouble) {

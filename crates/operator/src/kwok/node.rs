@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use karpenter_api::grammar::Quantity;
 use karpenter_api::labels::{self, kwok};
 use karpenter_api::nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};
 use karpenter_api::taints;
 use karpenter_core::catalog::{InstanceType, Offering};
+use kube::Resource as _;
 
 use crate::chance::Chance;
 use crate::cloud::{CloudError, CloudResult, Vocabulary, claim};
@@ -94,6 +95,7 @@ pub(super) fn node(node_claim: &NodeClaim, choice: Choice<'_>, name: &str) -> No
             name: Some(name.to_owned()),
             labels: Some(node_labels(node_claim, choice)),
             annotations: Some(marked(node_claim.metadata.annotations.clone())),
+            owner_references: owner(node_claim).map(|owner| vec![owner]),
             ..ObjectMeta::default()
         },
         spec: Some(NodeSpec {
@@ -108,6 +110,20 @@ pub(super) fn node(node_claim: &NodeClaim, choice: Choice<'_>, name: &str) -> No
             ..NodeStatus::default()
         }),
     }
+}
+
+/// The claim, which gets the Node in any case when that registers. It has it from the start, so that
+/// the garbage collector of the cluster ends a Node whose claim went without knowing of it: a
+/// process was killed before it could write down what it had launched.
+fn owner(node_claim: &NodeClaim) -> Option<OwnerReference> {
+    Some(OwnerReference {
+        api_version: NodeClaim::api_version(&()).into_owned(),
+        kind: NodeClaim::kind(&()).into_owned(),
+        name: node_claim.metadata.name.clone()?,
+        uid: node_claim.metadata.uid.clone()?,
+        block_owner_deletion: Some(true),
+        controller: None,
+    })
 }
 
 /// Later ones win: the claim's labels, what its requirements, the type and the offering leave no

@@ -1,14 +1,15 @@
 //! The provider itself: launches by creating Nodes, and finds them again (spec 40 §10.4, spec 45
 //! §16). What it launches is decided in `kwok::node`.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
-use karpenter_api::condition_set;
-use karpenter_api::conditions::READY;
+use karpenter_api::condition_set::{self, HasConditions as _};
+use karpenter_api::conditions::{LAUNCHED, READY};
 use karpenter_api::kwok_nodeclass::KwokNodeClass;
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodepool::NodePool;
@@ -42,6 +43,9 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(10);
 const BACKOFF_FACTOR: u32 = 5;
 const BACKOFF_JITTER: f64 = 0.1;
 
+/// A claim that is younger is launched for the first time, if this process has not done so.
+const NEW: SignedDuration = SignedDuration::from_secs(10);
+
 /// A cloud whose instances are Node objects.
 pub struct KwokProvider {
     client: Client,
@@ -51,12 +55,14 @@ pub struct KwokProvider {
     types: InstanceTypes,
     vocabulary: Vocabulary,
     starting: Starting,
+    /// When this process began. What was launched before is known to the cluster alone.
+    since: Timestamp,
 }
 
-/// The names of Nodes that are still to be created. One that is ended before is not created any
-/// more.
+/// The Nodes that are still to be created, by name, as they were announced. One that is ended before
+/// is not created any more.
 #[derive(Clone, Debug, Default)]
-struct Starting(Arc<Mutex<BTreeSet<String>>>);
+struct Starting(Arc<Mutex<BTreeMap<String, NodeClaim>>>);
 
 impl KwokProvider {
     /// A provider of these types. It creates Nodes with the client, in tasks of their own.
@@ -71,6 +77,7 @@ impl KwokProvider {
         let known = catalog::catalog(types.iter().cloned(), std::iter::empty::<String>());
         Self {
             client,
+            since: clock.now(),
             clock,
             chance: chance.fork("kwok"),
             tasks,
@@ -85,27 +92,56 @@ impl KwokProvider {
     }
 
     async fn launch(&self, node_claim: &NodeClaim) -> CloudResult<NodeClaim> {
-        // One source per claim: a launch that is repeated gives the same Node, which then exists.
+        // Drawn from the claim alone, and not from the seed of the process: whoever is killed before
+        // it could write down what it launched is followed by one that launches the same again.
         let uid = node_claim.metadata.uid.as_deref().unwrap_or_default();
-        let mut chance = self.chance.fork(&format!("{}/{uid}", node_claim.name_any()));
+        let mut chance = Chance::new(0).fork(&format!("{}/{uid}", node_claim.name_any()));
+        let name = node::node_name(node_claim, &mut chance);
+        if let Some(launched) = self.launched_before(node_claim, &name).await? {
+            return Ok(launched);
+        }
         let choice = node::choose(node_claim, &self.types, &self.vocabulary, &mut chance)
             .map_err(|error| error.context("translating nodeclaim to node"))?;
-        let name = node::node_name(node_claim, &mut chance);
         let node = node::node(node_claim, choice, &name);
         let delay = self.registration_delay(node_claim).await?;
         let launched = node::node_claim(&node);
-        self.starting.state().insert(name);
+        let jitter = self.chance.fork(&name);
+        self.starting.state().insert(name, launched.clone());
         self.tasks.spawn(
             "kwok.registration",
             Registration {
                 nodes: Api::all(self.client.clone()),
                 clock: Arc::clone(&self.clock),
-                chance,
+                chance: jitter,
                 starting: self.starting.clone(),
             }
             .run(node, delay),
         );
         Ok(launched)
+    }
+
+    /// What an earlier launch of the claim brought, by this process or one before it.
+    async fn launched_before(
+        &self,
+        node_claim: &NodeClaim,
+        name: &str,
+    ) -> CloudResult<Option<NodeClaim>> {
+        if let Some(launched) = self.starting.state().get(name) {
+            return Ok(Some(launched.clone()));
+        }
+        // Most launches are the first of a new claim, and need not ask.
+        let created = node_claim.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let is_tried = condition_set::find(node_claim.conditions(), LAUNCHED).is_some();
+        let is_new = |created: Timestamp| {
+            created > self.since && self.clock.now().duration_since(created) < NEW
+        };
+        if !is_tried && created.is_some_and(is_new) {
+            return Ok(None);
+        }
+        let node = Api::<Node>::all(self.client.clone()).get_opt(name).await;
+        let node = node.map_err(|error| api_error(error).context("finding node"))?;
+        let node = node.filter(|node| node.metadata.deletion_timestamp.is_none());
+        Ok(node.as_ref().map(node::node_claim))
     }
 
     /// How long the node of a ready node class takes to appear.
@@ -276,7 +312,7 @@ impl CloudProvider for KwokProvider {
 
 impl fmt::Debug for KwokProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let starting = self.starting.state().clone();
+        let starting: Vec<String> = self.starting.state().keys().cloned().collect();
         f.debug_struct("KwokProvider")
             .field("types", &self.types.len())
             .field("starting", &starting)
@@ -300,7 +336,7 @@ impl Registration {
         self.clock.sleep(delay).await;
         let mut backoff = FIRST_BACKOFF;
         for attempt in 1..=TRIES {
-            if !self.starting.state().contains(&name) {
+            if !self.starting.state().contains_key(&name) {
                 return;
             }
             match self.nodes.create(&PostParams::default(), &node).await {
@@ -320,7 +356,7 @@ impl Registration {
 }
 
 impl Starting {
-    fn state(&self) -> MutexGuard<'_, BTreeSet<String>> {
+    fn state(&self) -> MutexGuard<'_, BTreeMap<String, NodeClaim>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,10 +1,14 @@
 //! What controllers and their queues do, as metrics: what the harness tells, recorded.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Metrics;
+use jiff::Timestamp;
+
 use super::labels::{Controller, Queue, QueuePriority, ReconcileResult};
-use crate::harness::{Finished, Observe};
+use super::list::CoreMetrics;
+use super::{Metrics, Registry};
+use crate::harness::{Begun, Ended, Finished, Observe};
 
 impl Observe for Metrics {
     fn started(&self, controller: &'static str, workers: usize) {
@@ -25,10 +29,11 @@ impl Observe for Metrics {
         self.depth(controller, 0);
         self.workqueue_adds.add(&Queue { name: controller, controller }, 0.0);
         self.workqueue_retries.add(&Queue { name: controller, controller }, 0.0);
+        self.running.lock().entry(controller).or_default().clear();
     }
 
-    fn added(&self, controller: &'static str, depth: usize) {
-        self.workqueue_adds.inc(&Queue { name: controller, controller });
+    fn added(&self, controller: &'static str, count: usize, depth: usize) {
+        self.workqueue_adds.add(&Queue { name: controller, controller }, number(count));
         self.depth(controller, depth);
     }
 
@@ -36,14 +41,18 @@ impl Observe for Metrics {
         self.workqueue_retries.inc(&Queue { name: controller, controller });
     }
 
-    fn taken(&self, controller: &'static str, waited: Duration, depth: usize, active: usize) {
+    fn taken(&self, controller: &'static str, begun: Begun) {
+        let Begun { at, waited, depth, active } = begun;
+        self.running.begin(controller, at);
         let queue = Queue { name: controller, controller };
         self.workqueue_queue_duration.observe(&queue, waited.as_secs_f64());
         self.depth(controller, depth);
         self.active_workers.set(&Controller { controller }, number(active));
     }
 
-    fn finished(&self, controller: &'static str, took: Duration, how: Finished, active: usize) {
+    fn finished(&self, controller: &'static str, ended: Ended, active: usize) {
+        let Ended { began, took, how } = ended;
+        self.running.end(controller, began);
         let of_controller = Controller { controller };
         let result = match how {
             Finished::Success => "success",
@@ -68,8 +77,53 @@ impl Observe for Metrics {
 
 impl Metrics {
     fn depth(&self, controller: &str, depth: usize) {
-        let labels = QueuePriority { name: controller, controller, priority: "" };
+        // Keys have no priorities here, which is upstream's priority 0.
+        let labels = QueuePriority { name: controller, controller, priority: "0" };
         self.workqueue_depth.set(&labels, number(depth));
+    }
+}
+
+/// When the reconciles that run now began. Clones are handles to the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Running(Arc<Mutex<Began>>);
+
+/// How many reconciles of a controller began at a time.
+type Began = BTreeMap<&'static str, BTreeMap<Timestamp, usize>>;
+
+impl Running {
+    /// Their ages are set whenever somebody looks: a reconcile that hangs says nothing by itself.
+    pub(super) fn shown_in(registry: &Registry, metrics: &CoreMetrics) -> Self {
+        let running = Self::default();
+        let (shown, sum) = (running.clone(), metrics.workqueue_unfinished_work.clone());
+        let longest = metrics.workqueue_longest_running_processor.clone();
+        registry.refresh(move |now| {
+            for (&controller, began) in shown.lock().iter() {
+                let age = |at: &Timestamp| now.duration_since(*at).as_secs_f64().max(0.0);
+                let ages = began.iter().map(|(at, &count)| age(at) * number(count));
+                let queue = Queue { name: controller, controller };
+                sum.set(&queue, ages.sum());
+                longest.set(&queue, began.keys().next().map_or(0.0, age));
+            }
+        });
+        running
+    }
+
+    fn begin(&self, controller: &'static str, at: Timestamp) {
+        *self.lock().entry(controller).or_default().entry(at).or_default() += 1;
+    }
+
+    fn end(&self, controller: &'static str, began: Timestamp) {
+        let mut all = self.lock();
+        let Some(running) = all.get_mut(controller) else { return };
+        let Some(count) = running.get_mut(&began) else { return };
+        *count -= 1;
+        if *count == 0 {
+            running.remove(&began);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Began> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -79,44 +133,4 @@ fn number(count: usize) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::clock::SystemClock;
-    use crate::metrics::MetricsConfig;
-
-    #[test]
-    fn the_work_of_a_controller_is_recorded() {
-        let metrics = Metrics::new(Arc::new(SystemClock), &MetricsConfig::default());
-        let name = "nodepool.hash";
-        metrics.started(name, 10);
-        metrics.added(name, 1);
-        metrics.taken(name, Duration::from_millis(5), 0, 1);
-        metrics.finished(name, Duration::from_millis(7), Finished::Panic, 0);
-        metrics.retried(name);
-        let value = |metric: &str, labels: &[(&str, &str)]| {
-            metrics.registry().value(metric, labels).unwrap_or(f64::NAN)
-        };
-        let of = [("controller", name)];
-        let queue = [("controller", name), ("name", name)];
-        for (metric, labels, wanted) in [
-            ("controller_runtime_max_concurrent_reconciles", &of[..], 10.0),
-            ("controller_runtime_reconcile_errors_total", &of, 1.0),
-            ("controller_runtime_reconcile_panics_total", &of, 1.0),
-            ("controller_runtime_reconcile_timeouts_total", &of, 0.0),
-            ("controller_runtime_active_workers", &of, 0.0),
-            ("controller_runtime_reconcile_time_seconds", &of, 1.0),
-            ("workqueue_adds_total", &queue, 1.0),
-            ("workqueue_retries_total", &queue, 1.0),
-            ("workqueue_queue_duration_seconds", &queue, 1.0),
-            ("workqueue_work_duration_seconds", &queue, 1.0),
-        ] {
-            assert!((value(metric, labels) - wanted).abs() < 1e-9, "{metric}");
-        }
-        let results = ["error", "requeue_after", "requeue", "success"].map(|result| {
-            value("controller_runtime_reconcile_total", &[("controller", name), ("result", result)])
-        });
-        assert_eq!(results.map(|count| count > 0.0), [true, false, false, false]);
-    }
-}
+mod tests;

@@ -7,6 +7,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use jiff::Timestamp;
 use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
 use prometheus::{
@@ -104,7 +105,11 @@ struct Inner {
     registry: prometheus::Registry,
     families: Mutex<Vec<Family>>,
     clock: Arc<dyn Clock>,
+    refreshers: Mutex<Vec<Refresh>>,
 }
+
+/// Sets gauges that change with time alone.
+type Refresh = Box<dyn Fn(Timestamp) + Send + Sync>;
 
 /// Names and labels are constants, or made of labels that are checked before.
 const VALID: &str = "names of metrics are valid and made once, which tests say too";
@@ -113,7 +118,25 @@ impl Registry {
     /// One without metrics. Summaries forget by the clock.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let (registry, families) = (prometheus::Registry::new(), Mutex::default());
-        Self(Arc::new(Inner { registry, families, clock }))
+        Self(Arc::new(Inner { registry, families, clock, refreshers: Mutex::default() }))
+    }
+
+    /// Whenever somebody looks, this is called first, with the time then: for gauges that change with
+    /// time alone, such as ages.
+    pub(super) fn refresh(&self, refresh: impl Fn(Timestamp) + Send + Sync + 'static) {
+        let mut all = self.0.refreshers.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(Box::new(refresh));
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.0.clock.now()
+    }
+
+    fn gather(&self) -> Vec<MetricFamily> {
+        let now = self.now();
+        let refreshers = self.0.refreshers.lock().unwrap_or_else(PoisonError::into_inner);
+        refreshers.iter().for_each(|refresh| refresh(now));
+        self.0.registry.gather()
     }
 
     /// Makes a counter.
@@ -201,14 +224,14 @@ impl Registry {
     pub fn text(&self) -> String {
         let mut text = Vec::new();
         // It fails on metrics without a name or a value alone, and there are none of these.
-        let _ = TextEncoder::new().encode(&self.0.registry.gather(), &mut text);
+        let _ = TextEncoder::new().encode(&self.gather(), &mut text);
         String::from_utf8_lossy(&text).into_owned()
     }
 
     /// The value of a series: of a counter or gauge its number, of others the count of
     /// observations. All labels have to be named. For tests: it gathers everything.
     pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
-        let families: Vec<MetricFamily> = self.0.registry.gather();
+        let families = self.gather();
         let family = families.iter().find(|family| family.name() == name)?;
         let metric = family.get_metric().iter().find(|metric| {
             let pairs = metric.get_label();
@@ -229,7 +252,7 @@ impl Registry {
 
     /// How many series a metric has. For tests, as above.
     pub fn series(&self, name: &str) -> usize {
-        let families = self.0.registry.gather();
+        let families = self.gather();
         families.iter().find(|family| family.name() == name).map_or(0, |f| f.get_metric().len())
     }
 }

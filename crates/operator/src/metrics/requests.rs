@@ -5,17 +5,17 @@ use std::sync::Arc;
 use http::Method;
 
 use super::Metrics;
-use super::labels::{ApiAnswer, ApiRequest};
+use super::labels::{ApiAnswer, ApiHostAnswer, ApiRequest};
 use crate::client::{OnRequest, RequestDone};
 
 impl Metrics {
-    /// Records every request of a client.
-    pub fn on_request(&self) -> OnRequest {
-        let metrics = self.clone();
-        Arc::new(move |done| metrics.record_request(done))
+    /// Records every request of a client to a server, which is named by host and port.
+    pub fn on_request(&self, host: &str) -> OnRequest {
+        let (metrics, host) = (self.clone(), host.to_owned());
+        Arc::new(move |done| metrics.record_request(&host, done))
     }
 
-    fn record_request(&self, done: &RequestDone<'_>) {
+    fn record_request(&self, host: &str, done: &RequestDone<'_>) {
         let target = Target::of(done.uri.path());
         let verb = match (done.method, target.has_name) {
             (&Method::POST, _) => "CREATE",
@@ -32,7 +32,9 @@ impl Metrics {
         };
         self.client_go_request_duration.observe(&labels, done.took.as_secs_f64());
         let code = done.status.map_or_else(|| "<error>".to_owned(), |s| s.as_u16().to_string());
-        self.client_go_requests.inc(&ApiAnswer { code: &code, method: done.method.as_str() });
+        let (code, method) = (code.as_str(), done.method.as_str());
+        self.client_go_requests.inc(&ApiAnswer { code, method });
+        self.rest_client_requests.inc(&ApiHostAnswer { code, method, host });
     }
 }
 
@@ -75,7 +77,11 @@ fn is_part(resource: &[&str]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::clock::SystemClock;
+    use crate::metrics::MetricsConfig;
 
     #[test]
     fn a_path_names_group_version_resource_and_part() {
@@ -96,5 +102,30 @@ mod tests {
             let expected = Target { group, version, resource, subresource, has_name };
             assert_eq!(Target::of(path), expected, "{path}");
         }
+    }
+
+    #[test]
+    fn an_answer_counts_by_method_and_code_and_host() {
+        let metrics = Metrics::new(Arc::new(SystemClock), &MetricsConfig::default());
+        let uri = http::Uri::from_static("/api/v1/nodes/a");
+        for status in [Some(http::StatusCode::CONFLICT), None] {
+            let (method, took) = (&Method::PUT, Duration::from_millis(3));
+            metrics.on_request("10.0.0.1:443")(&RequestDone { method, uri: &uri, status, took });
+        }
+        let value = |name, labels: &[_]| metrics.registry().value(name, labels);
+        for code in ["409", "<error>"] {
+            let answer = [("code", code), ("method", "PUT")];
+            assert_eq!(value("client_go_request_total", &answer), Some(1.0), "{code}");
+            let of_host = [answer[0], answer[1], ("host", "10.0.0.1:443")];
+            assert_eq!(value("rest_client_requests_total", &of_host), Some(1.0), "{code}");
+        }
+        let request = [
+            ("verb", "UPDATE"),
+            ("group", ""),
+            ("version", "v1"),
+            ("kind", "nodes"),
+            ("subresource", ""),
+        ];
+        assert_eq!(value("client_go_request_duration_seconds", &request), Some(2.0));
     }
 }

@@ -63,6 +63,7 @@ struct State {
     next_list: Option<CloudError>,
     next_reboot: Option<CloudError>,
     drift: Option<DriftReason>,
+    grace: Option<Duration>,
     policies: Vec<RepairPolicy>,
     instances: BTreeMap<String, NodeClaim>,
     calls: Calls,
@@ -98,6 +99,7 @@ impl Default for FakeCloud {
                 next_list: None,
                 next_reboot: None,
                 drift: None,
+                grace: None,
                 policies: vec![bad_node],
                 instances: BTreeMap::new(),
                 calls: Calls::default(),
@@ -166,6 +168,11 @@ impl FakeCloud {
     /// Whether instances have drifted, and why.
     pub fn set_drift(&self, reason: Option<&str>) {
         self.state().drift = reason.map(str::to_owned);
+    }
+
+    /// The terminationGracePeriod of claims whose pool has none.
+    pub fn set_default_termination_grace_period(&self, period: Duration) {
+        self.state().grace = Some(period);
     }
 
     /// What to do about unhealthy nodes.
@@ -393,6 +400,10 @@ impl CloudProvider for FakeCloud {
             kind: "TestNodeClass".to_owned(),
             plural: "testnodeclasses".to_owned(),
         }]
+    }
+
+    fn default_termination_grace_period(&self) -> Option<Duration> {
+        self.state().grace
     }
 
     fn vocabulary(&self) -> Vocabulary {

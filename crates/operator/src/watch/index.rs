@@ -48,14 +48,15 @@ where
     /// An index by what `value` says; an object without one is in it nowhere.
     pub fn new(informer: &Informer<K>, value: fn(&K) -> Option<&str>) -> Self {
         let keys: Arc<Mutex<Keys>> = Arc::default();
-        let (shared, read) = (keys.clone(), informer.clone());
-        informer.subscribe(move |change| {
+        let (shared, read) = (keys.clone(), informer.downgrade());
+        let subscription = informer.subscribe(move |change| {
             // Read anew under the lock: changes may come out of order, and the last one to get here
             // has to leave what is true now.
             let mut keys = lock(&shared);
-            let object = read.get(&change.key.namespace, &change.key.name);
+            let object = read.get(&change.key);
             keys.set(&change.key, object.as_ref().and_then(|object| value(object)));
         });
+        subscription.detach();
         Self { informer: informer.clone(), keys }
     }
 

@@ -203,3 +203,31 @@ async fn what_a_writer_learns_is_known_at_once_and_not_told_twice_or_undone() {
     learn("c", 12);
     assert_eq!(told(&informer), [""; 0], "the watch has told that it is gone");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_that_is_dropped_is_told_nothing_more() {
+    let informer = Script::of([]).informer();
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let noted = told.clone();
+    let subscription = informer.subscribe(move |change| {
+        noted.lock().unwrap().push(change.key.name.clone());
+    });
+    let object = |name: &str, version| serde_json::from_value(object(name, version)).unwrap();
+    informer.learn(object("one", 1));
+    drop(subscription);
+    informer.learn(object("two", 2));
+    assert_eq!(*told.lock().unwrap(), ["one"]);
+    assert_eq!(Arc::strong_count(&told), 1, "nor kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_does_not_keep_its_informer_alive() {
+    let informer = Script::of([]).informer();
+    let weak = informer.downgrade();
+    let index = Index::new(&informer, |map: &ConfigMap| map.metadata.name.as_deref());
+    informer.learn(serde_json::from_value(object("one", 1)).unwrap());
+    assert_eq!(index.get("one").len(), 1);
+    assert!(weak.get(&ObjectKey::new("a", "one")).is_some());
+    drop((informer, index));
+    assert!(weak.get(&ObjectKey::new("a", "one")).is_none());
+}

@@ -87,8 +87,13 @@ fn events_are_those_of_the_list() {
 #[test]
 fn a_pod_is_told_by_its_namespace_too() {
     let other = ObjectReference { namespace: Some("other".to_owned()), ..object("Pod") };
-    let [one, other] = [object("Pod"), other].map(|pod| evicted(pod, "Drifted").dedupe);
-    assert_ne!(one, other, "40/OB-03, decided otherwise by Q5");
+    let told = |pod: ObjectReference| {
+        let deleted = disrupted(pod.clone(), Timestamp::UNIX_EPOCH, 1, 2);
+        [evicted(pod, "Drifted"), deleted].map(|event| event.dedupe)
+    };
+    let (one, other) = (told(object("Pod")), told(other));
+    assert_ne!(one[0], other[0], "40/OB-03, decided otherwise by 40/Q5");
+    assert_ne!(one[1], other[1], "40/Q5");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::{Method, Request, Uri};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use karpenter_api::crds::{CrdSet, crds};
 use karpenter_api::labels;
 use karpenter_apiserver::testing::environment::TestEnvironment;
@@ -44,13 +45,7 @@ impl World {
         let client = Client::new(service, "default");
         let clock: Arc<dyn Clock> = Arc::new(ScaledClock::starting_at(Timestamp::UNIX_EPOCH));
         let tasks = Tasks::new();
-        let provider = KwokProvider::new(
-            client.clone(),
-            Arc::clone(&clock),
-            &Chance::new(1),
-            tasks.clone(),
-            built_in(),
-        );
+        let provider = provider(&client, &clock, &tasks, 1);
         let world = Self { client, clock, tasks, provider };
         let is_used =
             |crd: &Value| KINDS.contains(&crd["spec"]["names"]["plural"].as_str().unwrap());
@@ -113,6 +108,17 @@ impl World {
     async fn at(&self, second: i64) {
         self.clock.sleep_until(Timestamp::from_second(second).unwrap()).await;
     }
+}
+
+/// The provider of a process with this seed.
+fn provider(client: &Client, clock: &Arc<dyn Clock>, tasks: &Tasks, seed: u64) -> KwokProvider {
+    KwokProvider::new(
+        client.clone(),
+        Arc::clone(clock),
+        &Chance::new(seed),
+        tasks.clone(),
+        built_in(),
+    )
 }
 
 const NODES: &str = "/api/v1/nodes";
@@ -243,6 +249,40 @@ async fn a_launch_that_is_repeated_gives_the_same_node() {
     world.provider.create(&world.claim("other", "default").await).await.unwrap();
     world.at(3).await;
     assert_eq!(world.node_names().await.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_process_launches_the_same_again() {
+    let world = World::new().await;
+    let mut claim = world.claim("web", "default").await;
+    let first = world.provider.create(&claim).await.unwrap();
+    world.at(1).await;
+    let next = provider(&world.client, &world.clock, &world.tasks, 2);
+    claim.metadata.creation_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    // What it could choose now does not matter: the instance is there.
+    claim.spec.requirements[0].values = Some(vec!["s-4x-amd64-linux".to_owned()]);
+    let second = next.create(&claim).await.unwrap();
+    world.at(2).await;
+    assert_eq!(id(&first), id(&second));
+    assert_eq!(first.metadata.labels, second.metadata.labels);
+    assert_eq!(world.node_names().await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_its_claim_never_knew_of_goes_with_it() {
+    let world = World::new().await;
+    world.node_class("slow", json!({"nodeRegistrationDelay": "10s"})).await;
+    let claims = Api::<NodeClaim>::all(world.client.clone());
+    let none = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    // One appears before its claim goes, the other one afterwards.
+    for (name, class) in [("one", "default"), ("two", "slow")] {
+        world.provider.create(&world.claim(name, class).await).await.unwrap();
+        world.clock.sleep(Duration::from_secs(1)).await;
+        claims.patch(name, &PatchParams::default(), &none).await.unwrap();
+        claims.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    world.at(60).await;
+    assert_eq!(world.node_names().await, [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
