@@ -1,12 +1,13 @@
 //! What every controller is made of.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use karpenter_api::labels;
 use karpenter_api::node_class_ref::NodeClassRef;
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodepool::NodePool;
+use karpenter_cluster::cost::CostTracker;
 use karpenter_cluster::mirror::Mirror;
 use karpenter_operator::chance::Chance;
 use karpenter_operator::clock::Clock;
@@ -43,6 +44,8 @@ pub struct Context {
     pub batcher: Batcher,
     /// Who makes the decisions that take long.
     pub thinker: Arc<dyn Thinker>,
+    /// What the nodes of pools cost.
+    pub(crate) costs: Arc<Mutex<CostTracker>>,
 }
 
 /// Where NodeOverlays are kept, and the cloud that has none.
@@ -94,7 +97,14 @@ impl Context {
             registration_health: RegistrationHealth::default(),
             batcher,
             thinker,
+            costs: Arc::default(),
         }
+    }
+
+    /// What the nodes of pools cost.
+    pub fn costs(&self) -> MutexGuard<'_, CostTracker> {
+        // Nothing panics while it is held.
+        self.costs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the claim is of this installation (spec 40 §0.2).

@@ -5,6 +5,7 @@ use karpenter_operator::harness::Controller;
 use crate::Context;
 
 mod consistency;
+mod disruption;
 mod expiration;
 mod garbage_collection;
 mod hydration;
@@ -20,6 +21,7 @@ pub(crate) fn all(context: &Context) -> Vec<Controller> {
         expiration::controller(context),
         pod_events::controller(context),
         consistency::controller(context),
+        disruption::controller(context),
         hydration::controller(context),
     ]
 }

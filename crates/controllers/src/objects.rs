@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
+use k8s_openapi::serde::Serialize;
 use k8s_openapi::serde::de::DeserializeOwned;
 use karpenter_api::condition_set::{HasConditions as _, find};
 use karpenter_api::grammar::Quantity;
@@ -14,9 +16,11 @@ use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_cluster::ingest::parts;
 use karpenter_core::lifecycle::{ConditionStatus, TerminationMode};
 use karpenter_core::resources::Resources;
+use karpenter_operator::clock::Clock;
 use karpenter_operator::harness::Trouble;
 use karpenter_operator::metrics::labels::Disrupted;
 use karpenter_operator::watch::{Change, Informer, ObjectKey};
+use karpenter_operator::write::{self, Check, Written};
 use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, Resource, ResourceExt as _};
 
@@ -150,11 +154,95 @@ where
     }
 }
 
+/// How long to wait between the attempts of one call.
+pub(crate) const BACKOFF: [Duration; 3] =
+    [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(250)];
+
+/// Deletes the object with a few attempts.
+pub(crate) async fn delete_surely<K>(
+    clock: &Arc<dyn Clock>,
+    api: &Api<K>,
+    informer: &Informer<K>,
+    object: &K,
+) -> Result<Deleted, Trouble>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let mut waits = BACKOFF.iter();
+    loop {
+        match (delete(api, informer, object).await, waits.next()) {
+            (Err(_), Some(wait)) => clock.sleep(*wait).await,
+            (result, _) => return result,
+        }
+    }
+}
+
+/// The part of an object that a call writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Everything but the status.
+    Main,
+    /// The status.
+    Status,
+}
+
+/// Changes the cluster-wide object with a few attempts, and tells the informer. Whoever was faster
+/// is heeded: each attempt starts from what is there. None if the object is gone.
+pub(crate) async fn change_surely<K>(
+    clock: &Arc<dyn Clock>,
+    api: &Api<K>,
+    informer: &Informer<K>,
+    name: &str,
+    part: Part,
+    change: impl Fn(&mut K),
+) -> Result<Option<K>, Trouble>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + PartialEq + Serialize + DeserializeOwned,
+    K: Send + Sync,
+{
+    let mut waits = BACKOFF.iter();
+    let mut known = informer.get("", name).map(Arc::unwrap_or_clone);
+    loop {
+        let Some(before) = known else { return Ok(None) };
+        let mut after = before.clone();
+        change(&mut after);
+        let written = match part {
+            Part::Main => write::patch(api, &before, &after, Check::Version).await,
+            Part::Status => write::patch_status(api, &before, &after, Check::Version).await,
+        };
+        let trouble = match written {
+            Ok(Written::Unchanged) => return Ok(Some(before)),
+            Ok(Written::Done(object)) => {
+                informer.learn(object.as_ref().clone());
+                return Ok(Some(*object));
+            }
+            Ok(Written::Gone) => return Ok(None),
+            Ok(Written::Conflict) => Trouble::new("the object has been modified"),
+            Err(trouble) => trouble,
+        };
+        let Some(wait) = waits.next() else { return Err(trouble) };
+        clock.sleep(*wait).await;
+        // What the others wrote may not have come by watch yet.
+        known = api.get_opt(name).await.unwrap_or(Some(before));
+    }
+}
+
 /// Counts a claim that was deleted for the reason, with the pods that have to move, if they count.
 pub(crate) fn count_disrupted(
     context: &Context,
     claim: &NodeClaim,
     reason: &str,
+    pods: Option<usize>,
+) {
+    count_consolidated(context, claim, reason, "", pods);
+}
+
+/// The same for one that was consolidated under a policy.
+pub(crate) fn count_consolidated(
+    context: &Context,
+    claim: &NodeClaim,
+    reason: &str,
+    consolidation_policy: &str,
     pods: Option<usize>,
 ) {
     let grace_period = claim.spec.termination_grace_period.as_ref();
@@ -163,7 +251,7 @@ pub(crate) fn count_disrupted(
         reason,
         nodepool: label(claim, labels::NODEPOOL),
         capacity_type: label(claim, labels::CAPACITY_TYPE),
-        consolidation_policy: "",
+        consolidation_policy,
         termination_mode: TerminationMode::of(grace_period).label(),
     };
     context.metrics.nodeclaims_disrupted.inc(&labels);

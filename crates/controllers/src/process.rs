@@ -10,6 +10,9 @@ use tracing::{error, info};
 
 use crate::{Context, all, state};
 
+#[cfg(test)]
+mod tests;
+
 /// How often to say what is still missing at the start.
 const REMIND: Duration = Duration::from_secs(10);
 

@@ -4,13 +4,17 @@
 //! pods, nodes ──trigger──▶ Batcher ──▶ provisioner: snapshot ─▶ solve ─▶ verify ─▶ NodeClaims
 //! ```
 
-mod act;
+pub(crate) mod act;
 pub mod batcher;
 mod buffers;
 pub mod claim;
 pub(crate) mod decide;
-mod record;
+pub(crate) mod record;
+mod refusals;
+#[cfg(test)]
+mod tests;
 mod trigger;
+mod warnings;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +27,7 @@ use crate::Context;
 
 /// The provisioner, and what wakes it.
 pub(crate) fn all(context: &Context) -> Vec<Controller> {
-    let provisioner = Provisioner { context: context.clone() };
+    let provisioner = Provisioner { context: context.clone(), told: record::Told::new() };
     let mut all = trigger::all(context);
     all.push(Controller::new("provisioner", &context.clock, provisioner).singleton());
     all
@@ -32,6 +36,7 @@ pub(crate) fn all(context: &Context) -> Vec<Controller> {
 /// `provisioner`: decides about what is pending, again and again, one batch at a time.
 struct Provisioner {
     context: Context,
+    told: record::Told,
 }
 
 impl Reconcile for Provisioner {
@@ -50,7 +55,7 @@ impl Reconcile for Provisioner {
         }
         let Some(decision) = decision else { return at_once };
         let decision = Arc::new(decision);
-        record::record(&self.context, &decision);
+        record::record(&self.context, &decision, &self.told);
         act::create(&self.context, &decision).await?;
         at_once
     }

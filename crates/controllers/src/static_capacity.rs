@@ -2,7 +2,7 @@
 //! StaticCapacity).
 
 mod deprovisioning;
-mod provisioning;
+pub(crate) mod provisioning;
 
 use karpenter_api::labels;
 use karpenter_api::nodeclaim::NodeClaim;

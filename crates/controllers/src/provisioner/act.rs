@@ -3,7 +3,9 @@
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt};
 use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_core::catalog::Catalog;
 use karpenter_core::plan::PlannedClaim;
+use karpenter_core::resources::Resources;
 use karpenter_core::scheduling::limits::exceeded_by;
 use karpenter_operator::cloud::claim::quantities;
 use karpenter_operator::events::list as events;
@@ -29,7 +31,9 @@ pub(super) async fn create(context: &Context, decision: &Decision) -> Result<(),
         .iter()
         .filter_map(|planned| {
             let pool = decision.pools.get(&decision.snapshot.pool(planned.pool).name)?;
-            Some((planned, claim::planned(pool, planned, &decision.catalog, &mut chance)))
+            let mut claim = claim::planned(pool, planned, &decision.catalog, &mut chance);
+            claim::fill(&mut claim, context.cloud.as_ref());
+            Some((planned, claim))
         })
         .collect();
     // Boxed one by one: the compiler cannot see through a closure here that they are all alike.
@@ -51,33 +55,16 @@ async fn create_one(
     claim: &NodeClaim,
 ) -> Result<(), Trouble> {
     let pool = decision.snapshot.pool(planned.pool);
-    let usage = context.mirror.pool_usage(&pool.name);
-    if let Some(exceeded) = exceeded_by(&pool.limits, &usage) {
-        return Err(Trouble::while_("creating node claim", exceeded.to_string()));
-    }
-    let api: Api<NodeClaim> = Api::all(context.client.clone());
-    let created = api.create(&PostParams::default(), claim).await;
-    let created = created.map_err(|error| Trouble::while_("creating node claim", error))?;
-    let name = created.name_any();
-    let types = names(decision, planned);
-    let requests: Vec<String> = quantities(&planned.requests)
-        .iter()
-        .map(|(resource, quantity)| format!("{resource}:{}", quantity.as_str()))
-        .collect();
-    info!(
-        NodePool = pool.name,
-        NodeClaim = name,
-        requests = requests.join(","),
-        "instance-types" = types,
-        "created nodeclaim"
-    );
-    context.metrics.nodeclaims_created.inc(&NodeClaimsCreated {
+    let log =
+        Log { requests: &planned.requests, types: names(&pool.name, &decision.catalog, planned) };
+    let labels = NodeClaimsCreated {
         reason: "provisioned",
         nodepool: &pool.name,
         min_values_relaxed: if planned.min_values_relaxed { "true" } else { "false" },
-    });
+    };
+    let created = post(context, &pool.limits, claim, labels, &log).await?;
+    let name = created.name_any();
     let pods = planned.pods.iter().map(|id| decision.snapshot.pod(*id));
-    context.cache.node_claims.learn(created);
     for pod in pods.filter(|pod| !pod.is_virtual) {
         context.mirror.map_pod_to_claim(&pod.namespace, &pod.name, &name);
         if let Some(wire) = context.cache.pods.get(&pod.namespace, &pod.name) {
@@ -87,11 +74,48 @@ async fn create_one(
     Ok(())
 }
 
+/// What the log tells about a claim.
+#[derive(Debug)]
+pub(crate) struct Log<'a> {
+    pub(crate) requests: &'a Resources,
+    pub(crate) types: String,
+}
+
+/// Creates a claim, unless its pool has more than it may have, and tells metrics and cache.
+pub(crate) async fn post(
+    context: &Context,
+    limits: &Resources,
+    claim: &NodeClaim,
+    labels: NodeClaimsCreated<'_>,
+    log: &Log<'_>,
+) -> Result<NodeClaim, Trouble> {
+    let usage = context.mirror.pool_usage(labels.nodepool);
+    if let Some(exceeded) = exceeded_by(limits, &usage) {
+        return Err(Trouble::while_("creating node claim", exceeded.to_string()));
+    }
+    let api: Api<NodeClaim> = Api::all(context.client.clone());
+    let created = api.create(&PostParams::default(), claim).await;
+    let created = created.map_err(|error| Trouble::while_("creating node claim", error))?;
+    let requests: Vec<String> = quantities(log.requests)
+        .iter()
+        .map(|(resource, quantity)| format!("{resource}:{}", quantity.as_str()))
+        .collect();
+    info!(
+        NodePool = labels.nodepool,
+        NodeClaim = created.name_any(),
+        requests = requests.join(","),
+        "instance-types" = log.types,
+        "created nodeclaim"
+    );
+    context.metrics.nodeclaims_created.inc(&labels);
+    context.cache.node_claims.learn(created.clone());
+    Ok(created)
+}
+
 /// The first few instance types, as logs show them.
-fn names(decision: &Decision, planned: &PlannedClaim) -> String {
+pub(crate) fn names(pool: &str, catalog: &Catalog, planned: &PlannedClaim) -> String {
     const SHOWN: usize = 5;
-    let pool = &decision.snapshot.pool(planned.pool).name;
-    let Some(all) = decision.catalog.pools.get(pool) else { return String::new() };
+    let Some(all) = catalog.pools.get(pool) else { return String::new() };
     let types =
         planned.instance_types.iter().filter_map(|index| all.get(usize::try_from(*index).ok()?));
     let shown: Vec<&str> = types.take(SHOWN).map(|kind| kind.name.as_str()).collect();

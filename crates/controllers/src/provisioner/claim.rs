@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use karpenter_api::grammar::Duration;
 use karpenter_api::hash::{NODEPOOL_HASH_VERSION, nodepool_hash};
 use karpenter_api::nodeclaim::{NodeClaim, NodeClaimSpec, ResourceRequirements};
 use karpenter_api::nodepool::NodePool;
@@ -12,6 +14,7 @@ use karpenter_core::catalog::{CAPACITY_TYPE, Catalog, InstanceType};
 use karpenter_core::plan::PlannedClaim;
 use karpenter_core::requirement::{Requirement, RequirementItem, Requirements};
 use karpenter_operator::chance::Chance;
+use karpenter_operator::cloud::CloudProvider;
 use karpenter_operator::cloud::claim::quantities;
 use kube::ResourceExt;
 
@@ -59,10 +62,8 @@ pub fn planned(
 /// The claim of a pool that keeps a number of nodes: its template and nothing else.
 pub fn fixed(pool: &NodePool, chance: &mut Chance, catalog: &Catalog) -> NodeClaim {
     let mut claim = bare(pool);
-    let template = &pool.spec.template;
     let own = claim.metadata.labels.get_or_insert_default();
-    let mut requirements: Requirements =
-        template.spec.requirements.iter().filter_map(|wire| requirement(wire, catalog)).collect();
+    let mut requirements = template_requirements(pool, catalog);
     for (key, value) in own.iter() {
         requirements.add(Requirement::in_values(key, [value.clone()]));
     }
@@ -75,6 +76,16 @@ pub fn fixed(pool: &NodePool, chance: &mut Chance, catalog: &Catalog) -> NodeCla
     }
     claim.spec.requirements = wire(&requirements);
     claim
+}
+
+/// Fills in what the provider wants where the pool says nothing.
+pub fn fill(claim: &mut NodeClaim, cloud: &dyn CloudProvider) {
+    let period = &mut claim.spec.termination_grace_period;
+    if period.is_none() {
+        let default = cloud.default_termination_grace_period();
+        let default = default.and_then(|default| SignedDuration::try_from(default).ok());
+        *period = default.map(Duration::from);
+    }
 }
 
 /// What every claim of the pool has.
@@ -174,6 +185,12 @@ fn wire(requirements: &Requirements) -> Vec<WireRequirement> {
             min_values: min_values.map(i64::from),
         })
         .collect()
+}
+
+/// The requirements of the pool's template.
+pub(crate) fn template_requirements(pool: &NodePool, catalog: &Catalog) -> Requirements {
+    let items = pool.spec.template.spec.requirements.iter();
+    items.filter_map(|wire| requirement(wire, catalog)).collect()
 }
 
 /// A requirement of a template; one that means nothing has been refused before it came here.

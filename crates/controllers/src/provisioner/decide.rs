@@ -18,6 +18,7 @@ use karpenter_operator::options::Gate;
 use karpenter_operator::think::think;
 use tracing::{error, info};
 
+use super::record::PROVISIONER;
 use crate::Context;
 
 /// The longest that a decision takes. What it has placed by then is kept.
@@ -57,6 +58,9 @@ pub(super) async fn decide(context: &Context) -> Result<Option<Decision>, Troubl
     } else if demand.place.is_empty() {
         Some(Plan::default())
     } else {
+        let id = context.chance.fork("run").fork(&started.to_string()).uuid();
+        // The solver does not tell of each pod: it takes milliseconds.
+        let _solve = context.metrics.solve(PROVISIONER, id, demand.place.len());
         Some(plan(context, &snapshot, &catalog, &demand, started).await?)
     };
     let took = context.clock.now().duration_since(started).try_into().unwrap_or_default();
@@ -98,8 +102,8 @@ async fn plan(
     Ok(plan)
 }
 
-/// The switches of a solve for the provisioner.
-fn options(context: &Context) -> Options {
+/// The switches of a solve.
+pub(crate) fn options(context: &Context) -> Options {
     let options = &context.options;
     Options {
         preferences: options.preference_policy,

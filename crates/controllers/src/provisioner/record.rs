@@ -4,34 +4,51 @@ use karpenter_cluster::assume::nomination_window;
 use karpenter_core::id::PodId;
 use karpenter_core::plan::Plan;
 use karpenter_core::pod::Pod;
+use karpenter_core::snapshot::Snapshot;
 use karpenter_operator::events::list as events;
 use karpenter_operator::metrics::NoLabels;
 use karpenter_operator::metrics::labels::{Controller, ControllerZone};
 use karpenter_operator::telemetry::json;
 use kube::Resource;
-use tracing::{debug, error, info};
+use tracing::{debug, info};
 
 use super::decide::Decision;
+use super::refusals::Refusals;
+use super::warnings::Warnings;
 use crate::Context;
 
 /// The name of the controller in metrics.
-const PROVISIONER: &str = "provisioner";
+pub(super) const PROVISIONER: &str = "provisioner";
 /// So many pods are named in a line of the log.
-const SHOWN: usize = 5;
+pub(super) const SHOWN: usize = 5;
+
+/// What has been told, so that it is not told again and again.
+#[derive(Debug)]
+pub(super) struct Told {
+    warnings: Warnings,
+    refusals: Refusals,
+}
+
+impl Told {
+    pub(super) fn new() -> Self {
+        Self { warnings: Warnings::new(), refusals: Refusals::new() }
+    }
+}
 
 /// Tells everything but what became of the claims.
-pub(super) fn record(context: &Context, decision: &Decision) {
+pub(super) fn record(context: &Context, decision: &Decision, told: &Told) {
     let metrics = &context.metrics;
     let labels = Controller { controller: PROVISIONER };
     metrics.scheduler_scheduling_duration.observe(&labels, decision.took.as_secs_f64());
     remember(context, decision);
     ignored(context, decision);
+    told.warnings.tell(context, decision);
     let Some(plan) = &decision.plan else { return };
     zones(context, plan);
-    refused(context, decision, plan);
-    nominated(context, decision, plan);
+    told.refusals.tell(context, decision, plan);
+    nominate(context, &decision.snapshot, plan);
     unusable(context, decision, plan);
-    told(decision, plan);
+    summary(decision, plan);
 }
 
 /// What the mirror keeps for metrics, and how long pods have waited.
@@ -56,7 +73,7 @@ fn remember(context: &Context, decision: &Decision) {
                 (snapshot.node(*node).pool.as_deref().unwrap_or_default(), pods)
             });
             for (pool, pods) in of_claims.chain(of_nodes) {
-                for pod in real(decision, pods) {
+                for pod in real(snapshot, pods) {
                     waited.extend(context.mirror.placed(&pod.namespace, &pod.name, pool, now));
                 }
             }
@@ -90,38 +107,13 @@ fn zones(context: &Context, plan: &Plan) {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "numbers of pods")]
-fn refused(context: &Context, decision: &Decision, plan: &Plan) {
-    let mut waiting = Vec::new();
-    for (id, refusal) in &plan.refused {
-        let pod = decision.snapshot.pod(*id);
-        if refusal.is_reserved() {
-            waiting.push(pod.full_name());
-            continue;
-        }
-        let text = refusal.to_string();
-        error!(Pod = pod.full_name(), error = text, "could not schedule pod");
-        publish_failure(context, pod, &text);
-    }
-    if !waiting.is_empty() {
-        let pods = shown(waiting.iter().map(String::as_str), waiting.len());
-        debug!(
-            Pods = ?json(&pods),
-            "deferring scheduling decision for pod(s) to future simulation due to limited \
-             reserved offering capacity"
-        );
-    }
-    let count = plan.refused.len() - waiting.len();
-    let labels = Controller { controller: PROVISIONER };
-    context.metrics.scheduler_unschedulable_pods_count.set(&labels, count as f64);
-}
-
 /// Nodes that are there already, or on their way, are kept for the pods that were put on them.
-fn nominated(context: &Context, decision: &Decision, plan: &Plan) {
+pub(crate) fn nominate(context: &Context, snapshot: &Snapshot, plan: &Plan) {
     let window = nomination_window(context.options.batch_max_duration);
     for (id, pods) in &plan.existing {
-        let node = decision.snapshot.node(*id);
-        let pods: Vec<_> = real(decision, pods).collect();
+        // One that is only planned for is not there yet.
+        let Some(node) = snapshot.nodes.get(id.index()) else { continue };
+        let pods: Vec<_> = real(snapshot, pods).collect();
         if pods.is_empty() {
             continue;
         }
@@ -150,12 +142,12 @@ fn unusable(context: &Context, decision: &Decision, plan: &Plan) {
     }
 }
 
-fn told(decision: &Decision, plan: &Plan) {
+fn summary(decision: &Decision, plan: &Plan) {
     if !plan.claims.is_empty() {
         let place = &decision.demand.place;
         let first = place.iter().take(SHOWN).map(|id| decision.snapshot.pod(*id).full_name());
         let first: Vec<_> = first.collect();
-        let pods = shown(first.iter().map(String::as_str), place.len());
+        let pods = shown(first.iter().map(String::as_str), SHOWN, place.len());
         let duration = format!("{:?}", decision.took);
         info!(Pods = ?json(&pods), duration, "found provisionable pod(s)");
         let pods: usize = plan.claims.iter().map(|claim| claim.pods.len()).sum();
@@ -168,19 +160,19 @@ fn told(decision: &Decision, plan: &Plan) {
 }
 
 /// The first few of many, as logs show them.
-fn shown<'a>(names: impl Iterator<Item = &'a str>, count: usize) -> String {
-    let names = names.take(SHOWN).collect::<Vec<_>>().join(", ");
-    match count.saturating_sub(SHOWN) {
+pub(super) fn shown<'a>(names: impl Iterator<Item = &'a str>, most: usize, count: usize) -> String {
+    let names = names.take(most).collect::<Vec<_>>().join(", ");
+    match count.saturating_sub(most) {
         0 => names,
         more => format!("{names} and {more} other(s)"),
     }
 }
 
-fn real<'a>(decision: &'a Decision, pods: &'a [PodId]) -> impl Iterator<Item = &'a Pod> {
-    pods.iter().map(|id| decision.snapshot.pod(*id)).filter(|pod| !pod.is_virtual)
+fn real<'a>(snapshot: &'a Snapshot, pods: &'a [PodId]) -> impl Iterator<Item = &'a Pod> {
+    pods.iter().map(|id| snapshot.pod(*id)).filter(|pod| !pod.is_virtual)
 }
 
-fn publish_failure(context: &Context, pod: &Pod, text: &str) {
+pub(super) fn publish_failure(context: &Context, pod: &Pod, text: &str) {
     if let Some(wire) = context.cache.pods.get(&pod.namespace, &pod.name) {
         context.events.publish(events::failed_scheduling(wire.object_ref(&()), text));
     }

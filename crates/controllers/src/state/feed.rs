@@ -129,13 +129,14 @@ impl Feed {
     where
         K: Resource + Clone + fmt::Debug + DeserializeOwned + Send + Sync + 'static,
     {
-        let (read, turn) = (informer.clone(), Arc::clone(&self.turn));
+        let (read, turn) = (informer.downgrade(), Arc::clone(&self.turn));
         // The mirror asks the informers what they have listed, so it must not be held by them.
         let mirror = Arc::downgrade(&self.mirror);
-        informer.subscribe(move |change| {
+        let subscription = informer.subscribe(move |change| {
             let Some(mirror) = mirror.upgrade() else { return };
             let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
-            set(&mirror, &change.key, read.get(&change.key.namespace, &change.key.name));
+            set(&mirror, &change.key, read.get(&change.key));
         });
+        subscription.detach();
     }
 }

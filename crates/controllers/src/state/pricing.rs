@@ -1,7 +1,7 @@
 //! `state.nodeclaim`, `state.nodepool`, `state.pricing`: what the nodes of NodePools cost (spec 40
 //! §5.7).
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use karpenter_api::labels;
@@ -24,7 +24,7 @@ const EVERY: Duration = Duration::from_hours(1);
 const WORKERS: usize = 10;
 
 pub(super) fn controllers(context: &Context) -> Vec<Controller> {
-    let costs = Arc::new(Costs { context: context.clone(), tracker: Mutex::default() });
+    let costs = Arc::new(Costs { context: context.clone() });
     let (clock, cache) = (&context.clock, &context.cache);
     vec![
         Controller::new("state.nodeclaim", clock, OfClaims(costs.clone()))
@@ -42,12 +42,11 @@ pub(super) fn controllers(context: &Context) -> Vec<Controller> {
 
 struct Costs {
     context: Context,
-    tracker: Mutex<CostTracker>,
 }
 
 impl Costs {
     fn tracker(&self) -> MutexGuard<'_, CostTracker> {
-        self.tracker.lock().unwrap_or_else(PoisonError::into_inner)
+        self.context.costs()
     }
 
     fn publish(&self, pool: &str) {

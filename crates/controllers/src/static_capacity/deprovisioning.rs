@@ -18,17 +18,13 @@ use kube::{Api, ResourceExt as _};
 use tracing::{debug, info};
 
 use super::{WORKERS, is_resized, pool_of, static_pool};
+use crate::pod_deletion_cost::POD_DELETION_COST;
 use crate::{Context, objects};
 
 #[cfg(test)]
 mod tests;
 
 const EVERY: Duration = Duration::from_mins(1);
-/// How long to wait between attempts to delete.
-const BACKOFF: [Duration; 3] =
-    [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(250)];
-/// What ReplicaSets read to choose pods; it stands for the cost of moving them.
-const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 pub(super) fn controller(context: &Context) -> Controller {
     let deprovisioning = Deprovisioning { context: context.clone() };
@@ -126,19 +122,11 @@ impl Deprovisioning {
     async fn delete(&self, claim: &NodeClaim) -> Result<(), Trouble> {
         let context = &self.context;
         let api: Api<NodeClaim> = Api::all(context.client.clone());
-        let mut waits = BACKOFF.iter();
-        loop {
-            match objects::delete(&api, &context.cache.node_claims, claim).await {
-                Ok(_) => {
-                    debug!(NodeClaim = claim.name_any(), "deleting nodeclaim");
-                    return Ok(());
-                }
-                Err(trouble) => match waits.next() {
-                    None => return Err(trouble.with("NodeClaim", claim.name_any())),
-                    Some(wait) => context.clock.sleep(*wait).await,
-                },
-            }
-        }
+        let deleted =
+            objects::delete_surely(&context.clock, &api, &context.cache.node_claims, claim).await;
+        deleted.map_err(|trouble| trouble.with("NodeClaim", claim.name_any()))?;
+        debug!(NodeClaim = claim.name_any(), "deleting nodeclaim");
+        Ok(())
     }
 }
 

@@ -99,9 +99,8 @@ fn reserve(mirror: &Mirror, pool: &NodePool, replicas: i64) -> Provision {
     let Provision::Create(wanted) = provision(replicas, None, claims) else {
         return Provision::Enough;
     };
-    let limits = objects::resources(pool.spec.limits.as_ref());
-    let limit = limits.get(NODES).map(|limit| i64::try_from(limit.units()).unwrap_or(i64::MAX));
-    let granted = mirror.reserve_nodes(&name, limit.unwrap_or(i64::MAX), i64::from(wanted));
+    let limit = node_limit(pool).unwrap_or(i64::MAX);
+    let granted = mirror.reserve_nodes(&name, limit, i64::from(wanted));
     match u32::try_from(granted) {
         Ok(granted) if granted > 0 => Provision::Create(granted),
         _ => Provision::LimitReached,
@@ -109,9 +108,23 @@ fn reserve(mirror: &Mirror, pool: &NodePool, replicas: i64) -> Provision {
 }
 
 /// A place under the limit, which is given back in whatever way its use ends.
-struct Reservation<'a> {
+pub(crate) struct Reservation<'a> {
     mirror: &'a Mirror,
     pool: &'a str,
+}
+
+impl<'a> Reservation<'a> {
+    /// One place, if the limit of the pool, if there is one, leaves it.
+    pub(crate) fn one(mirror: &'a Mirror, pool: &'a str, limit: Option<i64>) -> Option<Self> {
+        let granted = mirror.reserve_nodes(pool, limit.unwrap_or(i64::MAX), 1);
+        (granted == 1).then_some(Self { mirror, pool })
+    }
+}
+
+/// How many nodes the pool may have.
+pub(crate) fn node_limit(pool: &NodePool) -> Option<i64> {
+    let limits = objects::resources(pool.spec.limits.as_ref());
+    limits.get(NODES).map(|limit| i64::try_from(limit.units()).unwrap_or(i64::MAX))
 }
 
 impl Drop for Reservation<'_> {
@@ -138,7 +151,8 @@ impl Provisioning {
         let creations: Vec<BoxFuture<'_, Result<(), Trouble>>> = reserved
             .into_iter()
             .map(|reservation| {
-                let claim = claim::fixed(pool, &mut chance, &words);
+                let mut claim = claim::fixed(pool, &mut chance, &words);
+                claim::fill(&mut claim, self.context.cloud.as_ref());
                 let creation: BoxFuture<'_, _> = Box::pin(self.create_one(reservation, claim));
                 creation
             })

@@ -18,7 +18,8 @@ pub(crate) struct Faults(Arc<Mutex<Vec<Fault>>>);
 struct Fault {
     method: &'static str,
     path_end: &'static str,
-    code: u16,
+    /// The answer; none if there is none, ever.
+    code: Option<u16>,
 }
 
 impl Faults {
@@ -26,16 +27,22 @@ impl Faults {
     /// of them wait for several requests.
     pub(crate) fn fail(&self, method: &'static str, path_end: &'static str, code: u16) {
         let mut faults = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        faults.push(Fault { method, path_end, code });
+        faults.push(Fault { method, path_end, code: Some(code) });
     }
 
-    fn take(&self, request: &Request<Body>) -> Option<u16> {
+    /// The next such request is never answered.
+    pub(crate) fn hang(&self, method: &'static str, path_end: &'static str) {
+        let mut faults = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        faults.push(Fault { method, path_end, code: None });
+    }
+
+    fn take(&self, request: &Request<Body>) -> Option<Fault> {
         let mut faults = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_hit = |fault: &Fault| {
             request.method() == fault.method && request.uri().path().ends_with(fault.path_end)
         };
         let position = faults.iter().position(is_hit)?;
-        Some(faults.remove(position).code)
+        Some(faults.remove(position))
     }
 }
 
@@ -46,10 +53,11 @@ impl Bench {
         let faults = Faults::default();
         let (inner, rules) = (self.context.client.clone(), faults.clone());
         let service = tower::service_fn(move |request: Request<Body>| {
-            let (inner, code) = (inner.clone(), rules.take(&request));
+            let (inner, fault) = (inner.clone(), rules.take(&request));
             async move {
-                match code {
-                    Some(code) => Ok(failure(code)),
+                match fault.map(|fault| fault.code) {
+                    Some(Some(code)) => Ok(failure(code)),
+                    Some(None) => std::future::pending().await,
                     None => inner.send(request).await,
                 }
             }

@@ -183,7 +183,7 @@ impl Bench {
     pub(crate) fn number(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let text = self.context.metrics.registry().text();
         let is_match = |line: &&str| {
-            line.starts_with(&format!("{name}{{"))
+            line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']))
                 && labels.iter().all(|(key, value)| line.contains(&format!("{key}=\"{value}\"")))
         };
         let value = |line: &str| line.rsplit_once(' ').and_then(|(_, n)| n.parse::<f64>().ok());

@@ -122,7 +122,7 @@ async fn a_budget_on_a_node_that_is_gone_says_nothing() {
     assert!(given.evictions.is_empty(), "45 §17 #8");
 }
 
-/// Upstream keeps the entry of the first one for ever (spec 40 Q6).
+/// Upstream keeps the entry of the first one for ever.
 #[tokio::test(start_paused = true)]
 async fn a_namesake_is_let_be_and_nothing_is_left_behind() {
     let given = given(pod("web", "a")).await;
@@ -132,13 +132,30 @@ async fn a_namesake_is_let_be_and_nothing_is_left_behind() {
     given.bench.reconcile_pod(&given.controller, "web").await.unwrap();
     let namesake = given.bench.pod("web").await.unwrap();
     assert_eq!(namesake.metadata.deletion_timestamp, None, "40/TM-16");
-    assert!(given.evictions.is_empty(), "40/TM-16");
+    assert!(given.evictions.is_empty(), "40/TM-16, 40/Q6");
     assert!(given.bench.told().is_empty(), "40/TM-16");
 
     given.evictions.add(&given.cached(), Entry::ForceDelete(None));
     given.bench.remove_pod("web").await;
     given.bench.reconcile_pod(&given.controller, "web").await.unwrap();
-    assert!(given.evictions.is_empty(), "none of that name is left");
+    assert!(given.evictions.is_empty(), "40/Q6: none of that name is left");
+}
+
+/// Upstream has room for 10,000 pods; who adds one more holds a lock until there is room again.
+#[tokio::test(start_paused = true)]
+async fn more_pods_than_anybody_works_on_can_be_added() {
+    const PODS: usize = 10_100;
+    let given = given(pod("web", "a")).await;
+    for number in 0..PODS {
+        let mut leaving = Pod::clone(&given.cached());
+        leaving.metadata.name = Some(format!("web-{number}"));
+        given.evictions.add(&leaving, Entry::ForceDelete(None));
+    }
+    assert_eq!(given.evictions.len(), PODS, "40/Q13");
+    // None of them is there, so they leave the queue as soon as somebody looks.
+    given.bench.run([controller(&given.bench.context, &given.evictions)]);
+    given.bench.settle().await;
+    assert!(given.evictions.is_empty(), "40/Q13");
 }
 
 #[tokio::test(start_paused = true)]

@@ -123,11 +123,13 @@ async fn many_unhealthy_nodes_are_not_repaired() {
         }}},
     });
     #[rustfmt::skip]
-    let cases: [(&str, Kind, &str, usize); 2] = [
-        ("40/NR-09", |manifest| manifest, "more than 20% nodes are unhealthy in the nodepool", 3),
-        ("40/NR-10", standalone, "more then 20% nodes are unhealthy in the cluster", 2),
+    let cases: [(&str, Kind, &str, &[&str]); 2] = [
+        ("40/NR-09, 40/Q7", |manifest| manifest, "more than 20% nodes are unhealthy in the nodepool",
+            &["Node", "NodeClaim", "NodePool"]),
+        ("40/NR-10, 40/Q7", standalone, "more then 20% nodes are unhealthy in the cluster",
+            &["Node", "NodeClaim"]),
     ];
-    for (case, kind, message, events) in cases {
+    for (case, kind, message, about) in cases {
         let bench = bench().await;
         bench.create(pool.clone()).await;
         for (number, name) in ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"].iter().enumerate()
@@ -139,8 +141,39 @@ async fn many_unhealthy_nodes_are_not_repaired() {
         bench.pass(minutes(60)).await;
         assert_eq!(look(&bench).await.unwrap(), Outcome::After(minutes(5)), "{case}");
         assert_eq!(bench.claim("a").await.metadata.deletion_timestamp, None, "{case}");
-        let told = bench.told();
-        assert_eq!(told, vec![format!("NodeRepairBlocked: {message}"); events], "{case}");
+        let told = bench.published.take();
+        let kinds: Vec<_> = told.iter().filter_map(|event| event.object.kind.as_deref()).collect();
+        assert_eq!(kinds, about, "{case}");
+        for event in told {
+            let told = (&*event.reason, event.message.as_str());
+            assert_eq!(told, ("NodeRepairBlocked", message), "{case}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_are_bad_for_a_short_time_or_on_their_way_out_count() {
+    let young = condition("BadNode", "False", "2026-01-01T00:59:00Z");
+    let young = with(node("b"), [("/status/conditions/-", young)]);
+    #[rustfmt::skip]
+    let cases = [
+        ("40/Q15 young",       young,          false, true),
+        ("40/Q15 terminating", bad(node("b")), true,  true),
+        ("a healthy one",      node("b"),      false, false),
+    ];
+    for (case, other, terminating, is_blocked) in cases {
+        let bench = bench().await;
+        bench.create_pair(bad(node("a")), claim("a")).await;
+        bench.create_pair(other, claim("b")).await;
+        bench.create(node("c")).await;
+        if terminating {
+            bench.delete_node("b").await;
+            bench.delete_claim("b").await;
+        }
+        bench.pass(minutes(60)).await;
+        look(&bench).await.unwrap();
+        let is_kept = bench.claim("a").await.metadata.deletion_timestamp.is_none();
+        assert_eq!(is_kept, is_blocked, "{case}");
     }
 }
 

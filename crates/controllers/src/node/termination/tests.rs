@@ -99,7 +99,31 @@ async fn a_node_is_drained_its_instance_ended_and_its_finalizer_removed() {
     for (name, labels) in metrics {
         assert_eq!(given.bench.metric(name, labels), 1, "{name}");
     }
+    for name in ["termination_duration_seconds", "lifetime_duration_seconds"] {
+        let took = given.bench.metric(&format!("karpenter_nodes_{name}_sum"), &[of_pool]);
+        assert!((9..=11).contains(&took), "40/Q17 {name}: {took}, by the clock that was injected");
+    }
     assert_eq!(given.look().await.unwrap(), Outcome::Done, "nothing more is done");
+}
+
+/// Upstream means to wait a second after it has written the claim.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_written_holds_nothing_up_and_counts_the_drain() {
+    let given = given().await;
+    given.drained(claim("a")).await;
+    given.bench.cloud.lose_instance("fake:///a");
+    let (context, faults) = given.bench.with_faults();
+    let (ending, key) = (controller(&context, &given.evictions), ObjectKey::new("", "a"));
+    let drained = || given.bench.metric("karpenter_nodes_drained_total", &[("nodepool", "pool")]);
+    faults.fail("PATCH", "/nodeclaims/a/status", 409);
+    assert_eq!(ending.reconcile(&key).await.unwrap(), Outcome::Again);
+    assert_eq!(drained(), 0, "40/Q1: it was not written");
+    let before = given.bench.context.clock.now();
+    assert_eq!(ending.reconcile(&key).await.unwrap(), Outcome::Done);
+    assert_eq!(given.bench.context.clock.now(), before, "40/Q1");
+    assert_eq!(given.bench.find_node("a").await, None, "40/Q1");
+    assert_eq!(given.condition(DRAINED).await, is("True", "Drained"), "40/Q1");
+    assert_eq!(drained(), 1, "40/Q1");
 }
 
 #[tokio::test(start_paused = true)]

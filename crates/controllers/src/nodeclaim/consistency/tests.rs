@@ -43,10 +43,10 @@ async fn a_node_that_is_too_small_is_told_until_it_is_not() {
     bench.join("n", "i", &json!({"status": {"capacity": {"memory": "64Gi"}}})).await;
     assert_eq!(bench.reconcile(&consistency, "a").await.unwrap(), PERIOD);
     let expected = [("FailedConsistencyCheck".to_owned(), TEXT.to_owned())];
-    assert_eq!(bench.events(), expected, "40/LC-49");
+    assert_eq!(bench.events(), expected, "40/LC-49, 30/CS-1");
     let failed = ["False", "ConsistencyCheckFailed", "Consistency Check Failed"];
     let found = condition(&bench.claim("a").await, "ConsistentStateFound");
-    assert_eq!(found, failed.map(str::to_owned).into(), "40/LC-49");
+    assert_eq!(found, failed.map(str::to_owned).into(), "40/LC-49, 30/CS-1");
     assert!(has(&bench.claim("a").await, "Ready", "True"), "Ready does not depend on it");
     resize(&bench, "128Gi").await;
     bench.pass(Duration::from_mins(3)).await;
@@ -69,8 +69,8 @@ async fn the_first_look_is_not_spent_before_the_node_is_there() {
     assert_eq!(bench.reconcile(&consistency, "a").await.unwrap(), Outcome::Done, "starts");
     assert_eq!(bench.events(), []);
     bench.patch_status(claim(&["Launched", "Registered", "Initialized"])).await;
-    assert_eq!(bench.reconcile(&consistency, "a").await.unwrap(), PERIOD, "Q14");
-    assert_eq!(bench.events().len(), 1, "Q14");
+    assert_eq!(bench.reconcile(&consistency, "a").await.unwrap(), PERIOD, "40/Q14");
+    assert_eq!(bench.events().len(), 1, "40/Q14");
 }
 
 #[tokio::test(start_paused = true)]

@@ -32,12 +32,12 @@ async fn an_expired_claim_goes_with_its_pods_counted() {
     bench.create(claim("30s")).await;
     bench.pass(Duration::from_secs(31)).await;
     assert_eq!(bench.reconcile(&expiration, "a").await.unwrap(), Outcome::Done);
-    assert!(bench.claim("a").await.metadata.deletion_timestamp.is_some(), "40/LC-42");
+    assert!(bench.claim("a").await.metadata.deletion_timestamp.is_some(), "40/LC-42, 30/EXP-1");
     let labels = [("reason", "expired"), ("nodepool", "general"), ("termination_mode", "graceful")];
     assert_eq!(bench.metric(DISRUPTED, &labels), 1, "40/LC-42");
-    assert_eq!(bench.metric(PODS, &labels), 2, "40/LC-42");
+    assert_eq!(bench.metric(PODS, &labels), 2, "40/LC-42, 30/EXP-3");
     bench.reconcile(&expiration, "a").await.unwrap();
-    assert_eq!(bench.metric(DISRUPTED, &[]), 1, "40/LC-45");
+    assert_eq!(bench.metric(DISRUPTED, &[]), 1, "40/LC-45, 30/EXP-1");
 }
 
 #[tokio::test(start_paused = true)]
@@ -47,7 +47,7 @@ async fn a_claim_that_never_expires_stays() {
     bench.create(claim("Never")).await;
     bench.pass(Duration::from_hours(2)).await;
     assert_eq!(bench.reconcile(&expiration, "a").await.unwrap(), Outcome::Done, "40/LC-43");
-    assert!(bench.claim("a").await.metadata.deletion_timestamp.is_none(), "40/LC-43");
+    assert!(bench.claim("a").await.metadata.deletion_timestamp.is_none(), "40/LC-43, 30/EXP-2");
 }
 
 #[tokio::test(start_paused = true)]
@@ -56,7 +56,10 @@ async fn a_claim_is_looked_at_again_when_it_expires() {
     bench.create(claim("1h")).await;
     let expiration = controller(&bench.context);
     let wait = bench.reconcile(&expiration, "a").await.unwrap();
-    assert!(matches!(wait, Outcome::After(left) if left <= Duration::from_hours(1)), "40/LC-44");
+    assert!(
+        matches!(wait, Outcome::After(left) if left <= Duration::from_hours(1)),
+        "40/LC-44, 30/EXP-2"
+    );
     bench.run([expiration]);
     bench.pass(Duration::from_mins(59)).await;
     assert!(bench.claim("a").await.metadata.deletion_timestamp.is_none());

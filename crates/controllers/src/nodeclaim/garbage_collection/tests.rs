@@ -29,12 +29,12 @@ async fn claims_without_instance_go_unless_their_kubelet_lives() {
     let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
     #[rustfmt::skip]
     let cases = [
-        // case        name         registered  node                    instance  goes
-        ("40/LC-37",   "not-ready", "True",     Some(not_ready),        false,    true),
-        ("40/LC-38",   "ready",     "True",     Some(json!({})),        false,    false),
-        ("40/LC-39",   "launched",  "Unknown",  None,                   false,    false),
-        ("40/LC-40",   "alive",     "True",     None,                   true,     false),
-        ("no node",    "lost",      "True",     None,                   false,    true),
+        // case               name         registered  node                    instance  goes
+        ("40/LC-37, 30/GC-1", "not-ready", "True",     Some(not_ready),        false,    true),
+        ("40/LC-38, 30/GC-2", "ready",     "True",     Some(json!({})),        false,    false),
+        ("40/LC-39, 30/GC-3", "launched",  "Unknown",  None,                   false,    false),
+        ("40/LC-40",          "alive",     "True",     None,                   true,     false),
+        ("no node, 30/GC-1",  "lost",      "True",     None,                   false,    true),
     ];
     for (_, name, registered, node, instance, _) in &cases {
         bench.create(claim(name, registered)).await;

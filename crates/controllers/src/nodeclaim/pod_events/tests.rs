@@ -34,14 +34,14 @@ async fn a_bound_pod_is_noted_every_ten_seconds_at_most() {
     bench.create(pod("p", Some("n"), &json!({}))).await;
     let first = whole_second(bench.context.clock.now());
     look(&bench, &events, "p").await;
-    assert_eq!(noted(&bench).await, Some(first), "40/LC-46");
+    assert_eq!(noted(&bench).await, Some(first), "40/LC-46, 30/PE-1");
     bench.pass(Duration::from_secs(5)).await;
     look(&bench, &events, "p").await;
     assert_eq!(noted(&bench).await, Some(first), "40/LC-47");
     bench.pass(Duration::from_secs(6)).await;
     let second = whole_second(bench.context.clock.now());
     look(&bench, &events, "p").await;
-    assert_eq!(noted(&bench).await, Some(second), "40/LC-47");
+    assert_eq!(noted(&bench).await, Some(second), "40/LC-47, 30/PE-1");
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,7 +57,7 @@ async fn pods_that_are_nowhere_or_everywhere_are_not_noted() {
     for name in ["daemon", "unbound", "lost", "foreign", "gone"] {
         look(&bench, &events, name).await;
     }
-    assert_eq!(noted(&bench).await, None, "40/LC-48");
+    assert_eq!(noted(&bench).await, None, "40/LC-48, 30/PE-2");
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,7 +67,7 @@ async fn a_restart_notes_nothing_but_new_pods_are_noted() {
     bench.pass(Duration::from_mins(1)).await;
     bench.run([controller(&bench.context)]);
     bench.pass(Duration::from_mins(1)).await;
-    assert_eq!(noted(&bench).await, None, "Q4");
+    assert_eq!(noted(&bench).await, None, "40/Q4");
     bench.create(pod("new", Some("n"), &json!({}))).await;
     bench.pass(Duration::from_secs(1)).await;
     let first = noted(&bench).await;

@@ -45,6 +45,16 @@ async fn the_hash_is_that_of_the_template() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pools_of_others_are_left_alone() {
+    let bench = Bench::new().await;
+    let mut other = node_pool("general");
+    other["spec"]["template"]["spec"]["nodeClassRef"]["group"] = json!("example.com");
+    bench.create(other).await;
+    look(&bench).await;
+    assert_eq!(notes(&pool(&bench).await), (None, None), "10/HS-3");
+}
+
+#[tokio::test(start_paused = true)]
 async fn claims_of_an_older_version_are_hashed_again_unless_they_have_drifted() {
     let bench = Bench::new().await;
     bench.create(merged(node_pool("general"), &hashed("v2"))).await;

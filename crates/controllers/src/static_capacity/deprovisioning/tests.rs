@@ -84,6 +84,10 @@ async fn what_matters_least_goes_first() {
     }
     let counts = bench.context.mirror.node_counts("general");
     assert_eq!((counts.active, counts.deleting), (0, 4), "30/ST-3");
+    assert_eq!(bench.events(), [], "40/Q19");
+    assert_eq!(bench.metric("karpenter_nodeclaims_disrupted_total", &[]), 0, "40/Q19");
+    let pods = bench.metric("karpenter_pods_disruption_initiated_total", &[]);
+    assert_eq!(pods, 0, "40/Q19");
 }
 
 #[tokio::test(start_paused = true)]

@@ -125,3 +125,17 @@ async fn a_deleted_claim_is_replaced_at_once() {
     let claims = bench.context.cache.node_claims.all();
     assert!(claims.iter().any(|claim| claim.name_any().starts_with("general-")), "{claims:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn before_the_mirror_was_complete_once_nothing_is_created() {
+    let bench = bench().await;
+    bench.create(node_claim("unlaunched", &json!({}))).await;
+    bench.create(pool(3, None, "True")).await;
+    assert_eq!(look(&bench).await, Outcome::After(NOT_YET), "30/ST-11");
+    assert_eq!(bench.context.cache.node_claims.len(), 1, "30/ST-11");
+    bench.create(running("a")).await;
+    let launched = json!({"status": {"providerID": "fake:///unlaunched"}});
+    bench.patch_status(node_claim("unlaunched", &launched)).await;
+    assert_eq!(look(&bench).await, MINUTE, "30/ST-11");
+    assert_eq!(bench.context.cache.node_claims.len(), 3, "30/ST-11");
+}

@@ -64,9 +64,11 @@ fn a_second_sync_changes_nothing() {
 
 #[test]
 fn taints_stay_with_who_manages_them() {
-    for (case, value, synced) in
-        [("40/LC-14", "true", false), ("40/LC-15", "false", true), ("40/LC-15", "yes", true)]
-    {
+    for (case, value, synced) in [
+        ("40/LC-14, 10/KY-4", "true", false),
+        ("40/LC-15, 10/KY-4", "false", true),
+        ("40/LC-15", "yes", true),
+    ] {
         let label = json!({"labels": {"karpenter.sh/do-not-sync-taints": value}});
         let unregistered = json!([{"key": "karpenter.sh/unregistered", "effect": "NoExecute"}]);
         let mut node = node(&label, &unregistered);

@@ -55,7 +55,8 @@ async fn the_finalizer_stays_until_the_instance_is_gone() {
     for metric in ["termination_duration_seconds", "instance_termination_duration_seconds"] {
         let name = format!("karpenter_nodeclaims_{metric}");
         assert_eq!(bench.metric(&format!("{name}_count"), &pool), 1, "{name}");
-        assert!(bench.metric(&format!("{name}_sum"), &pool) >= 10, "{name}: by our clock");
+        let took = bench.metric(&format!("{name}_sum"), &pool);
+        assert!((9..=11).contains(&took), "40/Q17 {name}: {took}");
     }
     assert_eq!(bench.reconcile(&lifecycle, "a").await.unwrap(), Outcome::Done, "it is gone");
 }

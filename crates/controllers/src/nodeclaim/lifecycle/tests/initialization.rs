@@ -25,6 +25,7 @@ async fn a_node_initializes_when_nothing_is_missing_any_more() {
     let (bench, lifecycle) = bench().await;
     let starting = json!({"status": {
         "conditions": [{"type": "Ready", "status": "False"}],
+        "capacity": {"cpu": "4"},
         "allocatable": {"cpu": "0"},
     }});
     registered(&bench, &lifecycle, &starting).await;
@@ -53,7 +54,9 @@ async fn a_node_initializes_when_nothing_is_missing_any_more() {
         let expected = ["Unknown", reason, message].map(str::to_owned);
         assert_eq!(condition(&bench.claim("a").await, "Initialized"), expected.into(), "40/LC-24");
     }
-    assert_eq!(objects::label(&bench.node("n").await, "karpenter.sh/initialized"), "");
+    let waits = bench.node("n").await;
+    assert_eq!(waits.status.as_ref().unwrap().capacity.as_ref().unwrap()["cpu"].0, "4");
+    assert_eq!(objects::label(&waits, "karpenter.sh/initialized"), "", "40/LC-26");
     bench.patch_status(node(&json!({"status": {"allocatable": {"cpu": "4"}}}))).await;
     bench.reconcile(&lifecycle, "a").await.unwrap();
     let claim = bench.claim("a").await;
@@ -83,7 +86,8 @@ async fn a_node_that_restarts_is_not_initialized() {
         .await;
     bench.patch(node(&json!({"spec": {"taints": []}}))).await;
     bench.reconcile(&lifecycle, "a").await.unwrap();
-    assert_eq!(objects::label(&bench.node("n").await, "karpenter.sh/initialized"), "", "45/LC-3");
+    let label = "karpenter.sh/initialized";
+    assert_eq!(objects::label(&bench.node("n").await, label), "", "45/LC-3, 45/RB-19");
     assert!(has(&bench.claim("a").await, "Rebooting", "True"));
 }
 

@@ -60,7 +60,7 @@ async fn own_labels_win_over_the_clouds() {
     let (bench, lifecycle) = bench().await;
     let own = json!({"metadata": {"labels": {"topology.kubernetes.io/zone": "mine"}}});
     let claim = bench.launched(&lifecycle, node_claim("a", &own)).await;
-    assert_eq!(objects::label(&claim, "topology.kubernetes.io/zone"), "mine", "40/LC-03");
+    assert_eq!(objects::label(&claim, "topology.kubernetes.io/zone"), "mine", "40/LC-03, 10/KY-6");
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,11 +125,12 @@ async fn without_capacity_the_claim_goes_and_its_pods_hear_of_it() {
     for pod in ["waits", "bound", "virtual"] {
         bench.context.mirror.map_pod_to_claim("default", pod, "a");
     }
-    // 40/LC-09: it counts inside of others, too.
+    // It counts inside of others, too.
     let error = CloudError::insufficient_capacity("no c5").context("launching").context("asking");
     bench.cloud.fail_next_create(error);
     assert_eq!(bench.reconcile(&lifecycle, "a").await.unwrap(), Outcome::Done, "40/LC-05");
-    assert!(bench.claim("a").await.metadata.deletion_timestamp.is_some(), "40/LC-05");
+    let claim = bench.claim("a").await;
+    assert!(claim.metadata.deletion_timestamp.is_some(), "40/LC-05, 40/LC-09");
     let text = "asking, launching, insufficient capacity, no c5";
     let event = |message: String| ("InsufficientCapacityError".to_owned(), message);
     let expected = [

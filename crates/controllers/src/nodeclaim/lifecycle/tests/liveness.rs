@@ -45,6 +45,22 @@ async fn a_claim_that_cannot_be_launched_goes_after_five_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_claim_for_which_both_times_are_over_goes_once() {
+    let (bench, lifecycle) = bench().await;
+    let pool = bench.create(node_pool("general")).await;
+    bench.cloud.allow_creates(0);
+    bench.create(node_claim("a", &owned_by(&pool))).await;
+    bench.pass(Duration::from_mins(20)).await;
+    assert!(bench.reconcile(&lifecycle, "a").await.is_err());
+    assert!(is_deleting(&bench.claim("a").await), "40/Q2");
+    assert_eq!(bench.metric(DISRUPTED, &[("reason", "launch_timeout")]), 1, "40/Q2");
+    assert_eq!(bench.metric(DISRUPTED, &[]), 1, "40/Q2");
+    // Two failures would make the pool unhealthy.
+    let health = bench.context.registration_health.of(&pool.uid().unwrap());
+    assert_eq!(health, Health::Healthy, "40/Q2");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_claim_without_a_node_goes_after_a_quarter_of_an_hour() {
     let (bench, lifecycle) = bench().await;
     bench.launched(&lifecycle, node_claim("a", &json!({}))).await;

@@ -1,0 +1,339 @@
+//! `disruption`: looks for nodes to remove or replace, again and again (spec 30 §2).
+//!
+//! ```text
+//! leftovers taken back ─▶ rested commands begun, or dropped ─▶ a look ─▶ commands begun, or rest
+//! ```
+//!
+//! It never waits: a command that has to rest is kept, and the next pass comes when it has rested.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use jiff::{SignedDuration, Timestamp};
+use karpenter_cluster::mirror::SyncProblem;
+use karpenter_core::disruption::{Command, Decision, Invalid, Method, RebootHistory};
+use karpenter_core::lifecycle::repair::policy::Policies;
+use karpenter_operator::cloud::check_repair_policies;
+use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled, Trouble};
+use karpenter_operator::metrics::labels::{ConsolidationType, ReasonConsolidation};
+use karpenter_operator::options::ConsolidationSearch;
+use karpenter_operator::watch::ObjectKey;
+use tracing::{debug, error};
+
+use super::look::{Beside, Found, Repair, look};
+use super::pending::{Pending, Resting};
+use super::queue::Orchestration;
+use super::sight::Sight;
+use super::start::start;
+use super::validation::validate;
+use super::{mark, reboot, report, tell};
+use crate::Context;
+
+#[cfg(test)]
+mod tests;
+
+/// How often to look when there is nothing to do.
+const POLL: Duration = Duration::from_secs(10);
+/// When to look again while the mirror is not complete.
+const NOT_YET: Duration = Duration::from_secs(1);
+/// How often it is told what annotations of pods mean.
+const TELL_EVERY: SignedDuration = SignedDuration::from_mins(2);
+/// A pass that comes later than this after the one before is worth a word.
+const ABNORMAL: SignedDuration = SignedDuration::from_mins(15);
+
+pub(super) fn controller(context: &Context, orchestration: &Orchestration) -> Controller {
+    let disruptor = Disruptor {
+        context: context.clone(),
+        orchestration: orchestration.clone(),
+        // A process with policies that make no sense does not start.
+        policies: check_repair_policies(&context.options, &context.cloud.repair_policies())
+            .unwrap_or_default()
+            .map(Arc::new),
+        memory: Mutex::default(),
+    };
+    Controller::new("disruption", &context.clock, disruptor).singleton()
+}
+
+struct Disruptor {
+    context: Context,
+    orchestration: Orchestration,
+    /// What repair goes by; none if it is off.
+    policies: Option<Arc<Policies>>,
+    memory: Mutex<Memory>,
+}
+
+/// What a pass leaves to the next. A restart loses it, which costs a pass and no more.
+#[derive(Default)]
+struct Memory {
+    /// Commands that rest.
+    pending: Pending,
+    /// Methods that found nothing, and in which state of the cluster.
+    settled: BTreeMap<Method, Timestamp>,
+    /// NodePools that single-node consolidation did not come to.
+    unseen_pools: BTreeSet<String>,
+    /// Methods whose command has just been dropped: the others have their turn first.
+    passed_over: BTreeSet<Method>,
+    /// Until when consolidation waits, as its last command was dropped.
+    quiet_until: Option<Timestamp>,
+    /// The reboots of the last day.
+    reboots: RebootHistory,
+    last_run: Option<Timestamp>,
+    told_protections: Option<Timestamp>,
+    /// What was last said about budgets.
+    budget_errors: String,
+}
+
+impl Reconcile for Disruptor {
+    async fn reconcile(&self, _: &ObjectKey) -> Reconciled {
+        let context = &self.context;
+        let now = context.clock.now();
+        self.tell_gap(now);
+        if !self.is_complete(now) {
+            return Ok(Outcome::After(NOT_YET));
+        }
+        mark::repair(context, |id| self.orchestration.has(id)).await?;
+        let sight = Sight::take(context).await;
+        self.tell_budget_errors(&sight);
+        self.tell_protections(now);
+        let mut has_acted = self.begin_rested(&sight).await?;
+        // What was begun is marked now, which a look has to see.
+        let sight = if has_acted { Sight::take(context).await } else { sight };
+        let state = context.mirror.consolidation_state(sight.now);
+        let found = look(context, &sight, self.beside(sight.now, state)).await?;
+        tell::tell(context, &sight, &found);
+        self.remember(&found, state);
+        has_acted |= self.act(&sight, found).await?;
+        Ok(Outcome::After(if has_acted { Duration::ZERO } else { self.pause() }))
+    }
+}
+
+impl Disruptor {
+    fn tell_gap(&self, now: Timestamp) {
+        let before = self.memory().last_run.replace(now);
+        let gap = before.map(|before| now.duration_since(before));
+        if let Some(gap) = gap.filter(|gap| *gap > ABNORMAL) {
+            let time_since = format!("{gap:#}");
+            debug!(name = "disruption-loop", time_since, "abnormal time between runs");
+        }
+    }
+
+    /// Whether the mirror is fit for decisions. A NodeClaim that is not launched yet is a node of
+    /// which nothing is known; upstream waits for it.
+    fn is_complete(&self, now: Timestamp) -> bool {
+        let (mirror, options) = (&self.context.mirror, &self.context.options);
+        let state = mirror.sync(now);
+        let is_launch = |problem: &SyncProblem| matches!(problem, SyncProblem::NotLaunched { .. });
+        let is_only_launches = mirror.has_synced() && state.problems.iter().all(is_launch);
+        let waits = options.consolidation_search == ConsolidationSearch::Upstream;
+        state.is_synced() || (is_only_launches && !waits)
+    }
+
+    /// Says what is wrong with budgets, once. Their pools are left alone.
+    fn tell_budget_errors(&self, sight: &Sight) {
+        let errors = tell::budget_errors(sight);
+        let is_news = self.memory().budget_errors != errors;
+        if is_news && !errors.is_empty() {
+            error!(error = errors, "detected disruption budget errors");
+        }
+        if is_news {
+            self.memory().budget_errors = errors;
+        }
+    }
+
+    /// Says now and then what annotations of pods mean; who has heard it needs no more.
+    fn tell_protections(&self, now: Timestamp) {
+        let last = self.memory().told_protections;
+        if last.is_none_or(|last| now.duration_since(last) >= TELL_EVERY) {
+            self.memory().told_protections = Some(now);
+            tell::protections(&self.context, now);
+        }
+    }
+
+    /// What the next look has to know beside the cluster, which is in that state.
+    fn beside(&self, now: Timestamp, state: Timestamp) -> Beside {
+        let mut memory = self.memory();
+        let mut queued = self.orchestration.machines();
+        queued.extend(memory.pending.machines().map(str::to_owned));
+        memory.settled.retain(|_, at| *at == state);
+        let mut settled: BTreeSet<Method> = memory.settled.keys().copied().collect();
+        settled.extend(memory.pending.held());
+        settled.append(&mut memory.passed_over);
+        if memory.quiet_until.is_some_and(|until| until > now) {
+            settled.extend([Method::MultiNode, Method::SingleNode]);
+        }
+        let unseen_pools = memory.unseen_pools.clone();
+        let backed_off = self.orchestration.backed_off(now);
+        let young = self.orchestration.young(now);
+        let history = memory.reboots.clone();
+        let repair = self.policies.clone().map(|policies| Repair { policies, history });
+        Beside { queued, settled, unseen_pools, backed_off, young, repair }
+    }
+
+    fn remember(&self, found: &Found, state: Timestamp) {
+        let mut memory = self.memory();
+        for method in &found.pass.settled {
+            memory.settled.insert(*method, state);
+        }
+        let has_walked =
+            found.pass.eligible.iter().any(|(method, _)| *method == Method::SingleNode);
+        if has_walked {
+            memory.unseen_pools = found.pass.unseen_pools.iter().cloned().collect();
+        }
+    }
+
+    /// Begins the commands that have rested and still hold, all of them together. Whether there are
+    /// any.
+    async fn begin_rested(&self, sight: &Sight) -> Result<bool, Trouble> {
+        let due = self.memory().pending.take_due(sight.now);
+        // The cluster as if those before had been carried out.
+        let mut after = sight.clone();
+        let mut holding = Vec::new();
+        for resting in due {
+            let mut queued = self.orchestration.machines();
+            queued.extend(self.memory().pending.machines().map(str::to_owned));
+            let beside = Beside { queued, ..Beside::default() };
+            let verdict = validate(&self.context, &after, beside, &resting).await?;
+            let Resting { command, sight: before, began, .. } = resting;
+            self.observe(command.method, began);
+            match verdict {
+                Ok(valid) => {
+                    self.count_failed(command.method, valid.failed);
+                    after.apply(&valid.refreshed);
+                    holding.push((before, valid.command));
+                }
+                Err(invalid) => {
+                    self.count_failed(command.method, invalid.failed);
+                    self.drop(&command, &invalid);
+                }
+            }
+        }
+        let has_begun = !holding.is_empty();
+        let starts = holding.into_iter().map(|(before, command)| {
+            Box::pin(
+                async move { start(&self.context, &self.orchestration, &before, command).await },
+            )
+        });
+        let troubles = join_all(starts).await.into_iter().filter_map(Result::err);
+        match Trouble::join(troubles) {
+            None => Ok(has_begun),
+            Some(trouble) => Err(Trouble::while_("disrupting candidates", trouble)),
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a number of nodes")]
+    fn count_failed(&self, method: Method, count: usize) {
+        let labels = ConsolidationType { consolidation_type: method.consolidation_type() };
+        let failed = &self.context.metrics.voluntary_disruption_failed_validations;
+        failed.add(&labels, count as f64);
+    }
+
+    /// A command does not hold any more.
+    fn drop(&self, command: &Command, invalid: &Invalid) {
+        let (why, class) = (invalid.to_string(), invalid.class.name());
+        if command.method == Method::Emptiness {
+            debug!(
+                why,
+                "abandoning empty node consolidation attempt due to pod churn, command is no \
+                 longer valid"
+            );
+            return;
+        }
+        debug!(why, class, "abandoning consolidation attempt, command is no longer valid");
+        tell::rejected(&self.context, command, class);
+        let mut memory = self.memory();
+        if command.method == Method::SingleNode {
+            let now = self.context.clock.now();
+            memory.quiet_until = Some(now.saturating_add(POLL).unwrap_or(Timestamp::MAX));
+        } else {
+            memory.passed_over.insert(command.method);
+        }
+    }
+
+    /// Begins what was found, or lets it rest. Whether there is any of it.
+    async fn act(&self, sight: &Sight, found: Found) -> Result<bool, Trouble> {
+        let looked = found.pass.eligible.last().map(|(method, _)| *method);
+        if let Some(method) = looked {
+            let scheduling =
+                karpenter_operator::metrics::labels::Controller { controller: "disruption" };
+            let took = self.since(sight.now);
+            self.context.metrics.scheduler_scheduling_duration.observe(&scheduling, took);
+            if !method.is_validated() || found.pass.commands.is_empty() {
+                self.observe(method, sight.now);
+            }
+        }
+        let (rest, at_once): (Vec<_>, Vec<_>) =
+            found.pass.commands.into_iter().partition(|command| command.method.is_validated());
+        let mut has_acted = !rest.is_empty();
+        for command in rest {
+            tell::candidates(&self.context, &command);
+            let now = self.context.clock.now();
+            self.memory().pending.add(command, sight.clone(), sight.now, now);
+        }
+        let starts = at_once.into_iter().map(|command| Box::pin(self.begin(sight, command)));
+        let mut troubles = Vec::new();
+        for result in join_all(starts).await {
+            match result {
+                Ok(has_begun) => has_acted |= has_begun,
+                Err(trouble) => troubles.push(trouble),
+            }
+        }
+        match Trouble::join(troubles) {
+            None => Ok(has_acted),
+            Some(trouble) => Err(Trouble::while_("disrupting candidates", trouble)),
+        }
+    }
+
+    /// Begins a command that need not rest. False if there is nothing to do any more.
+    async fn begin(&self, sight: &Sight, command: Command) -> Result<bool, Trouble> {
+        report::tell_repair(&command);
+        if command.decision() == Decision::Reboot && !self.request_reboot(sight, &command).await? {
+            return Ok(false);
+        }
+        start(&self.context, &self.orchestration, sight, command).await?;
+        Ok(true)
+    }
+
+    /// Asks for the reboot of the nodes of a command. False if there is nothing to reboot.
+    async fn request_reboot(&self, sight: &Sight, command: &Command) -> Result<bool, Trouble> {
+        let mut has_asked = false;
+        for candidate in &command.candidates {
+            let because = report::because(command);
+            let (claim, bound) = (&candidate.node_claim, command.drain_bound);
+            if reboot::request(&self.context, claim, bound, &because).await? {
+                let uid = &sight.snapshot.node(candidate.node).standing.node_claim_uid;
+                self.memory().reboots.record(uid, self.context.clock.now());
+                has_asked = true;
+            }
+        }
+        Ok(has_asked)
+    }
+
+    /// Notes how long a method took, from the look to the moment in which its command holds.
+    fn observe(&self, method: Method, began: Timestamp) {
+        let labels = ReasonConsolidation {
+            reason: &report::lower(method.reason()),
+            consolidation_type: method.consolidation_type(),
+        };
+        let histogram = &self.context.metrics.voluntary_disruption_decision_evaluation_duration;
+        histogram.observe(&labels, self.since(began));
+    }
+
+    fn since(&self, time: Timestamp) -> f64 {
+        self.context.clock.now().duration_since(time).as_secs_f64()
+    }
+
+    /// How long until there may be something to do.
+    fn pause(&self) -> Duration {
+        let due = self.memory().pending.next_due();
+        let rest = due.map(|due| due.duration_since(self.context.clock.now()));
+        let rest = rest.map(|rest| Duration::try_from(rest).unwrap_or_default());
+        rest.map_or(POLL, |rest| rest.min(POLL))
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        // Nothing panics while it is held.
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

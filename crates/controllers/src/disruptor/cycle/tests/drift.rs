@@ -1,0 +1,124 @@
+//! Commands that begin at once.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_drifted_node_goes_when_its_replacement_is_ready() {
+    let fixture = Fixture::new(json!({})).await;
+    fixture.drifted("a").await;
+    running_pod(&fixture.bench, "p", "a", "1").await;
+    fixture.passes().await;
+    assert_eq!(fixture.commands(), ["Drifted: replace: [a] -> [1 replacement]"], "30/DRF-1");
+    let [replacement] = &fixture.replacements()[..] else { panic!("one replacement") };
+    fixture.poll().await;
+    assert!(!fixture.is_deleted("a").await, "30/DRF-1");
+    fixture.initialize(&replacement.name_any()).await;
+    fixture.poll().await;
+    assert!(fixture.is_deleted("a").await, "30/DRF-1");
+    assert!(fixture.commands().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn drift_goes_on_as_far_as_the_budget_reaches() {
+    let budget = json!([{"nodes": "30%"}]);
+    let fixture = Fixture::new(json!({"disruption": {"budgets": budget}})).await;
+    for index in 0..10 {
+        let name = format!("n{index}");
+        fixture.drifted(&name).await;
+        running_pod(&fixture.bench, &format!("p{index}"), &name, "1").await;
+    }
+    for begun in [1, 2, 3] {
+        assert_eq!(fixture.pass().await, AT_ONCE, "30/Q-14");
+        assert_eq!(fixture.commands().len(), begun, "30/Q-14, 30/DRF-7");
+    }
+    assert_eq!(fixture.pass().await, Outcome::After(POLL), "30/Q-14");
+    assert_eq!(fixture.commands().len(), 3, "30/Q-14, 30/DRF-7");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_waits_after_a_replacement_that_failed() {
+    let fixture = Fixture::new(json!({})).await;
+    fixture.drifted("a").await;
+    running_pod(&fixture.bench, "p", "a", "1").await;
+    fixture.passes().await;
+    let replacement = fixture.replacements().remove(0).name_any();
+    fixture.bench.delete(node_claim(&replacement, &json!({}))).await;
+    fixture.poll().await;
+    assert!(fixture.commands().is_empty() && !fixture.is_tainted("a").await, "30/DRF-8");
+    fixture.passes().await;
+    assert!(fixture.commands().is_empty(), "30 §13 #15");
+    fixture.bench.pass(60 * SECOND).await;
+    fixture.passes().await;
+    assert_eq!(fixture.commands(), ["Drifted: replace: [a] -> [1 replacement]"], "30/DRF-8");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_that_is_deleted_takes_its_command_along() {
+    let fixture = Fixture::new(json!({})).await;
+    fixture.drifted("a").await;
+    running_pod(&fixture.bench, "p", "a", "1").await;
+    fixture.passes().await;
+    assert_eq!(fixture.commands().len(), 1);
+    fixture.bench.delete(node_pool(POOL)).await;
+    // What is made from it goes with it.
+    if let Some(replacement) = fixture.replacements().first() {
+        fixture.bench.delete(node_claim(&replacement.name_any(), &json!({}))).await;
+    }
+    fixture.poll().await;
+    assert!(fixture.commands().is_empty());
+    assert!(!fixture.is_tainted("a").await, "30/INV-9");
+    assert_eq!(fixture.passes().await, Outcome::After(POLL), "nothing more is tried");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_static_pool_replaces_its_nodes_as_budget_and_limit_allow() {
+    let options = gates(&[Gate::StaticCapacity]);
+    for (case, limit, budget, begun) in [
+        ("30/SDR-1", json!({}), "2", 2),
+        ("30/SDR-2", json!({"limits": {"nodes": "5"}}), "100%", 0),
+        ("30/SDR-3: 7", json!({"limits": {"nodes": "7"}}), "100%", 2),
+        ("30/SDR-3: 6", json!({"limits": {"nodes": "6"}}), "100%", 1),
+        ("30/SDR-4", json!({}), "100%", 5),
+    ] {
+        let disruption = json!({"budgets": [{"nodes": budget}]});
+        let spec = merged(json!({"replicas": 5, "disruption": disruption}), &limit);
+        let fixture = Fixture::with(options.clone(), spec).await;
+        for index in 0..5 {
+            fixture.drifted(&format!("n{index}")).await;
+        }
+        fixture.pass().await;
+        assert_eq!(fixture.commands().len(), begun, "{case}");
+        assert_eq!(fixture.replacements().len(), begun, "{case}");
+        let counts = fixture.bench.context.mirror.node_counts(POOL);
+        let going = counts.deleting + counts.pending_disruption;
+        assert_eq!((counts.active, going), (5, begun), "{case}");
+        let text = "static NodePool is at its node limit and cannot stage a replacement";
+        let is_told = fixture.bench.events().iter().any(|(_, message)| message == text);
+        assert_eq!(is_told, begun == 0, "{case}");
+        fixture.passes().await;
+        assert_eq!(fixture.commands().len(), begun, "{case}: no more");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_pods_use_the_replacement_that_is_on_its_way() {
+    let fixture = Fixture::new(json!({})).await;
+    let context = &fixture.bench.context;
+    fixture.drifted("a").await;
+    running_pod(&fixture.bench, "p", "a", "500m").await;
+    fixture.passes().await;
+    assert_eq!(fixture.replacements().len(), 1);
+    let mut controllers = crate::provisioner::all(context);
+    let is_lifecycle = |one: &Controller| one.name() == "nodeclaim.lifecycle";
+    controllers.extend(crate::nodeclaim::all(context).into_iter().filter(is_lifecycle));
+    fixture.bench.run(controllers);
+    fixture.bench.pass(30 * SECOND).await;
+    let waiting = json!({"status": {"phase": "Pending", "conditions": [{
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+    }]}});
+    fixture.bench.create(pod("late", None, &merged(asking("500m"), &waiting))).await;
+    fixture.bench.pass(60 * SECOND).await;
+    let claims = fixture.replacements();
+    assert!(has(&claims[0], "Launched", "True"), "30/Q-11");
+    assert_eq!(claims.len(), 1, "30/Q-11");
+}

@@ -1,0 +1,290 @@
+//! Commands that rest before they begin.
+
+use karpenter_cluster::assume::nomination_window;
+
+use super::*;
+
+/// As upstream searches: one command at a time.
+fn upstream() -> Options {
+    Options { consolidation_search: ConsolidationSearch::Upstream, ..Options::default() }
+}
+
+/// A large node with one pod of so many CPUs.
+async fn used(fixture: &Fixture, name: &str, cpu: &str) {
+    node(&fixture.bench, name, "large", &json!({})).await;
+    running_pod(&fixture.bench, &format!("{name}-pod"), name, cpu).await;
+}
+
+/// Keeps a node for pods for a while.
+fn nominate(fixture: &Fixture, name: &str) {
+    let (context, id) = (&fixture.bench.context, format!("fake:///{name}"));
+    let window = nomination_window(context.options.batch_max_duration);
+    context.mirror.nominate(&id, context.clock.now(), window);
+}
+
+fn failed(fixture: &Fixture, kind: &str) -> usize {
+    let name = "voluntary_disruption_failed_validations_total";
+    fixture.count(name, &[("consolidation_type", kind)])
+}
+
+#[tokio::test(start_paused = true)]
+async fn empty_nodes_go_together_after_a_rest() {
+    let fixture = Fixture::new(json!({})).await;
+    fixture.empty("a").await;
+    fixture.empty("b").await;
+    assert_eq!(fixture.pass().await, AT_ONCE);
+    assert_eq!(fixture.pass().await, Outcome::After(POLL));
+    assert!(fixture.commands().is_empty() && !fixture.is_tainted("a").await, "30/EMP-1");
+    fixture.bench.pass(10 * SECOND).await;
+    let Outcome::After(rest) = fixture.pass().await else { panic!("it rests") };
+    assert!(rest <= 5 * SECOND, "30/EMP-1: {rest:?}");
+    fixture.bench.pass(rest).await;
+    fixture.pass().await;
+    assert_eq!(fixture.commands(), ["Empty: delete: [a, b]"], "30/EMP-1");
+    fixture.poll().await;
+    assert!(fixture.is_deleted("a").await && fixture.is_deleted("b").await, "30/EMP-1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_costs_too_much_is_replaced() {
+    for options in [upstream(), Options::default()] {
+        let fixture = Fixture::with(options, json!({})).await;
+        used(&fixture, "a", "1").await;
+        fixture.rest().await;
+        let commands = fixture.commands();
+        assert_eq!(commands, ["Underutilized: replace: [a] -> [1 replacement]"], "30/CON-4");
+        let [claim] = &fixture.replacements()[..] else { panic!("one replacement") };
+        let types = claim.spec.requirements.iter().find(|r| r.key.ends_with("instance-type"));
+        let types = types.and_then(|requirement| requirement.values.clone());
+        assert_eq!(types, Some(vec!["small".to_owned()]), "30/CON-4");
+        let text = "Consolidation candidate: replace: [a] -> [1 replacement] (savings: $0.90)";
+        let events = fixture.bench.events();
+        let about = events.iter().filter(|(_, message)| message == text).count();
+        assert_eq!(about, 2, "{events:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_nodes_are_replaced_by_one() {
+    for options in [upstream(), Options::default()] {
+        let fixture = Fixture::with(options, json!({})).await;
+        for name in ["a", "b", "c"] {
+            used(&fixture, name, "500m").await;
+        }
+        fixture.rest().await;
+        let commands = fixture.commands();
+        let text = "Underutilized: replace: [a, b, c] -> [1 replacement]";
+        assert_eq!(commands, [text], "30/MUL-1");
+        let replacement = fixture.replacements()[0].name_any();
+        fixture.initialize(&replacement).await;
+        fixture.poll().await;
+        for name in ["a", "b", "c"] {
+            assert!(fixture.is_deleted(name).await, "30/MUL-1: {name}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_node_that_gets_a_pod_stays() {
+    let fixture = Fixture::with(upstream(), json!({})).await;
+    fixture.empty("a").await;
+    fixture.empty("b").await;
+    fixture.passes().await;
+    running_pod(&fixture.bench, "p", "a", "15").await;
+    fixture.bench.pass(15 * SECOND).await;
+    fixture.passes().await;
+    assert_eq!(fixture.commands(), ["Empty: delete: [b]"], "30/VAL-1");
+    let alone = Fixture::with(upstream(), json!({})).await;
+    alone.empty("a").await;
+    alone.passes().await;
+    running_pod(&alone.bench, "p", "a", "15").await;
+    alone.bench.pass(15 * SECOND).await;
+    alone.passes().await;
+    assert!(alone.commands().is_empty(), "30/VAL-1");
+    assert_eq!(failed(&alone, "empty"), 1, "30/VAL-1");
+}
+
+/// Clusters in which each method finds something, with how many nodes of it.
+async fn each_method() -> Vec<(&'static str, usize, Fixture)> {
+    let mut all = Vec::new();
+    let fixture = Fixture::with(upstream(), json!({})).await;
+    fixture.empty("a").await;
+    all.push(("empty", 1, fixture));
+    let fixture = Fixture::with(upstream(), json!({})).await;
+    used(&fixture, "a", "1").await;
+    all.push(("single", 1, fixture));
+    let fixture = Fixture::with(upstream(), json!({})).await;
+    used(&fixture, "a", "500m").await;
+    used(&fixture, "b", "500m").await;
+    all.push(("multi", 2, fixture));
+    all
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_that_the_budget_no_longer_allows_is_dropped() {
+    for (kind, count, fixture) in Box::pin(each_method()).await {
+        fixture.passes().await;
+        fixture.patch_pool(json!({"disruption": {"budgets": [{"nodes": "0%"}]}})).await;
+        fixture.bench.pass(15 * SECOND).await;
+        fixture.passes().await;
+        assert!(fixture.commands().is_empty(), "30/VAL-2: {kind}");
+        assert_eq!(failed(&fixture, kind), count, "30/VAL-2: {kind}");
+        assert!(!fixture.is_tainted("a").await, "30/VAL-2: {kind}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_whose_node_is_nominated_is_dropped_and_found_again() {
+    for (kind, count, fixture) in Box::pin(each_method()).await {
+        fixture.passes().await;
+        nominate(&fixture, "a");
+        fixture.bench.pass(15 * SECOND).await;
+        fixture.passes().await;
+        assert_eq!(failed(&fixture, kind), count, "30/VAL-3: {kind}");
+        fixture.bench.pass(10 * SECOND).await;
+        fixture.rest().await;
+        let nodes: usize = fixture
+            .orchestration
+            .commands()
+            .iter()
+            .map(|flight| flight.command.candidates.len())
+            .sum();
+        // Of several nodes the one that was not nominated may go before.
+        assert!(nodes > 0, "30/VAL-3, 30/MEMO-3: {kind}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replacement_that_has_become_too_small_is_not_launched() {
+    let fixture = Fixture::with(upstream(), json!({})).await;
+    used(&fixture, "a", "1").await;
+    fixture.passes().await;
+    running_pod(&fixture.bench, "more", "a", "10").await;
+    fixture.bench.pass(15 * SECOND).await;
+    fixture.passes().await;
+    assert!(fixture.commands().is_empty() && fixture.replacements().is_empty(), "30/VAL-4");
+    let rejected = "Consolidation rejected: replace: [a] -> [1 replacement], reason: scheduling \
+                    (savings: $0.90)";
+    let events = fixture.bench.events();
+    assert!(events.iter().any(|(_, message)| message == rejected), "30/VAL-4: {events:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_must_not_move_ends_the_plan() {
+    let hold = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
+    for (kind, _, fixture) in Box::pin(each_method()).await.into_iter().skip(1) {
+        fixture.passes().await;
+        fixture.bench.create(pod("held", Some("a"), &merged(asking("100m"), &hold))).await;
+        fixture.bench.pass(15 * SECOND).await;
+        fixture.passes().await;
+        assert!(!fixture.is_tainted("a").await, "30/VAL-5: {kind}");
+        let events = fixture.bench.events();
+        let is_told = |(reason, message): &(String, String)| {
+            reason == "ConsolidationRejected" && message.contains("reason: churn")
+        };
+        assert!(events.iter().any(is_told), "30/VAL-5, 30 §13 #4: {kind}: {events:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn single_nodes_have_their_turn_when_several_were_dropped() {
+    let fixture = Fixture::with(upstream(), json!({})).await;
+    used(&fixture, "a", "500m").await;
+    used(&fixture, "b", "500m").await;
+    fixture.passes().await;
+    nominate(&fixture, "b");
+    fixture.bench.pass(15 * SECOND).await;
+    fixture.passes().await;
+    assert_eq!(failed(&fixture, "multi"), 2, "30/LOOP-10");
+    fixture.bench.pass(15 * SECOND).await;
+    fixture.passes().await;
+    let commands = fixture.orchestration.commands();
+    let [only] = &commands[..] else { panic!("30/LOOP-10, 30/VAL-6: one command") };
+    assert_eq!(only.command.method, Method::SingleNode, "30/LOOP-10, 30/VAL-6");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_single_node_was_dropped_nothing_else_is_tried_for_a_while() {
+    let fixture = Fixture::with(upstream(), json!({})).await;
+    // Together they need what they have.
+    used(&fixture, "a", "1500m").await;
+    used(&fixture, "b", "1500m").await;
+    fixture.passes().await;
+    let held = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
+    fixture.bench.create(pod("held", Some("a"), &merged(asking("100m"), &held))).await;
+    fixture.bench.pass(15 * SECOND).await;
+    assert_eq!(fixture.pass().await, Outcome::After(POLL), "30/VAL-7");
+    let events = fixture.bench.events();
+    let rejected = events.iter().filter(|(reason, _)| reason == "ConsolidationRejected").count();
+    assert_eq!(rejected, 2, "30/VAL-7: {events:?}");
+    assert_eq!(fixture.pass().await, Outcome::After(POLL), "30/VAL-7");
+    fixture.bench.pass(POLL).await;
+    fixture.rest().await;
+    assert_eq!(fixture.commands(), ["Underutilized: delete: [b]"], "30/VAL-7");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_found_nothing_rests_until_something_changes() {
+    let fixture = Fixture::with(upstream(), json!({})).await;
+    used(&fixture, "a", "15").await;
+    let looks = || {
+        let name = "voluntary_disruption_decision_evaluation_duration_seconds_count";
+        fixture.count(name, &[("consolidation_type", "single")])
+    };
+    fixture.pass().await;
+    assert_eq!(looks(), 1, "30/MEMO-1");
+    fixture.pass().await;
+    assert_eq!(looks(), 1, "30/MEMO-1");
+    fixture.bench.pass(5 * 60 * SECOND).await;
+    fixture.pass().await;
+    assert_eq!(looks(), 2, "30/MEMO-1: after a while");
+    running_pod(&fixture.bench, "p", "a", "100m").await;
+    fixture.pass().await;
+    assert_eq!(looks(), 3, "30/MEMO-1: after a change");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_somebody_deletes_while_its_command_rests_is_dropped() {
+    let fixture = Fixture::with(upstream(), json!({})).await;
+    used(&fixture, "a", "1").await;
+    fixture.passes().await;
+    fixture.bench.delete(node_claim("a", &json!({}))).await;
+    fixture.bench.pass(15 * SECOND).await;
+    fixture.passes().await;
+    assert!(fixture.commands().is_empty() && fixture.replacements().is_empty(), "30 §13 #18");
+}
+
+#[tokio::test(start_paused = true)]
+async fn destinations_are_kept_for_the_pods_that_move_there() {
+    let fixture = Fixture::new(json!({})).await;
+    fixture.drifted("a").await;
+    running_pod(&fixture.bench, "p", "a", "1").await;
+    used(&fixture, "b", "1").await;
+    fixture.pass().await;
+    assert!(fixture.commands().contains(&"Drifted: delete: [a]".to_owned()), "30/Q-12");
+    let (mirror, now) = (&fixture.bench.context.mirror, fixture.bench.context.clock.now());
+    assert!(mirror.is_nominated("fake:///b", now), "30/Q-12");
+    fixture.bench.pass(15 * SECOND).await;
+    fixture.passes().await;
+    assert_eq!(fixture.commands(), ["Drifted: delete: [a]"], "30/Q-12, 30/INV-10");
+}
+
+#[tokio::test(start_paused = true)]
+async fn commands_that_hold_together_begin_together() {
+    let fixture = Fixture::new(json!({})).await;
+    // Two of them fit on one small node, and no more.
+    for name in ["a", "b", "c", "d"] {
+        used(&fixture, name, "900m").await;
+    }
+    fixture.rest().await;
+    let flights = fixture.orchestration.commands();
+    let nodes: BTreeSet<_> = flights
+        .iter()
+        .flat_map(|flight| &flight.command.candidates)
+        .map(|one| &*one.name)
+        .collect();
+    let count: usize = flights.iter().map(|flight| flight.command.candidates.len()).sum();
+    assert_eq!(count, nodes.len(), "30/INV-10");
+    let saved: f64 = flights.iter().map(|flight| flight.command.savings).sum();
+    assert!(saved > 2.5, "of 4 dollars an hour: {saved}");
+}

@@ -1,0 +1,73 @@
+//! Asking for a reboot (spec 45 §5.5). `nodeclaim.reboot` carries it out.
+
+use jiff::SignedDuration;
+use karpenter_api::annotations::REBOOT_TERMINATION_GRACE_PERIOD;
+use karpenter_api::condition_set::{HasConditions as _, Status, is_true};
+use karpenter_api::conditions::{DISRUPTION_REASON, REBOOTING};
+use karpenter_api::grammar::format_duration;
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_api::reasons::disruption::UNHEALTHY;
+use karpenter_api::reasons::nodeclaim::REBOOT_REQUESTED;
+use karpenter_operator::harness::Trouble;
+use karpenter_operator::write::{Check, Written, patch, patch_status};
+use kube::{Api, ResourceExt as _};
+use tracing::info;
+
+use crate::Context;
+
+/// Asks for a reboot because of a condition, told as `type/reason`. The bound is the one of the
+/// drain; without one it is that of the claim. False if there is nothing to reboot any more.
+pub(super) async fn request(
+    context: &Context,
+    claim: &str,
+    bound: Option<SignedDuration>,
+    because: &str,
+) -> Result<bool, Trouble> {
+    let Some(claim) = context.cache.node_claims.get("", claim) else { return Ok(false) };
+    let is_rebooting = is_true(claim.conditions(), REBOOTING);
+    if is_rebooting || claim.metadata.deletion_timestamp.is_some() {
+        return Ok(false);
+    }
+    let Some(claim) = note_bound(context, &claim, bound).await? else { return Ok(false) };
+    let mut asked = claim.clone();
+    let mut conditions = asked.condition_set(context.clock.now());
+    conditions.set(DISRUPTION_REASON, Status::True, UNHEALTHY, UNHEALTHY);
+    let message = format!("rebooting for {because}");
+    conditions.set(REBOOTING, Status::True, REBOOT_REQUESTED, &message);
+    let api: Api<NodeClaim> = Api::all(context.client.clone());
+    let written = patch_status(&api, &claim, &asked, Check::Version).await?;
+    let Some(claim) = done(written, claim)? else { return Ok(false) };
+    info!(NodeClaim = claim.name_any(), because, "committed node reboot");
+    context.cache.node_claims.learn(claim);
+    Ok(true)
+}
+
+/// Writes down how long the drain may take. None if the claim is gone.
+async fn note_bound(
+    context: &Context,
+    claim: &NodeClaim,
+    bound: Option<SignedDuration>,
+) -> Result<Option<NodeClaim>, Trouble> {
+    let own = claim.spec.termination_grace_period.as_ref();
+    let bound = bound.or_else(|| own.and_then(|own| own.value().ok()));
+    let mut bounded = claim.clone();
+    if let Some(bound) = bound {
+        let notes = bounded.metadata.annotations.get_or_insert_default();
+        notes.insert(REBOOT_TERMINATION_GRACE_PERIOD.to_owned(), format_duration(bound));
+    } else if let Some(notes) = &mut bounded.metadata.annotations {
+        notes.remove(REBOOT_TERMINATION_GRACE_PERIOD);
+    }
+    let api: Api<NodeClaim> = Api::all(context.client.clone());
+    let written = patch(&api, claim, &bounded, Check::Version).await?;
+    done(written, bounded)
+}
+
+/// The object as it is after a write; none if it is gone. Who was slower looks again later.
+fn done(written: Written<NodeClaim>, unchanged: NodeClaim) -> Result<Option<NodeClaim>, Trouble> {
+    match written {
+        Written::Unchanged => Ok(Some(unchanged)),
+        Written::Done(claim) => Ok(Some(*claim)),
+        Written::Gone => Ok(None),
+        Written::Conflict => Err(Trouble::new("the nodeclaim has been modified")),
+    }
+}

@@ -1,0 +1,34 @@
+//! Whether a command that has rested still holds (spec 30 §8).
+
+use std::collections::BTreeSet;
+
+use karpenter_core::disruption::{Invalid, Replacement, Valid, type_names, validate as decide};
+use karpenter_core::scheduling::Fuel;
+use karpenter_operator::harness::Trouble;
+
+use super::look::{Beside, on_world};
+use super::pending::Resting;
+use super::sight::Sight;
+use crate::Context;
+
+/// Looks again.
+pub(super) async fn validate(
+    context: &Context,
+    sight: &Sight,
+    beside: Beside,
+    resting: &Resting,
+) -> Result<Result<Valid, Invalid>, Trouble> {
+    let types = planned_types(resting);
+    let command = resting.command.clone();
+    let decided = on_world(context, sight, beside, move |world| {
+        decide(world, &command, &types, &mut Fuel::unlimited())
+    });
+    decided.await
+}
+
+/// The instance types of the replacement, by what was known when it was planned.
+fn planned_types(resting: &Resting) -> BTreeSet<String> {
+    let Resting { command, sight, .. } = resting;
+    let planned = command.replacements.iter().filter_map(Replacement::planned);
+    planned.flat_map(|claim| type_names(&sight.snapshot, &sight.catalog, claim)).collect()
+}

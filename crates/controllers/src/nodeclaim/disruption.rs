@@ -1,0 +1,269 @@
+//! `nodeclaim.disruption`: whether a claim has drifted, and whether it may be consolidated.
+//!
+//! It keeps the conditions `Drifted` and `Consolidatable`. Pods are not watched: what they do
+//! reaches the claim as its `lastPodEventTime`, which is watched.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use karpenter_api::condition_set::{ConditionSet, HasConditions as _, Status, is_true};
+use karpenter_api::conditions::{CONSOLIDATABLE, DRIFTED, INITIALIZED, LAUNCHED};
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_api::nodepool::NodePool;
+use karpenter_api::{annotations, labels};
+use karpenter_core::lifecycle::consolidatable;
+use karpenter_core::lifecycle::drift::{self, TYPE_CHECK_HOLDS};
+use karpenter_core::lifecycle::static_hash::StaticHash;
+use karpenter_core::requirement::Requirements;
+use karpenter_operator::cloud::{CloudErrorClass, DriftReason};
+use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled, Trouble};
+use karpenter_operator::watch::{Change, ObjectKey};
+use karpenter_operator::write::{Check, Written, patch_status};
+use kube::core::DynamicObject;
+use kube::{Api, Resource, ResourceExt as _};
+use tracing::debug;
+
+use crate::expiring::Expiring;
+use crate::provisioner::claim::template_requirements;
+use crate::provisioner::decide::words;
+use crate::{Context, objects};
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) fn controller(context: &Context) -> Controller {
+    let (managed, by_pool) = (context.clone(), context.clone());
+    let disruption =
+        Disruption { context: context.clone(), found_types: Expiring::new(TYPE_CHECK_HOLDS) };
+    let mut controller = Controller::new("nodeclaim.disruption", &context.clock, disruption)
+        .of("karpenter.sh", "NodeClaim")
+        .workers(context.workers(10, 1000))
+        .watch_if(&context.cache.node_claims, move |change| {
+            objects::is_of_managed_claim(&managed, change)
+        })
+        .watch_map(&context.cache.node_pools, move |change| {
+            let of_pool =
+                |claim: &NodeClaim| objects::label(claim, labels::NODEPOOL) == change.key.name;
+            if is_news(change) { claims(&by_pool, of_pool) } else { Vec::new() }
+        });
+    for (resource, classes) in &context.cache.node_classes {
+        let (by_class, kind, group) =
+            (context.clone(), resource.kind.clone(), resource.group.clone());
+        controller = controller.watch_map(classes, move |change: &Change<DynamicObject>| {
+            claims(&by_class, |claim: &NodeClaim| {
+                let class = &claim.spec.node_class_ref;
+                class.name == change.key.name && class.kind == kind && class.group == group
+            })
+        });
+    }
+    controller
+}
+
+/// Whether more of a pool has changed than its status.
+fn is_news(change: &Change<NodePool>) -> bool {
+    let (Some(before), Some(after)) = (&change.before, &change.after) else { return true };
+    let (before, after) = (&before.metadata, &after.metadata);
+    before.generation != after.generation || before.annotations != after.annotations
+}
+
+fn claims(context: &Context, is_meant: impl Fn(&NodeClaim) -> bool) -> Vec<ObjectKey> {
+    let all = context.cache.node_claims.all().into_iter();
+    let meant = all.filter(|claim| is_meant(claim) && context.manages_claim(claim));
+    meant.map(|claim| ObjectKey::of(claim.as_ref())).collect()
+}
+
+struct Disruption {
+    context: Context,
+    /// Claims whose instance type was found in the catalogue, by uid.
+    found_types: Expiring<()>,
+}
+
+impl Reconcile for Disruption {
+    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+        let context = &self.context;
+        let claim = context.cache.node_claims.get("", &key.name);
+        let is_meant = |claim: &Arc<NodeClaim>| {
+            context.manages_claim(claim) && claim.metadata.deletion_timestamp.is_none()
+        };
+        let Some(claim) = claim.filter(is_meant) else { return Ok(Outcome::Done) };
+        let pool = objects::label(claim.as_ref(), labels::NODEPOOL);
+        let Some(pool) = context.cache.node_pools.get("", pool) else { return Ok(Outcome::Done) };
+        let drift = self.drift(&claim, &pool).await;
+        let mut after = claim.as_ref().clone();
+        let now = context.clock.now();
+        let last_pod_event = after.status.as_ref().and_then(|s| s.last_pod_event_time.clone());
+        let mut conditions = after.condition_set(now);
+        let (mut has_changed, mut outcome) = match &drift {
+            Ok(verdict) => tell_drift(&mut conditions, verdict),
+            Err(_) => (false, Outcome::Done),
+        };
+        if pool.spec.replicas.is_none() {
+            let after = consolidate_after(&pool);
+            let last_pod_event = last_pod_event.map(|time| time.0);
+            let told = tell_consolidatable(&mut conditions, after, last_pod_event, now);
+            has_changed |= told.0;
+            outcome = outcome.sooner(told.1);
+        }
+        if has_changed {
+            let api = Api::all(context.client.clone());
+            let written = patch_status(&api, claim.as_ref(), &after, Check::Version).await?;
+            if let Some(end) = written.end() {
+                return Ok(end);
+            }
+            if let Written::Done(claim) = written {
+                context.cache.node_claims.learn(*claim);
+            }
+        }
+        drift.map(|_| outcome)
+    }
+}
+
+/// What is known about drift.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    /// There is nothing yet that could drift.
+    NotLaunched,
+    /// The cloud has no such instance. Others will see to that.
+    NoInstance,
+    /// It has, or not.
+    Drifted(Option<DriftReason>),
+}
+
+impl Disruption {
+    async fn drift(&self, claim: &NodeClaim, pool: &NodePool) -> Result<Verdict, Trouble> {
+        if !is_true(claim.conditions(), LAUNCHED) {
+            return Ok(Verdict::NotLaunched);
+        }
+        let words = words(&self.context);
+        let of_claim = Requirements::from_labels(labels_of(claim), &words.aliases);
+        let requirements = template_requirements(pool, &words);
+        let of_pool = drift::from_pool((hash(pool), &requirements), (hash(claim), &of_claim));
+        if let Some(found) = of_pool {
+            return Ok(Verdict::Drifted(Some(found.name().to_owned())));
+        }
+        let cloud = &self.context.cloud;
+        let (uid, now) = (claim.uid().unwrap_or_default(), self.context.clock.now());
+        let created = claim.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
+        let has_checked = self.found_types.get(&uid, now).is_some();
+        if drift::is_type_check_due(created, has_checked, now) {
+            let types = match cloud.instance_types(pool).await {
+                Ok(types) => types,
+                Err(error) if error.is(CloudErrorClass::NodeClaimNotFound) => {
+                    return Ok(Verdict::NoInstance);
+                }
+                Err(error) => return Err(trouble("checking instance type drift", error, claim)),
+            };
+            let reservations = reservation_labels(words.reservation_id_label.as_deref());
+            let found = drift::from_catalog(&types, &of_claim, &reservations, &words.well_known);
+            if let Some(found) = found {
+                return Ok(Verdict::Drifted(Some(found.name().to_owned())));
+            }
+            self.found_types.insert(&uid, (), now);
+        }
+        match cloud.is_drifted(claim).await {
+            Ok(reason) => Ok(Verdict::Drifted(reason)),
+            Err(error) if error.is(CloudErrorClass::NodeClaimNotFound) => Ok(Verdict::NoInstance),
+            Err(error) => Err(trouble("checking cloud provider drift", error, claim)),
+        }
+    }
+}
+
+fn trouble(
+    doing: &str,
+    error: karpenter_operator::cloud::CloudError,
+    claim: &NodeClaim,
+) -> Trouble {
+    Trouble::while_(format!("getting drift, {doing}"), error).with("NodeClaim", claim.name_any())
+}
+
+/// The labels that say in which reservation a node is.
+fn reservation_labels(id_label: Option<&str>) -> BTreeSet<String> {
+    let of_aws = [
+        labels::aws::CAPACITY_RESERVATION_ID,
+        labels::aws::CAPACITY_RESERVATION_TYPE,
+        labels::aws::CAPACITY_RESERVATION_INTERRUPTIBLE,
+    ];
+    of_aws.into_iter().chain(id_label).map(str::to_owned).collect()
+}
+
+fn labels_of(claim: &NodeClaim) -> impl Iterator<Item = (&str, &str)> {
+    claim.labels().iter().map(|(key, value)| (key.as_str(), value.as_str()))
+}
+
+fn hash(object: &impl Resource) -> StaticHash<'_> {
+    let notes = object.meta().annotations.as_ref();
+    let note = |key: &str| notes.and_then(|notes| notes.get(key)).map(String::as_str);
+    StaticHash {
+        hash: note(annotations::NODEPOOL_HASH),
+        version: note(annotations::NODEPOOL_HASH_VERSION),
+    }
+}
+
+/// The pool's consolidateAfter; none for Never. What cannot be read is refused by admission, and
+/// means Never.
+fn consolidate_after(pool: &NodePool) -> Option<SignedDuration> {
+    match pool.spec.disruption.as_ref().and_then(|disruption| disruption.consolidate_after.as_ref())
+    {
+        None => Some(SignedDuration::ZERO),
+        Some(after) => after.value().ok().flatten(),
+    }
+}
+
+/// Writes the condition `Drifted`. Returns whether anything changed, and when to look again.
+fn tell_drift(conditions: &mut ConditionSet<'_>, verdict: &Verdict) -> (bool, Outcome) {
+    let has_condition = conditions.get(DRIFTED).is_some();
+    let again = Outcome::After(drift::RECHECK);
+    match verdict {
+        Verdict::NoInstance => (false, Outcome::Done),
+        Verdict::NotLaunched => {
+            if has_condition {
+                debug!("removing drift status condition, isn't launched");
+            }
+            (clear(conditions, DRIFTED), Outcome::Done)
+        }
+        Verdict::Drifted(None) => {
+            if has_condition {
+                debug!("removing drifted status condition, not drifted");
+            }
+            (clear(conditions, DRIFTED), again)
+        }
+        Verdict::Drifted(Some(reason)) => {
+            if !has_condition {
+                debug!(reason, "marking drifted");
+            }
+            (conditions.set(DRIFTED, Status::True, reason, reason), again)
+        }
+    }
+}
+
+/// The same for `Consolidatable`.
+fn tell_consolidatable(
+    conditions: &mut ConditionSet<'_>,
+    after: Option<SignedDuration>,
+    last_pod_event: Option<Timestamp>,
+    now: Timestamp,
+) -> (bool, Outcome) {
+    let initialized = conditions.get(INITIALIZED).filter(|condition| condition.status == "True");
+    let initialized = initialized.map(|condition| condition.last_transition_time.0);
+    let has_condition = conditions.get(CONSOLIDATABLE).is_some();
+    let (reason, outcome) = match consolidatable::next(after, initialized, last_pod_event, now) {
+        consolidatable::Step::Set => {
+            if !has_condition {
+                debug!("marking consolidatable");
+            }
+            return (conditions.set_true(CONSOLIDATABLE), Outcome::Done);
+        }
+        consolidatable::Step::Clear(why) => (why.text(), Outcome::Done),
+        consolidatable::Step::Wait(rest) => (consolidatable::TOO_SOON, Outcome::After(rest)),
+    };
+    if has_condition {
+        debug!(reason, "removing consolidatable status condition");
+    }
+    (clear(conditions, CONSOLIDATABLE), outcome)
+}
+
+fn clear(conditions: &mut ConditionSet<'_>, type_: &str) -> bool {
+    // Both of ours can be cleared: Ready does not depend on them.
+    conditions.clear(type_).is_ok_and(|was_there| was_there)
+}

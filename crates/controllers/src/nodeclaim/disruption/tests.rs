@@ -1,0 +1,251 @@
+use std::time::Duration;
+
+use karpenter_api::condition_set::find;
+use karpenter_operator::cloud::CloudError;
+use karpenter_operator::options::{FeatureGates, Gate, Options};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::testing::Bench;
+use crate::testing::fixtures::{condition, has, merged, node_claim, node_pool};
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+async fn bench() -> Bench {
+    let feature_gates = FeatureGates::default().with(Gate::StaticCapacity, true);
+    Bench::with(Options { feature_gates, ..Options::default() }).await
+}
+
+async fn create_pool(bench: &Bench, changes: &Value) {
+    bench.create(merged(node_pool("general"), changes)).await;
+}
+
+async fn patch_pool(bench: &Bench, mut spec: Value) {
+    let mut pool = node_pool("general");
+    pool["spec"] = spec.take();
+    bench.patch(pool).await;
+}
+
+fn conditions(bench: &Bench, conditions: &[(&str, &str)]) -> Value {
+    let now = bench.context.clock.now().to_string();
+    let list = conditions.iter().map(|(type_, status)| {
+        json!({
+            "type": type_,
+            "status": status,
+            "reason": type_,
+            "message": "",
+            "lastTransitionTime": now,
+        })
+    });
+    json!({"status": {"conditions": list.collect::<Vec<_>>()}})
+}
+
+/// A claim that is launched and initialized.
+async fn running(bench: &Bench, name: &str, changes: &Value) {
+    let state = conditions(bench, &[("Launched", "True"), ("Initialized", "True")]);
+    bench.create(merged(node_claim(name, &state), changes)).await;
+}
+
+async fn look(bench: &Bench, name: &str) -> Outcome {
+    bench.reconcile(&controller(&bench.context), name).await.unwrap()
+}
+
+fn drift_of(claim: &NodeClaim) -> Option<String> {
+    find(claim.conditions(), DRIFTED).map(|condition| condition.reason.clone())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_provider_calls_drifted_is_drifted() {
+    let bench = bench().await;
+    create_pool(&bench, &json!({})).await;
+    running(&bench, "ours", &json!({})).await;
+    let foreign = json!({"spec": {"nodeClassRef": {"group": "example.com"}}});
+    running(&bench, "foreign", &foreign).await;
+    bench.cloud.set_drift(Some("AMIDrift"));
+    assert_eq!(look(&bench, "ours").await, Outcome::After(5 * MINUTE));
+    look(&bench, "foreign").await;
+    let drifted = condition(&bench.claim("ours").await, DRIFTED);
+    assert_eq!(drifted, ("True".into(), "AMIDrift".into(), "AMIDrift".into()), "30/NCD-1");
+    assert_eq!(drift_of(&bench.claim("foreign").await), None, "30/NCD-1");
+    let since =
+        |claim: &NodeClaim| find(claim.conditions(), DRIFTED).unwrap().last_transition_time.0;
+    let first = since(&bench.claim("ours").await);
+    bench.pass(MINUTE).await;
+    bench.cloud.set_drift(Some("SubnetDrift"));
+    look(&bench, "ours").await;
+    let claim = bench.claim("ours").await;
+    assert_eq!((drift_of(&claim).as_deref(), since(&claim)), (Some("SubnetDrift"), first));
+    bench.cloud.set_drift(None);
+    assert_eq!(look(&bench, "ours").await, Outcome::After(5 * MINUTE));
+    assert_eq!(drift_of(&bench.claim("ours").await), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn drift_from_the_pool_is_named_before_the_providers() {
+    let bench = bench().await;
+    create_pool(&bench, &json!({})).await;
+    bench.cloud.set_drift(Some("AMIDrift"));
+    let requirements = json!([{"key": "team", "operator": "In", "values": ["a"]}]);
+    patch_pool(&bench, json!({"template": {"spec": {"requirements": requirements}}})).await;
+    running(&bench, "asked", &json!({})).await;
+    look(&bench, "asked").await;
+    let drift = drift_of(&bench.claim("asked").await);
+    assert_eq!(drift.as_deref(), Some("RequirementsDrifted"), "30/NCD-3");
+    let hashes = |hash: &str| {
+        json!({"metadata": {"annotations": {
+            annotations::NODEPOOL_HASH: hash,
+            annotations::NODEPOOL_HASH_VERSION: "v3",
+        }}})
+    };
+    bench.patch(merged(node_pool("general"), &hashes("1"))).await;
+    running(&bench, "hashed", &hashes("2")).await;
+    look(&bench, "hashed").await;
+    let drift = drift_of(&bench.claim("hashed").await);
+    assert_eq!(drift.as_deref(), Some("NodePoolDrifted"), "30/NCD-2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_field_of_the_template_counts() {
+    let taint = json!([{"key": "a", "effect": "NoSchedule"}]);
+    let changes = [
+        json!({"metadata": {"labels": {"team": "a"}}}),
+        json!({"metadata": {"annotations": {"team": "a"}}}),
+        json!({"spec": {"taints": taint}}),
+        json!({"spec": {"startupTaints": taint}}),
+        json!({"spec": {"expireAfter": "1h"}}),
+        json!({"spec": {"terminationGracePeriod": "1h"}}),
+        json!({"spec": {"nodeClassRef": {"name": "other"}}}),
+    ];
+    let bench = bench().await;
+    let is_hash = |controller: &Controller| controller.name() == "nodepool.hash";
+    let hash = crate::nodepool::all(&bench.context).into_iter().find(is_hash).unwrap();
+    for (index, template) in changes.into_iter().enumerate() {
+        create_pool(&bench, &json!({})).await;
+        bench.reconcile(&hash, "general").await.unwrap();
+        let pool: NodePool = bench.get("", "general").await.unwrap();
+        let name = format!("claim-{index}");
+        running(&bench, &name, &json!({"metadata": {"annotations": pool.annotations()}})).await;
+        look(&bench, &name).await;
+        assert_eq!(drift_of(&bench.claim(&name).await), None, "30/NCD-9: {template} before");
+        // Labels of the template come to claims that are made from then on.
+        patch_pool(&bench, json!({"template": template.clone()})).await;
+        bench.reconcile(&hash, "general").await.unwrap();
+        look(&bench, &name).await;
+        let drift = drift_of(&bench.claim(&name).await);
+        assert_eq!(drift.as_deref(), Some("NodePoolDrifted"), "30/NCD-9: {template}");
+        bench.delete(node_pool("general")).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_not_launched_has_not_drifted() {
+    let bench = bench().await;
+    create_pool(&bench, &json!({})).await;
+    bench.cloud.set_drift(Some("AMIDrift"));
+    for status in ["Unknown", "False"] {
+        let name = format!("claim-{}", status.to_lowercase());
+        let state = conditions(&bench, &[("Launched", status), ("Drifted", "True")]);
+        bench.create(node_claim(&name, &state)).await;
+        assert_eq!(look(&bench, &name).await, Outcome::Done);
+        assert_eq!(drift_of(&bench.claim(&name).await), None, "30/NCD-4: {status}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_pool_nothing_is_known() {
+    let bench = bench().await;
+    bench.cloud.set_drift(Some("AMIDrift"));
+    running(&bench, "orphan", &json!({})).await;
+    assert_eq!(look(&bench, "orphan").await, Outcome::Done);
+    let claim = bench.claim("orphan").await;
+    assert_eq!(drift_of(&claim), None, "30/NCD-5");
+    assert!(!has(&claim, CONSOLIDATABLE, "True"), "30/NCD-5");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_type_is_looked_for_in_old_age_and_remembered_for_a_while() {
+    let bench = bench().await;
+    create_pool(&bench, &json!({})).await;
+    let types = json!({"metadata": {"labels": {
+        "node.kubernetes.io/instance-type": "default-instance-type",
+        "topology.kubernetes.io/zone": "test-zone-1",
+        "karpenter.sh/capacity-type": "spot",
+    }}});
+    running(&bench, "old", &types).await;
+    let looker = controller(&bench.context);
+    let drift = async || {
+        bench.reconcile(&looker, "old").await.unwrap();
+        drift_of(&bench.claim("old").await)
+    };
+    bench.pass(61 * MINUTE).await;
+    assert_eq!(drift().await, None, "the type is there");
+    bench.cloud.set_types([]);
+    bench.pass(29 * MINUTE).await;
+    assert_eq!(drift().await, None, "it was found a while ago");
+    bench.pass(2 * MINUTE).await;
+    assert_eq!(drift().await.as_deref(), Some("InstanceTypeNotFound"), "30/NCD-11");
+}
+
+#[tokio::test(start_paused = true)]
+async fn both_conditions_come_and_go_at_once() {
+    let bench = bench().await;
+    create_pool(&bench, &json!({"spec": {"disruption": {"consolidateAfter": "1m"}}})).await;
+    running(&bench, "a", &json!({})).await;
+    bench.cloud.set_drift(Some("AMIDrift"));
+    bench.pass(MINUTE).await;
+    look(&bench, "a").await;
+    let claim = bench.claim("a").await;
+    assert!(has(&claim, DRIFTED, "True") && has(&claim, CONSOLIDATABLE, "True"), "30/NCD-13");
+    let set = condition(&claim, CONSOLIDATABLE);
+    assert_eq!(set, ("True".into(), "Consolidatable".into(), String::new()));
+    bench.cloud.set_drift(None);
+    patch_pool(&bench, json!({"disruption": {"consolidateAfter": "Never"}})).await;
+    look(&bench, "a").await;
+    let claim = bench.claim("a").await;
+    let left = [DRIFTED, CONSOLIDATABLE].map(|type_| find(claim.conditions(), type_).is_some());
+    assert_eq!(left, [false, false], "30/NCD-13");
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_of_static_pools_are_never_consolidatable() {
+    let bench = bench().await;
+    create_pool(&bench, &json!({"spec": {"replicas": 1}})).await;
+    running(&bench, "a", &json!({})).await;
+    look(&bench, "a").await;
+    assert!(!has(&bench.claim("a").await, CONSOLIDATABLE, "True"), "30/NCD-14");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_event_makes_a_claim_wait_again() {
+    let bench = bench().await;
+    create_pool(&bench, &json!({"spec": {"disruption": {"consolidateAfter": "1m"}}})).await;
+    running(&bench, "a", &json!({})).await;
+    bench.run([controller(&bench.context)]);
+    let is_set = async || has(&bench.claim("a").await, CONSOLIDATABLE, "True");
+    bench.pass(Duration::from_secs(30)).await;
+    assert!(!is_set().await, "30/CA-2");
+    bench.pass(Duration::from_secs(31)).await;
+    assert!(is_set().await, "30/CA-2");
+    let now = bench.context.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    bench.patch_status(node_claim("a", &json!({"status": {"lastPodEventTime": now}}))).await;
+    bench.pass(Duration::from_secs(1)).await;
+    assert!(!is_set().await, "30/CA-1");
+    bench.pass(MINUTE).await;
+    assert!(is_set().await, "30/CA-1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn trouble_of_the_cloud_leaves_the_condition_as_it_is() {
+    let bench = bench().await;
+    create_pool(&bench, &json!({})).await;
+    running(&bench, "a", &json!({})).await;
+    bench.cloud.set_drift(Some("AMIDrift"));
+    look(&bench, "a").await;
+    bench.pass(61 * MINUTE).await;
+    bench.cloud.fail_pool("general", || CloudError::other("away"));
+    let trouble = bench.reconcile(&controller(&bench.context), "a").await.unwrap_err();
+    let text = trouble.to_string();
+    let start = "getting drift, checking instance type drift, ";
+    assert!(text.starts_with(start) && text.ends_with("(NodeClaim=a)"), "{text}");
+    assert!(has(&bench.claim("a").await, DRIFTED, "True"));
+}

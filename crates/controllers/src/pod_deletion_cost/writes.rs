@@ -1,0 +1,131 @@
+//! `pod.deletioncost.queue`: writes costs to pods, one by one.
+//!
+//! What was wanted last counts. Who changes a pod at the same time wins: the next cycle sees it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use k8s_openapi::api::core::v1::Pod;
+use karpenter_core::disruption::deletion_cost::Wanted;
+use karpenter_operator::harness::{Controller, Limit, Outcome, Queue, Reconcile, Reconciled};
+use karpenter_operator::metrics::labels::WriteResult;
+use karpenter_operator::watch::ObjectKey;
+use karpenter_operator::write::{Check, Written, patch};
+use kube::{Api, ResourceExt as _};
+use tracing::debug;
+
+use super::{POD_DELETION_COST, has};
+use crate::Context;
+
+/// The wanted costs. Clones share them.
+#[derive(Clone)]
+pub(super) struct Writes(Arc<Inner>);
+
+struct Inner {
+    work: Queue,
+    /// By name, with the uid: a pod that gets the name of another is not meant.
+    wanted: Mutex<BTreeMap<ObjectKey, (String, Wanted)>>,
+}
+
+fn workers(context: &Context) -> usize {
+    context.workers(100, 5000)
+}
+
+pub(super) fn controller(context: &Context, writes: &Writes) -> Controller {
+    let reconciler = Writer { context: context.clone(), writes: writes.clone() };
+    Controller::new("pod.deletioncost.queue", &context.clock, reconciler)
+        .of("", "Pod")
+        .workers(workers(context))
+        .queue(&writes.0.work)
+}
+
+impl Writes {
+    pub(super) fn new(context: &Context) -> Self {
+        let limit = Limit::eviction(workers(context));
+        let work = Queue::new(&context.clock, limit);
+        Self(Arc::new(Inner { work, wanted: Mutex::default() }))
+    }
+
+    /// The pod should have this cost.
+    pub(super) fn add(&self, pod: &Pod, wanted: Wanted) {
+        let key = ObjectKey::of(pod);
+        let uid = pod.uid().unwrap_or_default();
+        let is_new = self.wanted().insert(key.clone(), (uid, wanted)).is_none();
+        if is_new {
+            self.0.work.add(key);
+        }
+    }
+
+    fn get(&self, key: &ObjectKey) -> Option<(String, Wanted)> {
+        self.wanted().get(key).cloned()
+    }
+
+    /// Forgets what was wanted, if it still is that.
+    fn complete(&self, key: &ObjectKey, done: &(String, Wanted)) -> Outcome {
+        let mut wanted = self.wanted();
+        match wanted.get(key) {
+            Some(now) if now != done => Outcome::Again,
+            _ => {
+                wanted.remove(key);
+                Outcome::Done
+            }
+        }
+    }
+
+    fn wanted(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, (String, Wanted)>> {
+        // Nothing panics while it is held.
+        self.0.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Writer {
+    context: Context,
+    writes: Writes,
+}
+
+impl Reconcile for Writer {
+    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+        let Some(item) = self.writes.get(key) else { return Ok(Outcome::Done) };
+        let (uid, wanted) = &item;
+        let pod = self.context.cache.pods.get(&key.namespace, &key.name);
+        let Some(pod) = pod.filter(|pod| pod.metadata.uid.as_ref() == Some(uid)) else {
+            return Ok(self.writes.complete(key, &item));
+        };
+        if has(&pod, *wanted) {
+            self.count("skipped_unchanged");
+            return Ok(self.writes.complete(key, &item));
+        }
+        let mut after = pod.as_ref().clone();
+        let annotations = after.metadata.annotations.get_or_insert_default();
+        match wanted {
+            Some(cost) => annotations.insert(POD_DELETION_COST.to_owned(), cost.to_string()),
+            None => annotations.remove(POD_DELETION_COST),
+        };
+        let api: Api<Pod> = Api::namespaced(self.context.client.clone(), &key.namespace);
+        let written = patch(&api, pod.as_ref(), &after, Check::Version).await;
+        let result = match written.inspect_err(|_| self.count("error"))? {
+            Written::Done(pod) => {
+                self.context.cache.pods.learn(*pod);
+                "updated"
+            }
+            Written::Unchanged => "skipped_unchanged",
+            Written::Gone => {
+                debug!("skipping pod annotation update, target not found");
+                "skipped_notfound"
+            }
+            Written::Conflict => {
+                debug!("skipping pod annotation update, write raced");
+                "skipped_conflict"
+            }
+        };
+        self.count(result);
+        Ok(self.writes.complete(key, &item))
+    }
+}
+
+impl Writer {
+    fn count(&self, result: &str) {
+        let writes = &self.context.metrics.pod_deletion_cost_pod_annotation_writes;
+        writes.inc(&WriteResult { result });
+    }
+}
