@@ -66,6 +66,8 @@ pub(crate) struct State {
     service_accounts: bool,
     /// What happened in this request that others have to follow up.
     pub(crate) todo: upkeep::Todo,
+    /// What goes by itself.
+    pub(crate) expiry: upkeep::Expiry,
 }
 
 impl State {
@@ -93,6 +95,7 @@ impl State {
         let existed = self.store.get(&served.id, key).is_some();
         let stored = self.store.put(&served.id, key, object, fields);
         self.todo.stored(&served.id, key, &stored, existed);
+        self.expiry.stored(&served.id, key, stored.version, self.environment.now());
         stored
     }
 
@@ -220,6 +223,7 @@ impl Api {
             environment: environment.clone(),
             service_accounts: options.service_accounts,
             todo: upkeep::Todo::default(),
+            expiry: upkeep::Expiry::default(),
         };
         upkeep::bootstrap(&mut state);
         Self { shared: Arc::new(Shared { environment, state: Mutex::new(state) }) }
@@ -316,6 +320,7 @@ impl Api {
     fn handle_resource(&self, request: Request, show: Show) -> Result<Answer, Failure> {
         let target = Target::parse(&request.path).ok_or_else(Failure::page_not_found)?;
         let mut state = self.shared.lock();
+        upkeep::expire(&mut state);
         if target.is_bindings() {
             return Self::bind(&mut state, request, target, show);
         }

@@ -3,4 +3,6 @@
 pub mod admission_table;
 pub mod environment;
 pub mod protobuf;
+#[cfg(test)]
+pub(crate) mod request;
 pub mod twin;

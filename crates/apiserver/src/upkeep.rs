@@ -5,12 +5,14 @@
 //! |---|---|
 //! | [`garbage`] | the garbage collector: owner references, foreground and orphan finalizers |
 //! | [`namespaces`] | what every namespace has in it, and the end of namespaces |
+//! | [`expiry`] | the time to live of events |
 //! | [`definitions`] | CustomResourceDefinitions: names, conditions, serving, clean-up |
 //!
 //! Absent on purpose: everything that makes pods (see the simulated workloads), quotas, tokens.
 
 mod bootstrap;
 mod definitions;
+mod expiry;
 mod garbage;
 mod namespaces;
 
@@ -22,6 +24,7 @@ use serde_json::Value;
 pub(crate) use self::bootstrap::bootstrap;
 #[cfg(test)]
 pub(crate) use self::definitions::kinds_of;
+pub(crate) use self::expiry::{Expiry, expire};
 use crate::api::State;
 use crate::store::{Key, ResourceId, Stored};
 

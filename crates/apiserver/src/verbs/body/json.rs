@@ -16,8 +16,10 @@ pub(crate) struct Parsed {
 
 /// The error is what Go's decoder says.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed, String> {
+    // Go reads what is no UTF-8 as the character that stands for such.
+    let text = String::from_utf8_lossy(bytes);
     let mut duplicates = Vec::new();
-    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let mut deserializer = serde_json::Deserializer::from_str(&text);
     let seed = Reader { place: Place::Root, duplicates: &mut duplicates };
     let read = seed.deserialize(&mut deserializer);
     match read.and_then(|value| deserializer.end().map(|()| value)) {
@@ -358,6 +360,14 @@ mod tests {
     fn a_value_that_is_too_deep_is_refused() {
         let deep = "[".repeat(300) + &"]".repeat(300);
         assert_eq!(parse(deep.as_bytes()).unwrap_err(), "exceeded max depth");
+    }
+
+    #[test]
+    fn what_is_no_text_becomes_the_character_for_that() {
+        let parsed = parse(b"{\"a\": \"caf\xe9\"}").unwrap();
+        assert_eq!(parsed.value, serde_json::json!({"a": "caf\u{fffd}"}));
+        let outside = parse(b"\xff{}").unwrap_err();
+        assert!(outside.starts_with("invalid character"), "{outside}");
     }
 
     #[test]

@@ -1,27 +1,13 @@
-use http::Request;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
-use tower::ServiceExt as _;
 
 use super::*;
 use crate::store::ResourceId;
 use crate::testing::environment::TestEnvironment;
+use crate::testing::request::ask;
 use crate::{Api, ResponseBody};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
-
-async fn ask(api: &Api, method: &str, path: &str, body: &Value) -> ResponseBody {
-    let media = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header(http::header::CONTENT_TYPE, media)
-        .body(Full::new(Bytes::from(body.to_string())))
-        .unwrap();
-    let answer = api.service().oneshot(request).await.unwrap();
-    assert!(answer.status().is_success(), "{method} {path}: {}", answer.status());
-    answer.into_body()
-}
 
 async fn event(events: &mut ResponseBody) -> Option<Value> {
     let line = events.frame().await?.unwrap().into_data().unwrap();
