@@ -159,8 +159,10 @@ pub fn leaks(facts: &Facts) -> Vec<Violation> {
 }
 
 /// Looks at a world again and again.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Checker {
+    /// How long something may be wrong that has to be noticed first.
+    window: Duration,
     before: Option<Facts>,
     /// Since when something is wrong that may be for a while.
     since: BTreeMap<Violation, Timestamp>,
@@ -169,7 +171,24 @@ pub struct Checker {
     found: BTreeSet<Violation>,
 }
 
+impl Default for Checker {
+    fn default() -> Self {
+        Self::with_window(WINDOW)
+    }
+}
+
 impl Checker {
+    /// One for worlds in which it takes longer to notice something than [`WINDOW`].
+    pub fn with_window(window: Duration) -> Self {
+        Self {
+            window,
+            before: None,
+            since: BTreeMap::new(),
+            allowances: BTreeMap::new(),
+            found: BTreeSet::new(),
+        }
+    }
+
     /// Looks at the world, and says what is wrong that was not known yet.
     pub fn look(&mut self, facts: &Facts) -> Vec<Violation> {
         let mut found = rules::always(facts);
@@ -196,7 +215,7 @@ impl Checker {
         for violation in wrong {
             let since = *self.since.entry(violation.clone()).or_insert(facts.now);
             let passed = Duration::try_from(facts.now.duration_since(since)).unwrap_or_default();
-            if passed >= WINDOW {
+            if passed >= self.window {
                 lasting.push(violation);
             }
         }

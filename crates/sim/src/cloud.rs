@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodepool::NodePool;
@@ -118,6 +119,9 @@ impl Method {
     }
 }
 
+/// Is shown a NodeClaim, as the product sees it.
+pub type Witness = Arc<dyn Fn(NodeClaim) -> BoxFuture<'static, ()> + Send + Sync>;
+
 /// A cloud with troubles.
 pub struct Troubled {
     inner: Arc<dyn CloudProvider>,
@@ -128,6 +132,8 @@ pub struct Troubled {
     calls: AtomicU64,
     in_flight: AtomicU32,
     fates: Fates,
+    /// Is shown every instance that is to be ended, before it is.
+    witness: Mutex<Option<Witness>>,
     /// The types of a pool with the offerings that are short, as last made.
     marked: Mutex<BTreeMap<String, shortage::Marked>>,
 }
@@ -150,8 +156,14 @@ impl Troubled {
             calls: AtomicU64::new(0),
             in_flight: AtomicU32::new(0),
             fates: Fates::default(),
+            witness: Mutex::default(),
             marked: Mutex::default(),
         }
+    }
+
+    /// Shows every instance that the product ends to somebody, who may look at the world before.
+    pub fn show_to(&self, witness: Witness) {
+        *self.witness.lock().unwrap_or_else(PoisonError::into_inner) = Some(witness);
     }
 
     /// The instances that there are, as somebody sees them whose calls work.
@@ -166,11 +178,19 @@ impl Troubled {
         self.fates.lose(provider_id, self.clock.now());
     }
 
-    /// Lets the kubelets of lost instances fall silent, for ever.
+    /// Lets the kubelets of lost instances fall silent, and clears away what belongs to nobody, for
+    /// ever.
     pub async fn silence_lost(&self, client: Client) -> Infallible {
+        let claims: Api<NodeClaim> = Api::all(client.clone());
         let nodes: Api<Node> = Api::all(client);
         loop {
             self.clock.sleep(LOOK_EVERY).await;
+            if self.fates.has_hidden()
+                && let Ok(found) = claims.list(&ListParams::default()).await
+            {
+                let owners: Vec<_> = found.items.iter().map(fate::owner).collect();
+                self.fates.clear_hidden(&owners);
+            }
             let lost = self.fates.to_silence(self.clock.now());
             if lost.is_empty() {
                 continue;
@@ -251,7 +271,7 @@ impl Troubled {
         if is_unregistered {
             self.journal.note("never registers", &*about);
             let _ended = self.inner.delete(&fate::nobodys(&launched)).await;
-            self.fates.hide(&id, launched.clone());
+            self.fates.hide(&id, launched.clone(), fate::owner(node_claim));
         } else if is_lost && self.fates.is_new(&id) {
             self.journal.note("instance will be lost", &*about);
             let at = self.clock.now().checked_add(lost_after).unwrap_or_default();
@@ -330,6 +350,10 @@ impl CloudProvider for Troubled {
 
     fn delete<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, ()> {
         let end = async move {
+            let witness = self.witness.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some(witness) = witness {
+                witness(node_claim.clone()).await;
+            }
             let id = provider_id(node_claim).unwrap_or_default();
             let is_gone = self.fates.forget(id, self.clock.now());
             let ended = self.inner.delete(node_claim).await;
@@ -395,6 +419,10 @@ impl CloudProvider for Troubled {
 
     fn registration_hooks(&self) -> Vec<Arc<dyn RegistrationHook>> {
         self.inner.registration_hooks()
+    }
+
+    fn default_termination_grace_period(&self) -> Option<Duration> {
+        self.inner.default_termination_grace_period()
     }
 }
 

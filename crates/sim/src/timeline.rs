@@ -12,6 +12,8 @@ use jiff::{SignedDuration, Timestamp};
 pub enum Subject {
     /// A step of the scenario.
     Step,
+    /// A decision about nodes that are there.
+    Plan,
     Node,
     Pods,
 }
@@ -20,6 +22,7 @@ impl Subject {
     pub fn name(self) -> &'static str {
         match self {
             Self::Step => "step",
+            Self::Plan => "plan",
             Self::Node => "node",
             Self::Pods => "pods",
         }

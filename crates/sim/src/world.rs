@@ -15,6 +15,7 @@
 //! world with one seed takes the same course every time.
 
 mod controllers;
+mod detached;
 mod environment;
 mod product;
 #[cfg(test)]
@@ -38,11 +39,14 @@ use serde_json::{Value, json};
 use tower::Layer as _;
 
 pub use self::controllers::controllers;
+use self::detached::Detached;
 use self::environment::ClockAndChance;
 pub use self::product::{Product, StartProduct};
 use crate::cloud::Troubled;
 use crate::faults::{ApiFaultLayer, Faults};
+use crate::kubelet::Pace;
 use crate::objects::{self, ApplyError};
+use crate::writes::Writes;
 use crate::{binder, kubelet, workloads};
 
 /// Everything around the product.
@@ -58,7 +62,10 @@ pub struct World {
     /// What goes wrong for the product.
     pub faults: Faults,
     api_faults: ApiFaultLayer,
+    /// What the product writes.
+    pub writes: Writes,
     product: Product,
+    kubelets: Pace,
     /// What runs in the world but the product; ending them ends it.
     pub tasks: Tasks,
     /// When it began.
@@ -97,14 +104,17 @@ impl World {
         let api_faults =
             ApiFaultLayer::new(faults.api.clone(), &clock, chance.fork("api faults"), journal);
         let start = clock.now();
+        let writes = Writes::new(&clock);
         Self {
             api,
             clock,
             chance: Arc::new(chance),
-            cloud: instances.clone(),
+            cloud: Arc::new(Detached::new(instances.clone(), tasks.clone())),
             instances,
             faults,
             api_faults,
+            writes,
+            kubelets: Pace::default(),
             product: Product::new(controllers(Options::default())),
             tasks,
             start,
@@ -117,6 +127,12 @@ impl World {
         Self { product: Product::new(start), ..self }
     }
 
+    /// The same world with kubelets that renew their leases so often.
+    #[must_use]
+    pub fn with_leases(self, every: Duration) -> Self {
+        Self { kubelets: Pace { lease_every: every, ..self.kubelets }, ..self }
+    }
+
     /// A client of an administrator.
     pub fn client(&self) -> Client {
         client_of(&self.api)
@@ -124,7 +140,8 @@ impl World {
 
     /// A client of the product, with the faults of the world.
     pub fn product_client(&self) -> Client {
-        Client::new(self.api_faults.layer(self.api.service()), "default")
+        let noted = self.writes.layer(self.api.service());
+        Client::new(self.api_faults.layer(noted), "default")
     }
 
     /// What is between the product and the API.
@@ -134,9 +151,24 @@ impl World {
 
     /// Kills the product's process and starts it again after a while, with nothing in its memory.
     pub async fn restart_product(&self, down: Duration) {
-        self.product.stop().await;
+        self.kill_product().await;
         self.clock.sleep(down).await;
+        self.start_product();
+    }
+
+    /// Kills the product's process: its tasks end where they are, and nothing is told to anybody.
+    pub async fn kill_product(&self) {
+        self.product.stop().await;
+    }
+
+    /// Starts the product's process, which must not run.
+    pub fn start_product(&self) {
         self.product.start(self);
+    }
+
+    /// How many times the product has panicked: in a reconcile, or in a task of its own.
+    pub fn panics(&self) -> u64 {
+        self.product.panics()
     }
 
     /// Ends the product and everything around it.
@@ -165,7 +197,9 @@ impl World {
             run.await;
         };
         tasks.spawn("binder", forever(Box::pin(binder::run(actors.clone(), clock.clone()))));
-        let kubelets = kubelet::run(actors.clone(), clock.clone(), chance.fork("kubelet"));
+        let chance_of_kubelets = chance.fork("kubelet");
+        let pace = self.kubelets.clone();
+        let kubelets = kubelet::run(pace, actors.clone(), clock.clone(), chance_of_kubelets);
         tasks.spawn("kubelet", forever(Box::pin(kubelets)));
         let workloads = workloads::run(actors.clone(), clock.clone(), chance.fork("workloads"));
         tasks.spawn("workloads", forever(Box::pin(workloads)));

@@ -154,7 +154,8 @@ pub fn missing_nodes(facts: &Facts) -> Vec<Violation> {
 }
 
 /// Budgets of which more healthy pods are being evicted at once than they have allowed at any time
-/// since the first of those was: `allowances` remembers that from look to look.
+/// since the first of those was (`allowances` remembers that from look to look), while those that
+/// stay are too few. Pods that take long to end may be many: others run in their place.
 pub fn overdrawn_budgets(
     facts: &Facts,
     allowances: &mut BTreeMap<ObjectKey, i64>,
@@ -167,14 +168,20 @@ pub fn overdrawn_budgets(
         };
         let key = ObjectKey::of(budget);
         let selector = parts::selector(spec.selector.as_ref());
-        let evicted = active(facts)
+        let own: Vec<&WirePod> = active(facts)
             .filter(|pod| ObjectKey::of(*pod).namespace == key.namespace)
-            .filter(|pod| selector.matches(pod.labels()) && is_evicted(pod))
-            .count();
-        let evicted = i64::try_from(evicted).unwrap_or(i64::MAX);
+            .filter(|pod| selector.matches(pod.labels()))
+            .collect();
+        let count = |wanted: fn(&WirePod) -> bool| {
+            let pods = own.iter().filter(|pod| wanted(pod)).count();
+            i64::try_from(pods).unwrap_or(i64::MAX)
+        };
+        let evicted = count(is_evicted);
+        let healthy =
+            count(|pod| pod.metadata.deletion_timestamp.is_none() && has(pod, "Ready", None));
         let now = (i64::from(expected) - i64::from(desired)).max(0);
         let allowed = allowances.get(&key).copied().unwrap_or(0).max(now);
-        if evicted > allowed {
+        if evicted > allowed && healthy < i64::from(desired) {
             found.push(Violation::BudgetOverdrawn { budget: key.clone(), evicted, allowed });
         }
         allowances.insert(key, if evicted > 0 { allowed } else { now });
@@ -184,17 +191,19 @@ pub fn overdrawn_budgets(
 
 /// Whether a healthy pod is going because the eviction API was asked.
 fn is_evicted(pod: &WirePod) -> bool {
-    let has = |kind: &str, reason: Option<&str>| {
-        let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-        conditions.into_iter().any(|condition| {
-            condition.type_ == kind
-                && condition.status == "True"
-                && reason.is_none_or(|reason| condition.reason.as_deref() == Some(reason))
-        })
-    };
     pod.metadata.deletion_timestamp.is_some()
-        && has(DISRUPTION_TARGET, Some(EVICTED))
-        && has("Ready", None)
+        && has(pod, DISRUPTION_TARGET, Some(EVICTED))
+        && has(pod, "Ready", None)
+}
+
+/// Whether the pod has a condition that is true, for this reason if one is given.
+fn has(pod: &WirePod, kind: &str, reason: Option<&str>) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| {
+        condition.type_ == kind
+            && condition.status == "True"
+            && reason.is_none_or(|reason| condition.reason.as_deref() == Some(reason))
+    })
 }
 
 /// Instances and NodeClaims that do not belong together.

@@ -17,8 +17,17 @@ pub(super) struct Fates(Mutex<BTreeMap<String, Fate>>);
 enum Fate {
     /// It is gone from this time on.
     Lost { at: Timestamp, is_silenced: bool },
-    /// Its node never appears. The provider has ended it; others still see it, as it was launched.
-    Hidden(Box<NodeClaim>),
+    /// Its node never appears. The provider has ended it; others still see it, as it was launched,
+    /// for as long as the claim is there that it was launched for.
+    Hidden { launched: Box<NodeClaim>, owner: Owner },
+}
+
+/// Name and uid of a NodeClaim.
+pub(super) type Owner = (String, Option<String>);
+
+/// The claim, as fates know it.
+pub(super) fn owner(claim: &NodeClaim) -> Owner {
+    (claim.name_any(), claim.metadata.uid.clone())
 }
 
 /// What somebody sees of an instance.
@@ -34,8 +43,22 @@ impl Fates {
         self.lock().insert(id.to_owned(), Fate::Lost { at, is_silenced: false });
     }
 
-    pub(super) fn hide(&self, id: &str, launched: NodeClaim) {
-        self.lock().insert(id.to_owned(), Fate::Hidden(Box::new(launched)));
+    pub(super) fn hide(&self, id: &str, launched: NodeClaim, owner: Owner) {
+        let launched = Box::new(launched);
+        self.lock().insert(id.to_owned(), Fate::Hidden { launched, owner });
+    }
+
+    /// Whether there is any whose node never appears.
+    pub(super) fn has_hidden(&self) -> bool {
+        self.lock().values().any(|fate| matches!(fate, Fate::Hidden { .. }))
+    }
+
+    /// Forgets hidden instances of claims that are gone, as clouds clear away what nobody owns.
+    pub(super) fn clear_hidden(&self, claims: &[Owner]) {
+        self.lock().retain(|_, fate| match fate {
+            Fate::Hidden { owner, .. } => claims.contains(owner),
+            Fate::Lost { .. } => true,
+        });
     }
 
     /// Whether nothing has been decided about it.
@@ -46,7 +69,7 @@ impl Fates {
     pub(super) fn look_up(&self, id: &str, now: Timestamp) -> Seen {
         match self.lock().get(id) {
             Some(Fate::Lost { at, .. }) if *at <= now => Seen::Gone,
-            Some(Fate::Hidden(launched)) => Seen::Instead(launched.clone()),
+            Some(Fate::Hidden { launched, .. }) => Seen::Instead(launched.clone()),
             _ => Seen::AsItIs,
         }
     }
@@ -61,7 +84,7 @@ impl Fates {
         let mut seen: Vec<NodeClaim> = found.into_iter().filter(|claim| !is_lost(claim)).collect();
         for (id, fate) in &*fates {
             // One whose node has come after all is seen already.
-            if let Fate::Hidden(launched) = fate
+            if let Fate::Hidden { launched, .. } = fate
                 && !seen.iter().any(|claim| provider_id(claim) == Some(id))
             {
                 seen.push((**launched).clone());

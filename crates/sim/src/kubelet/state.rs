@@ -11,12 +11,34 @@ use kube::ResourceExt as _;
 
 use super::{RUN_FOR, SILENT, STOP_AFTER, status};
 
-/// From the first sight of a node until it is ready: boot is over, network plugins start.
-pub(super) const NODE_READY: Range<Duration> = Duration::from_secs(3)..Duration::from_secs(12);
-/// From a pod's binding until it runs: pulling and starting.
-const POD_START: Range<Duration> = Duration::from_millis(800)..Duration::from_secs(4);
-/// From the wish that a pod ends until it has ended, if its grace period allows that.
-const POD_STOP: Range<Duration> = Duration::from_millis(500)..Duration::from_secs(3);
+/// How long things take that chance decides, and how much happens at once.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    /// From the first sight of a node until it is ready: boot is over, network plugins start.
+    pub node_ready: Range<Duration>,
+    /// From a pod's binding until it runs: pulling and starting.
+    pub pod_start: Range<Duration>,
+    /// From the wish that a pod ends until it has ended, if its grace period allows that.
+    pub pod_stop: Range<Duration>,
+    /// How often a node says that it is alive. Where days pass, that is most of what happens, so
+    /// long worlds have it less often.
+    pub lease_every: Duration,
+    /// Requests at the same time. With one, they come in the same order in every run.
+    pub at_once: usize,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        let millis = |from, to| Duration::from_millis(from)..Duration::from_millis(to);
+        Self {
+            node_ready: millis(3_000, 12_000),
+            pod_start: millis(800, 4_000),
+            pod_stop: millis(500, 3_000),
+            lease_every: Duration::from_secs(10),
+            at_once: 1,
+        }
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NodeStep {
@@ -48,18 +70,24 @@ pub(super) fn node_step(node: &Node) -> NodeStep {
 }
 
 /// How long after this change the pod is to be looked at; `None` if it calls for nothing.
-pub(super) fn wait(pod: &Pod, before: Option<&Pod>, chance: &mut Chance) -> Option<Duration> {
+pub(super) fn wait(
+    pod: &Pod,
+    before: Option<&Pod>,
+    pace: &Pace,
+    chance: &mut Chance,
+) -> Option<Duration> {
     let is_ending = |pod: &Pod| pod.metadata.deletion_timestamp.is_some();
     if is_ending(pod) {
         if before.is_some_and(is_ending) {
             return None;
         }
-        let wanted = annotated(pod, STOP_AFTER).unwrap_or_else(|| chance.duration(POD_STOP));
+        let wanted =
+            annotated(pod, STOP_AFTER).unwrap_or_else(|| chance.duration(pace.pod_stop.clone()));
         let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or_default();
         return Some(wanted.min(Duration::from_secs(u64::try_from(grace).unwrap_or_default())));
     }
     match phase(pod) {
-        "" | "Pending" if before.is_none() => Some(chance.duration(POD_START)),
+        "" | "Pending" if before.is_none() => Some(chance.duration(pace.pod_start.clone())),
         "Running" => {
             annotated(pod, RUN_FOR).filter(|_| before.is_none_or(|old| phase(old) != "Running"))
         }
@@ -172,14 +200,18 @@ mod tests {
 
     #[test]
     fn a_pod_never_takes_longer_to_end_than_its_grace_period() {
-        let mut chance = Chance::new(1);
+        let (mut chance, pace) = (Chance::new(1), Pace::default());
         let ending = json!({
             "name": "p", "deletionTimestamp": "2026-01-01T00:01:30Z", "deletionGracePeriodSeconds": 2,
             "annotations": {STOP_AFTER: "1h"},
         });
         let before = pod("Running", &json!({"name": "p"}));
         let ending = pod("Running", &ending);
-        assert_eq!(wait(&ending, Some(&before), &mut chance), Some(Duration::from_secs(2)));
-        assert_eq!(wait(&ending, Some(&ending), &mut chance), None, "it is waited for already");
+        assert_eq!(wait(&ending, Some(&before), &pace, &mut chance), Some(Duration::from_secs(2)));
+        assert_eq!(
+            wait(&ending, Some(&ending), &pace, &mut chance),
+            None,
+            "it is waited for already"
+        );
     }
 }

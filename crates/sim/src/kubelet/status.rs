@@ -1,8 +1,13 @@
 //! What kubelets write: the status of nodes and pods, and leases.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_api::labels;
+use karpenter_core::catalog::InstanceType;
+use karpenter_operator::cloud::claim::quantities;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
@@ -29,7 +34,22 @@ fn address(number: u32) -> String {
     format!("10.{b}.{c}.{d}")
 }
 
-pub(super) fn node_ready(node: &Node, number: u32, now: Timestamp) -> Value {
+/// What machines have, by instance type: a kubelet reports it, whatever the cloud said.
+pub(super) fn machines() -> BTreeMap<String, Value> {
+    let types = karpenter_operator::kwok::catalog::built_in();
+    let capacity = |kind: &InstanceType| {
+        let amounts = quantities(&kind.capacity).into_iter();
+        amounts.map(|(name, amount)| (name, Value::from(amount.as_str()))).collect()
+    };
+    types.iter().map(|kind| (kind.name.clone(), capacity(kind))).collect()
+}
+
+pub(super) fn node_ready(
+    node: &Node,
+    capacity: Option<&Value>,
+    number: u32,
+    now: Timestamp,
+) -> Value {
     let time = time(now);
     let condition = |kind: &str, status: &str, reason: &str, message: &str| {
         json!({
@@ -41,7 +61,7 @@ pub(super) fn node_ready(node: &Node, number: u32, now: Timestamp) -> Value {
         node.labels().get(key).cloned().unwrap_or_else(|| other.to_owned())
     };
     let id = node.metadata.uid.clone().unwrap_or_default();
-    json!({"status": {
+    let mut ready = json!({"status": {
         "addresses": [
             {"type": "InternalIP", "address": address(number)},
             {"type": "Hostname", "address": node.name_any()},
@@ -63,10 +83,15 @@ pub(super) fn node_ready(node: &Node, number: u32, now: Timestamp) -> Value {
             "osImage": "simulated",
             "machineID": id, "systemUUID": id, "bootID": id,
         },
-    }})
+    }});
+    if let Some(capacity) = capacity {
+        ready["status"]["capacity"] = capacity.clone();
+    }
+    ready
 }
 
-pub(super) fn lease(node: &Node, now: Timestamp) -> Value {
+/// A lease that holds for four renewals, as that of the kubelet.
+pub(super) fn lease(node: &Node, every: Duration, now: Timestamp) -> Value {
     let name = node.name_any();
     json!({
         "apiVersion": "coordination.k8s.io/v1",
@@ -81,10 +106,15 @@ pub(super) fn lease(node: &Node, now: Timestamp) -> Value {
         },
         "spec": {
             "holderIdentity": name,
-            "leaseDurationSeconds": 40,
+            "leaseDurationSeconds": every.as_secs() * 4,
             "renewTime": format!("{now:.6}"),
         },
     })
+}
+
+/// What is new in a lease that was there before.
+pub(super) fn renewal(now: Timestamp) -> Value {
+    json!({"spec": {"renewTime": format!("{now:.6}")}})
 }
 
 pub(super) fn pod_running(pod: &Pod, node: &Node, number: u32, now: Timestamp) -> Value {

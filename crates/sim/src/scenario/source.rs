@@ -1,13 +1,10 @@
 //! The text of a scenario: from YAML to a value, and from a field back to its line.
 
-use std::collections::BTreeMap;
-use std::fmt;
-
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
-use serde_saphyr::{Error, MessageFormatter as _, Spanned, UserMessageFormatter};
+use serde_saphyr::{Error, MessageFormatter as _, UserMessageFormatter};
 
 use super::{ScenarioError, problem};
+use crate::lines::{Lines, line};
 
 /// What a scenario has at its top.
 const TOP: &str = "write `name:`, and below it `objects:` and `steps:`";
@@ -94,85 +91,11 @@ pub(super) fn line_of(text: &str, place: &str) -> Option<usize> {
     let mut here = &top;
     let mut found = None;
     for step in place.split(['.', '[']) {
-        let next = match here {
-            Lines::Single => None,
-            Lines::List(items) => {
-                let index = step.trim_end_matches(']').parse::<usize>().ok();
-                index.and_then(|index| items.get(index))
-            }
-            Lines::Mapping(fields) => fields.get(step),
-        };
-        let Some((line, inner)) = next else { break };
-        found = Some(*line);
+        let index = step.trim_end_matches(']').parse::<usize>().ok();
+        let item = index.and_then(|index| here.item(index));
+        let Some((line, inner)) = item.or_else(|| here.field(step)) else { break };
+        found = Some(line);
         here = inner;
     }
     found
-}
-
-/// The lines of a document's fields, counted from 1.
-#[derive(Debug)]
-enum Lines {
-    Single,
-    List(Vec<(usize, Lines)>),
-    Mapping(BTreeMap<String, (usize, Lines)>),
-}
-
-impl<'de> Deserialize<'de> for Lines {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Positions)
-    }
-}
-
-struct Positions;
-
-impl<'de> Visitor<'de> for Positions {
-    type Value = Lines;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any value")
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Lines, E> {
-        Ok(Lines::Single)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Lines, E> {
-        Ok(Lines::Single)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Lines, E> {
-        Ok(Lines::Single)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Lines, E> {
-        Ok(Lines::Single)
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Lines, E> {
-        Ok(Lines::Single)
-    }
-
-    fn visit_unit<E>(self) -> Result<Lines, E> {
-        Ok(Lines::Single)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Lines, A::Error> {
-        let mut lines = Vec::new();
-        while let Some(item) = items.next_element::<Spanned<Lines>>()? {
-            lines.push((line(&item.referenced), item.value));
-        }
-        Ok(Lines::List(lines))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Lines, A::Error> {
-        let mut lines = BTreeMap::new();
-        while let Some(key) = fields.next_key::<Spanned<String>>()? {
-            lines.insert(key.value, (line(&key.referenced), fields.next_value()?));
-        }
-        Ok(Lines::Mapping(lines))
-    }
-}
-
-fn line(location: &serde_saphyr::Location) -> usize {
-    usize::try_from(location.line()).unwrap_or_default()
 }

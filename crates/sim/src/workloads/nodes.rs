@@ -1,5 +1,9 @@
 //! Carries out what is decided about nodes and the pods on them.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::LeaseSpec;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
@@ -14,13 +18,24 @@ use karpenter_operator::watch::ObjectKey;
 
 const LEASES: &str = "kube-node-lease";
 
+/// For how long the lease of a kubelet holds, usually.
+const LEASE_SECONDS: i32 = 40;
+
+/// When the kubelet has renewed its lease. One that renews less often than usual, and says so by a
+/// longer lease, may be silent for so much longer.
+fn renewed(lease: &LeaseSpec) -> Option<Timestamp> {
+    let renewed = lease.renew_time.as_ref()?.0;
+    let extra = lease.lease_duration_seconds.unwrap_or(LEASE_SECONDS).max(LEASE_SECONDS);
+    Some(later(renewed, Duration::from_secs(u64::try_from(extra - LEASE_SECONDS).ok()?)))
+}
+
 impl Controllers<'_> {
     pub(super) async fn node(&mut self, name: &str) -> Result<Again, kube::Error> {
         let Some(node) = self.known.nodes.get(&ObjectKey::new("", name)).cloned() else {
             return Ok(None);
         };
         let lease = self.watched.leases.get(LEASES, name);
-        let renewed = lease.and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref().map(|t| t.0));
+        let renewed = lease.and_then(|lease| renewed(lease.spec.as_ref()?));
         let decision = node_lifecycle::decide(&node, renewed, self.clock.now());
         let api: Api<Node> = Api::all(self.writer.client());
         // A change of somebody else in between is looked at first.

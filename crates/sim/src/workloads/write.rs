@@ -22,6 +22,25 @@ const CONCURRENCY: usize = 16;
 /// What the controllers call themselves.
 const MANAGER: &str = "kube-controller-manager";
 
+/// What controllers write: any kind that is in a namespace.
+pub(super) trait Namespaced:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + Debug
+    + Serialize
+    + DeserializeOwned
+{
+}
+
+impl<K> Namespaced for K where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + Serialize
+        + DeserializeOwned
+{
+}
+
 pub(super) struct Writer {
     client: Client,
 }
@@ -42,18 +61,11 @@ impl Writer {
         Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default())
     }
 
-    pub(super) async fn create<K>(
+    pub(super) async fn create<K: Namespaced>(
         &self,
         informer: &Informer<K>,
         object: &K,
-    ) -> Result<(), kube::Error>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + Debug
-            + Serialize
-            + DeserializeOwned,
-    {
+    ) -> Result<(), kube::Error> {
         informer.learn(self.api(object).create(&post(), object).await?);
         Ok(())
     }
@@ -126,63 +138,37 @@ impl Writer {
     }
 
     /// Deletes any object; what it owns goes after it.
-    pub(super) async fn delete<K>(&self, object: &K) -> Result<(), kube::Error>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + Debug
-            + DeserializeOwned,
-    {
+    pub(super) async fn delete<K: Namespaced>(&self, object: &K) -> Result<(), kube::Error> {
         let params = DeleteParams::background().preconditions(of_uid(object));
         gone_is_fine(self.api(object).delete(&object.name_any(), &params).await.map(drop))
     }
 
     /// Stores an object that was changed on paper; a conflict is an error.
-    pub(super) async fn update<K>(
+    pub(super) async fn update<K: Namespaced>(
         &self,
         informer: &Informer<K>,
         object: &K,
-    ) -> Result<(), kube::Error>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + Debug
-            + Serialize
-            + DeserializeOwned,
-    {
+    ) -> Result<(), kube::Error> {
         informer.learn(self.api(object).replace(&object.name_any(), &post(), object).await?);
         Ok(())
     }
 
-    pub(super) async fn update_status<K>(
+    pub(super) async fn update_status<K: Namespaced>(
         &self,
         informer: &Informer<K>,
         object: &K,
-    ) -> Result<(), kube::Error>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + Debug
-            + Serialize
-            + DeserializeOwned,
-    {
+    ) -> Result<(), kube::Error> {
         informer.learn(self.api(object).replace_status(&object.name_any(), &post(), object).await?);
         Ok(())
     }
 
     /// A merge patch of this very object.
-    pub(super) async fn patch<K>(
+    pub(super) async fn patch<K: Namespaced>(
         &self,
         informer: &Informer<K>,
         object: &K,
         mut patch: Value,
-    ) -> Result<(), kube::Error>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + Debug
-            + DeserializeOwned,
-    {
+    ) -> Result<(), kube::Error> {
         patch["metadata"]["uid"] = object.uid().into();
         let params =
             PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
@@ -205,10 +191,7 @@ impl Writer {
         claim: &Claim<K>,
     ) -> Result<bool, kube::Error>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + Debug
-            + DeserializeOwned,
+        K: Namespaced,
         O: Resource<DynamicType = ()>,
     {
         let uid = owner.meta().uid.as_deref().unwrap_or_default();

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use karpenter_controllers::{Context, Ports, process};
 use karpenter_operator::cloud::Metered;
 use karpenter_operator::events::Recorder;
-use karpenter_operator::harness::Shutdown;
+use karpenter_operator::harness::{Begun, Ended, Finished, Observe, Shutdown};
 use karpenter_operator::metrics::{Metrics, MetricsConfig};
 use karpenter_operator::options::Options;
 use karpenter_operator::think::OnTheSpot;
 
 use super::StartProduct;
+use super::product::Panics;
 
 /// Starts all controllers with these options. Decisions are made on the spot, so that a world on one
 /// thread repeats. There is no lease: a world has one process.
@@ -32,8 +33,41 @@ pub fn controllers(options: Options) -> StartProduct {
         });
         process::watch(&context, tasks);
         let running = tasks.clone();
+        let observer = Arc::new(Observer { metrics, panics: world.product.counter() });
         tasks.spawn("product", async move {
-            process::run(&context, Arc::new(metrics), &Shutdown::new(), &running).await;
+            process::run(&context, observer, &Shutdown::new(), &running).await;
         });
     })
+}
+
+/// Counts panics beside the metrics.
+#[derive(Debug)]
+struct Observer {
+    metrics: Metrics,
+    panics: Arc<Panics>,
+}
+
+impl Observe for Observer {
+    fn started(&self, controller: &'static str, workers: usize) {
+        self.metrics.started(controller, workers);
+    }
+
+    fn added(&self, controller: &'static str, count: usize, depth: usize) {
+        self.metrics.added(controller, count, depth);
+    }
+
+    fn retried(&self, controller: &'static str) {
+        self.metrics.retried(controller);
+    }
+
+    fn taken(&self, controller: &'static str, begun: Begun) {
+        self.metrics.taken(controller, begun);
+    }
+
+    fn finished(&self, controller: &'static str, ended: Ended, active: usize) {
+        if ended.how == Finished::Panic {
+            self.panics.add(1);
+        }
+        self.metrics.finished(controller, ended, active);
+    }
 }

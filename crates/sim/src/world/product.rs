@@ -1,6 +1,7 @@
 //! The product in a world: a process that can die and be started again.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use karpenter_operator::harness::spawn::Tasks;
@@ -16,11 +17,22 @@ pub type StartProduct = Arc<dyn Fn(&World, &Tasks) + Send + Sync>;
 pub struct Product {
     begin: StartProduct,
     running: Arc<Mutex<Tasks>>,
+    panics: Arc<Panics>,
+}
+
+/// Counts the panics of all processes so far.
+#[derive(Debug, Default)]
+pub(super) struct Panics(AtomicU64);
+
+impl Panics {
+    pub(super) fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
 }
 
 impl Product {
     pub(super) fn new(begin: StartProduct) -> Self {
-        Self { begin, running: Arc::default() }
+        Self { begin, running: Arc::default(), panics: Arc::default() }
     }
 
     /// Starts a process; the one that ran before is stopped first, by whoever restarts it.
@@ -33,6 +45,16 @@ impl Product {
     pub(super) async fn stop(&self) {
         let running = self.lock().clone();
         running.stop().await;
+        self.panics.add(running.panicked());
+    }
+
+    pub(super) fn panics(&self) -> u64 {
+        self.panics.0.load(Ordering::Relaxed)
+    }
+
+    /// Where panics of reconciles are counted, which end nothing.
+    pub(super) fn counter(&self) -> Arc<Panics> {
+        Arc::clone(&self.panics)
     }
 
     fn lock(&self) -> MutexGuard<'_, Tasks> {

@@ -1,0 +1,25 @@
+//! Many worlds, each made from a number: what is in it, what people do to it and what goes wrong.
+//!
+//! ```text
+//! seed ── generate ──▶ Plan ── run ──▶ Outcome: what was wrong, and how much happened
+//!                               ├─ check        rules over the whole world, now and then
+//!                               ├─ witness      each deletion of the product, when it happens
+//!                               └─ invariants   limits of pools; at the end: all runs, nobody writes
+//! ```
+//!
+//! A world is a simulated day: twenty hours in which things happen, then faults end, everything
+//! comes to rest, and for an hour the product must not write at all. One seed gives one world, always
+//! the same, so a seed that fails is a bug report. [`many`] runs a range of them on all cores.
+
+pub mod generate;
+mod invariants;
+pub mod many;
+pub mod plan;
+mod run;
+mod witness;
+
+#[cfg(test)]
+mod tests;
+
+pub use self::plan::{Options, Plan};
+pub use self::run::{Outcome, Stats, replay, run};

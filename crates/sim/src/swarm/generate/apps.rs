@@ -1,0 +1,227 @@
+//! Workloads of a world.
+
+use std::time::Duration;
+
+use karpenter_api::labels;
+use karpenter_operator::chance::Chance;
+use serde_json::{Value, json};
+
+use super::pools::{self, Kind, Pool};
+use super::some_time;
+use crate::kubelet::{RUN_FOR, STOP_AFTER};
+use crate::swarm::plan::{Step, What};
+
+/// Cores that one app may ask for at most: a world has thirty nodes, no more.
+const MOST_CORES: f64 = 16.0;
+
+/// Pods that one app may have at most.
+const MOST_PODS: u64 = 40;
+
+#[derive(Debug, Clone)]
+pub(super) struct App {
+    pub(super) kind: &'static str,
+    pub(super) name: String,
+    /// The most replicas that it gets; 0 if it is not to be scaled.
+    pub(super) most: u64,
+    /// The app itself first, then what comes with it.
+    pub(super) manifests: Vec<Value>,
+}
+
+impl App {
+    /// The app with another template, so that its pods are replaced.
+    pub(super) fn rolled(&self, release: u64) -> Value {
+        let mut manifest = self.manifests.first().cloned().unwrap_or_default();
+        manifest["spec"]["template"]["metadata"]["annotations"]["example.com/release"] =
+            release.to_string().into();
+        manifest
+    }
+}
+
+pub(super) fn draw(chance: &mut Chance, pools: &[Pool]) -> Vec<App> {
+    let has = |kind: Kind| pools.iter().any(|pool| pool.kind == kind);
+    let mut apps = Vec::new();
+    for number in 0..chance.range(2..6) {
+        apps.push(deployment(chance, number, &has));
+    }
+    for number in 0..chance.range(0..3) {
+        apps.push(stateful_set(chance, number));
+    }
+    for number in 0..chance.range(0..3) {
+        apps.push(daemon_set(chance, number));
+    }
+    apps
+}
+
+/// A template of one container that asks for so much, and how many of it fit into [`MOST_CORES`].
+fn template(chance: &mut Chance, app: &str) -> (Value, u64) {
+    let sizes = [("100m", 0.1), ("250m", 0.25), ("500m", 0.5), ("1", 1.0), ("2", 2.0)];
+    let (cpu, cores) = *chance.pick(&sizes).expect("there are sizes");
+    let memory = *chance.pick(&["64Mi", "256Mi", "1Gi"]).expect("there are sizes");
+    let mut annotations = json!({});
+    if chance.happens(0.2) {
+        annotations[STOP_AFTER] = format!("{}s", chance.range(1..60)).into();
+    }
+    let template = json!({
+        "metadata": {"labels": {"app": app}, "annotations": annotations},
+        "spec": {
+            "terminationGracePeriodSeconds": chance.range(5..60),
+            "containers": [{
+                "name": "app", "image": "app", "resources": {"requests": {"cpu": cpu, "memory": memory}},
+            }],
+        },
+    });
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small number")]
+    let fitting = (MOST_CORES / cores) as u64;
+    (template, fitting.clamp(1, MOST_PODS))
+}
+
+fn deployment(chance: &mut Chance, number: u64, has: &dyn Fn(Kind) -> bool) -> App {
+    let name = format!("app-{number}");
+    let (mut template, mut most) = template(chance, &name);
+    let spec = &mut template["spec"];
+    let selector = json!({"matchLabels": {"app": name}});
+    let spread = |key: &str, skew: u64, otherwise: &str| {
+        json!([{
+            "maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": otherwise,
+            "labelSelector": selector,
+        }])
+    };
+    match chance.range(0..7) {
+        0 => spec["topologySpreadConstraints"] = spread(labels::ZONE, 1, "DoNotSchedule"),
+        1 => spec["topologySpreadConstraints"] = spread(labels::HOSTNAME, 4, "DoNotSchedule"),
+        2 => spec["topologySpreadConstraints"] = spread(labels::HOSTNAME, 1, "ScheduleAnyway"),
+        3 => {
+            let term = json!({"topologyKey": labels::HOSTNAME, "labelSelector": selector});
+            let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]});
+            spec["affinity"] = json!({"podAntiAffinity": required});
+            most = most.min(5);
+        }
+        4 => {
+            let term = json!({"topologyKey": labels::ZONE, "labelSelector": selector});
+            let preferred = json!([{"weight": 10, "podAffinityTerm": term}]);
+            let preferred = json!({"preferredDuringSchedulingIgnoredDuringExecution": preferred});
+            spec["affinity"] = json!({"podAffinity": preferred});
+        }
+        _ => {}
+    }
+    match chance.range(0..4) {
+        0 if has(Kind::Arm) => spec["nodeSelector"] = json!({labels::ARCH: labels::ARM64}),
+        1 if has(Kind::Dedicated) => pools::team_of(spec),
+        _ => {}
+    }
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "replicas": chance.range(0..most + 1),
+            "selector": {"matchLabels": {"app": name}},
+            "template": template,
+        },
+    });
+    let mut manifests = vec![deployment];
+    manifests.extend(budget(chance, &name));
+    App { kind: "Deployment", name, most, manifests }
+}
+
+/// A budget that lets at least one pod go.
+fn budget(chance: &mut Chance, app: &str) -> Option<Value> {
+    let limit = match chance.range(0..5) {
+        0 => json!({"maxUnavailable": 1}),
+        1 => json!({"maxUnavailable": "30%"}),
+        2 => json!({"minAvailable": "50%"}),
+        _ => return None,
+    };
+    let mut spec = limit;
+    spec["selector"] = json!({"matchLabels": {"app": app}});
+    Some(json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": {"name": app, "namespace": "default"},
+        "spec": spec,
+    }))
+}
+
+pub(super) fn storage_class() -> Value {
+    json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "disk"},
+        "provisioner": "disk.example.com", "volumeBindingMode": "WaitForFirstConsumer",
+    })
+}
+
+fn stateful_set(chance: &mut Chance, number: u64) -> App {
+    let name = format!("db-{number}");
+    let (template, most) = template(chance, &name);
+    let most = most.min(6);
+    let mut set = json!({
+        "apiVersion": "apps/v1", "kind": "StatefulSet",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "replicas": chance.range(1..most + 1), "serviceName": name,
+            "podManagementPolicy": chance.pick(&["OrderedReady", "Parallel"]),
+            "selector": {"matchLabels": {"app": name}},
+            "template": template,
+        },
+    });
+    if chance.happens(0.7) {
+        set["spec"]["volumeClaimTemplates"] = json!([{
+            "metadata": {"name": "data"},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "storageClassName": "disk",
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        }]);
+    }
+    let mut manifests = vec![set];
+    if chance.happens(0.5) {
+        manifests.extend(budget(chance, &name));
+    }
+    App { kind: "StatefulSet", name, most, manifests }
+}
+
+fn daemon_set(chance: &mut Chance, number: u64) -> App {
+    let name = format!("agent-{number}");
+    let tolerations = if chance.happens(0.7) { json!([{"operator": "Exists"}]) } else { json!([]) };
+    let set = json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {
+                    "tolerations": tolerations,
+                    "containers": [{
+                        "name": "agent", "image": "agent",
+                        "resources": {"requests": {"cpu": "50m", "memory": "32Mi"}},
+                    }],
+                },
+            },
+        },
+    });
+    App { kind: "DaemonSet", name, most: 0, manifests: vec![set] }
+}
+
+/// Jobs that come in the course of the day.
+pub(super) fn jobs(steps: &mut Vec<Step>, chance: &mut Chance, last: Duration) {
+    for number in 0..chance.range(0..6) {
+        let name = format!("job-{number}");
+        let (mut template, most) = template(chance, &name);
+        template["metadata"]["annotations"][RUN_FOR] =
+            format!("{}s", chance.range(20..last.as_secs() / 40)).into();
+        if chance.happens(0.3) {
+            template["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] = "true".into();
+        }
+        template["spec"]["restartPolicy"] = "Never".into();
+        let parallelism = chance.range(2..most.clamp(2, 12) + 1);
+        let job = json!({
+            "apiVersion": "batch/v1", "kind": "Job",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "parallelism": parallelism,
+                "completions": parallelism + chance.range(0..4),
+                "backoffLimit": 1000,
+                "template": template,
+            },
+        });
+        steps.push(Step { at: some_time(chance, last), what: What::Apply(job) });
+    }
+}

@@ -1,0 +1,136 @@
+//! What holds for pools, and for a world that has come to rest.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
+use karpenter_api::condition_set::{HasConditions as _, is_true};
+use karpenter_api::conditions::READY;
+use karpenter_api::grammar::Quantity;
+use karpenter_api::labels;
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_api::nodepool::NodePool;
+use karpenter_cluster::ingest::parts;
+use karpenter_core::resources::Resources;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt as _};
+
+use crate::check::{self, Facts};
+use crate::world::World;
+use crate::writes::Write;
+
+/// So many writes of a quiet hour are named.
+const SHOWN: usize = 5;
+
+/// Whether pools stay within their limits. A pool may be above one that was lowered, but nothing
+/// may be added to it then.
+#[derive(Debug, Default)]
+pub(super) struct Limits {
+    /// The claims of each pool at the last look, and its limits.
+    before: BTreeMap<String, (Vec<String>, Resources)>,
+}
+
+impl Limits {
+    pub(super) fn look(&mut self, pools: &[NodePool], claims: &[NodeClaim]) -> Vec<String> {
+        let mut found = Vec::new();
+        for pool in pools {
+            let name = pool.name_any();
+            let own: Vec<&NodeClaim> = claims
+                .iter()
+                .filter(|claim| claim.labels().get(labels::NODEPOOL) == Some(&name))
+                .filter(|claim| claim.metadata.deletion_timestamp.is_none())
+                .collect();
+            let names: Vec<String> = own.iter().map(|claim| claim.name_any()).collect();
+            let limits = resources(pool.spec.limits.as_ref());
+            let now = (names.clone(), limits.clone());
+            let (before, old) = self.before.insert(name.clone(), now).unwrap_or_default();
+            let is_new = names.iter().any(|name| !before.contains(name));
+            let mut used = Resources::default();
+            for claim in &own {
+                used.add(&capacity(claim));
+            }
+            for (resource, limit) in limits.iter() {
+                // It may have been lowered after the claim was made.
+                let limit = limit.max(old.amount(resource));
+                let used = used.amount(resource);
+                if is_new && used > limit {
+                    found.push(format!(
+                        "NodePool {name} was given more than its limit: {} of {} {resource}",
+                        used.canonical(),
+                        limit.canonical(),
+                    ));
+                }
+            }
+        }
+        found
+    }
+}
+
+/// What the claim's instance has, or at least has to have.
+fn capacity(claim: &NodeClaim) -> Resources {
+    let launched = claim.status.as_ref().and_then(|status| status.capacity.as_ref());
+    let asked = claim.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+    resources(launched.or(asked))
+}
+
+fn resources(list: Option<&BTreeMap<String, Quantity>>) -> Resources {
+    let wire =
+        |(name, q): (&String, &Quantity)| (name.clone(), WireQuantity(q.as_str().to_owned()));
+    parts::resources(Some(&list.into_iter().flatten().map(wire).collect()))
+}
+
+/// What must hold when nothing has happened for hours.
+pub(super) fn at_rest(facts: &Facts) -> Vec<String> {
+    let mut found: Vec<String> =
+        check::at_rest(facts).iter().map(|violation| format!("at rest: {violation}")).collect();
+    for claim in &facts.claims {
+        if !is_true(claim.conditions(), READY) {
+            found.push(format!("at rest: NodeClaim {} is not ready", claim.name_any()));
+        }
+        if claim.metadata.deletion_timestamp.is_some() {
+            found.push(format!("at rest: NodeClaim {} is still going", claim.name_any()));
+        }
+    }
+    found
+}
+
+/// Reasons of events that say why nothing is done, and are said again every quarter of an hour as
+/// upstream does: they are gone after one.
+const WHY_NOT: [&str; 2] = ["Unconsolidatable", "DisruptionBlocked"];
+
+/// What the product has written since a time from which on there was no reason to, for example in a
+/// quiet hour.
+pub(super) async fn quiet(
+    world: &World,
+    since: Timestamp,
+    when: &str,
+) -> Result<Vec<String>, kube::Error> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    let is_event = |write: &Write| write.path.contains("/events");
+    for write in world.writes.since(since).iter().filter(|write| !is_event(write)) {
+        *counts.entry(write.to_string()).or_default() += 1;
+    }
+    let events: Api<Event> = Api::all(world.client());
+    for event in events.list(&ListParams::default()).await?.items {
+        let reason = event.reason.clone().unwrap_or_default();
+        let component = event.source.as_ref().and_then(|source| source.component.as_deref());
+        let last = event.last_timestamp.as_ref().map(|time| time.0);
+        let is_ours = component == Some("karpenter") && !WHY_NOT.contains(&reason.as_str());
+        // Times of events are whole seconds.
+        if is_ours && last.is_some_and(|last| last > since) {
+            let about = event.involved_object.name.unwrap_or_default();
+            *counts.entry(format!("Event {reason} of {about}")).or_default() += 1;
+        }
+    }
+    if counts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut shown: Vec<String> =
+        counts.iter().take(SHOWN).map(|(write, count)| format!("{count} × {write}")).collect();
+    if counts.len() > SHOWN {
+        shown.push(format!("and {} more", counts.len() - SHOWN));
+    }
+    let all: usize = counts.values().sum();
+    Ok(vec![format!("{all} writes {when}: {}", shown.join(", "))])
+}

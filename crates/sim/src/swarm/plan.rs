@@ -1,0 +1,165 @@
+//! What a world of the swarm is made of.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::faults::Trouble;
+use crate::objects;
+
+/// What all worlds of a swarm have in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// `consolidateAfter` of every pool; `Never` for nodes that stay as long as nobody wants them
+    /// gone.
+    pub consolidate_after: String,
+    /// How long things happen.
+    pub busy: Duration,
+    /// How long the world then has to come to rest.
+    pub rest: Duration,
+    /// How long it must be quiet after that.
+    pub quiet: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            consolidate_after: "Never".to_owned(),
+            busy: Duration::from_hours(20),
+            rest: Duration::from_hours(3),
+            quiet: Duration::from_hours(1),
+        }
+    }
+}
+
+impl Options {
+    /// The arguments of `cargo xtask swarm` that give these, each after a space.
+    pub fn arguments(&self) -> String {
+        let usual = Self::default();
+        let length = if self.busy == Self::short().busy {
+            " --short".to_owned()
+        } else if self.busy == usual.busy {
+            String::new()
+        } else {
+            format!(" --hours {}", self.busy.as_secs() / 3600)
+        };
+        if self.consolidate_after == usual.consolidate_after {
+            return length;
+        }
+        format!("{length} --consolidate-after {}", self.consolidate_after)
+    }
+
+    /// For a quick look: two hours instead of a day.
+    pub fn short() -> Self {
+        Self {
+            busy: Duration::from_hours(1),
+            rest: Duration::from_mins(40),
+            quiet: Duration::from_mins(20),
+            ..Self::default()
+        }
+    }
+}
+
+/// A world: what is there at the start, and what happens.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    pub objects: Vec<Value>,
+    /// In the order of their times.
+    pub steps: Vec<Step>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// Since the start.
+    pub at: Duration,
+    pub what: What,
+}
+
+/// Numbers choose among what is there when the time comes: the object at that position, counted
+/// round and round.
+#[derive(Debug, Clone, PartialEq)]
+pub enum What {
+    Apply(Value),
+    Delete(Value),
+    Scale {
+        kind: &'static str,
+        name: String,
+        replicas: u64,
+    },
+    /// Somebody deletes a Node, or a NodeClaim.
+    DeleteNode(u64),
+    DeleteClaim(u64),
+    /// Somebody deletes so many pods in a row.
+    DeletePods {
+        first: u64,
+        count: u64,
+    },
+    /// A kubelet falls silent.
+    Silence(u64),
+    /// Somebody deletes the Nodes whose kubelets are silent.
+    DeleteSilent,
+    /// The cloud takes an instance away.
+    LoseInstance(u64),
+    /// From now on this goes wrong, and nothing else.
+    Trouble(Box<Trouble>),
+    /// The product's process is killed, and started again after a while.
+    Restart {
+        down: Duration,
+    },
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Apply(object) => write!(f, "apply {}", objects::describe(object)),
+            Self::Delete(object) => write!(f, "delete {}", objects::describe(object)),
+            Self::Scale { kind, name, replicas } => write!(f, "scale {kind} {name} to {replicas}"),
+            Self::DeleteNode(_) => f.write_str("delete a Node"),
+            Self::DeleteClaim(_) => f.write_str("delete a NodeClaim"),
+            Self::DeletePods { count, .. } => write!(f, "delete {count} pods"),
+            Self::Silence(_) => f.write_str("a kubelet falls silent"),
+            Self::DeleteSilent => f.write_str("delete silent Nodes"),
+            Self::LoseInstance(_) => f.write_str("an instance is lost"),
+            Self::Trouble(trouble) if **trouble == Trouble::default() => {
+                f.write_str("no more faults")
+            }
+            Self::Trouble(trouble) => write!(f, "faults: {}", shown(trouble)),
+            Self::Restart { down } => write!(f, "the product is killed for {}s", down.as_secs()),
+        }
+    }
+}
+
+/// What of it is on.
+fn shown(trouble: &Trouble) -> String {
+    let Trouble { api, cloud, length } = trouble;
+    let mut on = Vec::new();
+    let mut add = |name: &str, rate: f64| {
+        if rate > 0.0 {
+            on.push(format!("{name} {rate:.2}"));
+        }
+    };
+    add("errors", api.errors);
+    add("conflicts", api.conflicts);
+    add("slow", api.slow.rate);
+    add("lost answers", api.lost_answers);
+    add("timeouts", api.timeouts);
+    add("expired", api.expired);
+    add("watch cuts", api.watch_cuts);
+    add("watch delays", api.watch_delays.rate);
+    add("duplicates", api.duplicates);
+    add("reorders", api.reorders);
+    add("cloud errors", cloud.calls.errors);
+    add("cloud slow", cloud.calls.slow.rate);
+    add("cloud lost answers", cloud.calls.lost_answers);
+    add("lost instances", cloud.lost_instances.rate);
+    add("failed registrations", cloud.failed_registrations);
+    if !cloud.launch_delay.is_zero() {
+        on.push(format!("launches take {}s longer", cloud.launch_delay.as_secs()));
+    }
+    for short in &cloud.shortages {
+        on.push(format!("no {} {} in {}", short.capacity_type, short.instance_type, short.zone));
+    }
+    let minutes = length.map(|length| format!(" for {}m", length.as_secs() / 60));
+    format!("{}{}", on.join(", "), minutes.unwrap_or_default())
+}

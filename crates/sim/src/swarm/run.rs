@@ -1,0 +1,392 @@
+//! One world, from its start to its end.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use karpenter_api::condition_set::{HasConditions as _, is_true};
+use karpenter_api::conditions::DRIFTED;
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_api::nodepool::NodePool;
+use karpenter_operator::clock::ScaledClock;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, Resource, ResourceExt as _};
+use serde_json::json;
+
+use super::generate::generate;
+use super::invariants::{self, Limits};
+use super::plan::{Options, Plan, What};
+use super::witness::Witness;
+use crate::check::{Checker, Facts};
+use crate::kubelet::SILENT;
+use crate::scenario::FIXED_START;
+use crate::world::World;
+use crate::{cloud, objects};
+
+/// How often kubelets speak in a world of the swarm. A lease costs as much as any other write, and
+/// with the usual ten seconds a quiet day would be little else.
+const LEASE_EVERY: Duration = Duration::from_mins(4);
+
+/// When to look after each step: while things move, and when they should have come to rest.
+const LOOKS: [Duration; 3] =
+    [Duration::from_secs(10), Duration::from_mins(1), Duration::from_mins(10)];
+
+/// How often to look anyway.
+const LOOK_EVERY: Duration = Duration::from_mins(30);
+
+/// Looks that are closer together show the same.
+const LOOKS_APART: Duration = Duration::from_secs(4);
+
+/// How long something may be wrong that the product has to notice first. The API may fail for an
+/// hour and a half meanwhile, and the product may be down; at the end nothing may be wrong at all.
+const WINDOW: Duration = Duration::from_hours(3);
+
+/// What replaces a claim that expires has come to rest after that.
+const REPLACED: SignedDuration = SignedDuration::from_mins(30);
+
+/// A process that was started has had a look at everything after that.
+const STARTED: Duration = Duration::from_mins(10);
+
+/// A claim that is still going then is not waited for any more.
+const LONGEST: SignedDuration = SignedDuration::from_hours(60);
+
+/// What became of a world.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    pub seed: u64,
+    /// The command that runs it again.
+    pub replay: String,
+    /// What was wrong, and how long after the start.
+    pub violations: Vec<(SignedDuration, String)>,
+    pub stats: Stats,
+}
+
+/// How much happened.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Stats {
+    pub most_nodes: usize,
+    pub most_pods: usize,
+    pub claims: usize,
+    pub faults: u64,
+    pub restarts: u64,
+    pub writes: u64,
+}
+
+impl Outcome {
+    pub fn is_good(&self) -> bool {
+        self.violations.is_empty()
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, text) in &self.violations {
+            writeln!(f, "seed {}: {}  {text}", self.seed, time(*at))?;
+        }
+        write!(f, "replay: {}", self.replay)
+    }
+}
+
+/// The command that runs a seed again, with a timeline.
+pub fn replay(seed: u64, options: &Options) -> String {
+    format!("cargo xtask swarm --only {seed}{}", options.arguments())
+}
+
+/// `02:15:07`
+fn time(at: SignedDuration) -> String {
+    let seconds = at.as_secs();
+    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+/// Is told what happens, while it happens.
+pub(super) type Tell<'a> = &'a (dyn Fn(SignedDuration, &str) + Sync);
+
+/// Runs the world of a seed. To be called on a runtime of one thread whose time is paused.
+pub async fn run(seed: u64, options: &Options, tell: Tell<'_>) -> Outcome {
+    run_in(|world| world, seed, options, tell).await
+}
+
+/// The same in a world that somebody has changed before it begins.
+pub(super) async fn run_in(
+    change: impl FnOnce(World) -> World,
+    seed: u64,
+    options: &Options,
+    tell: Tell<'_>,
+) -> Outcome {
+    let plan = generate(seed, options);
+    let clock = Arc::new(ScaledClock::starting_at(FIXED_START));
+    let world = change(World::new(clock, seed).with_leases(LEASE_EVERY));
+    let mut day = Box::new(Day::new(&world, tell));
+    let result = Box::pin(day.pass(&plan, options)).await;
+    if let Err(trouble) = result {
+        day.note(format!("the world cannot be played: {trouble}"));
+    }
+    world.end().await;
+    let panics = world.panics() + world.tasks.panicked();
+    if panics > 0 {
+        day.note(format!("{panics} panics"));
+    }
+    day.stats.faults = world.faults.journal.count();
+    day.stats.writes = world.writes.count();
+    let Day { violations, stats, .. } = *day;
+    Outcome { seed, replay: replay(seed, options), violations, stats }
+}
+
+type Trouble = Box<dyn std::error::Error + Send + Sync>;
+
+struct Day<'a> {
+    world: &'a World,
+    tell: Tell<'a>,
+    witness: Witness,
+    checker: Checker,
+    limits: Limits,
+    /// When the product comes back, while it is away.
+    back_at: Option<Timestamp>,
+    looked: Option<Timestamp>,
+    claims: BTreeSet<String>,
+    violations: Vec<(SignedDuration, String)>,
+    stats: Stats,
+}
+
+impl<'a> Day<'a> {
+    fn new(world: &'a World, tell: Tell<'a>) -> Self {
+        Self {
+            world,
+            tell,
+            witness: Witness::begin(world),
+            checker: Checker::with_window(WINDOW),
+            back_at: None,
+            limits: Limits::default(),
+            looked: None,
+            claims: BTreeSet::new(),
+            violations: Vec::new(),
+            stats: Stats::default(),
+        }
+    }
+
+    async fn pass(&mut self, plan: &Plan, options: &Options) -> Result<(), Trouble> {
+        let world = self.world;
+        world.begin().await?;
+        for object in &plan.objects {
+            objects::apply(&world.client(), object).await?;
+        }
+        let end = options.busy + options.rest;
+        for (at, steps) in schedule(plan, end) {
+            self.pass_until(world.start + at).await;
+            for step in steps {
+                let step = &plan.steps[step].what;
+                (self.tell)(self.now(), &step.to_string());
+                self.perform(step).await?;
+            }
+            self.look().await?;
+        }
+        self.await_expirations(as_signed(options.quiet)).await?;
+        let since = world.clock.now();
+        world.clock.sleep(options.quiet).await;
+        let mut found = invariants::quiet(world, since, "in a quiet hour").await?;
+        let facts = Facts::gather(world).await?;
+        found.extend(invariants::at_rest(&facts));
+        // A process that is new to a world at rest has nothing to do there either.
+        let since = world.clock.now();
+        world.restart_product(Duration::ZERO).await;
+        world.clock.sleep(STARTED).await;
+        found.extend(invariants::quiet(world, since, "after a start at rest").await?);
+        for text in found {
+            self.note(text);
+        }
+        Ok(())
+    }
+
+    /// Lets time pass, and the product come back.
+    async fn pass_until(&mut self, time: Timestamp) {
+        if let Some(back) = self.back_at.take_if(|back| *back <= time) {
+            self.world.clock.sleep_until(back).await;
+            (self.tell)(self.now(), "the product is started");
+            self.world.start_product();
+        }
+        self.world.clock.sleep_until(time).await;
+    }
+
+    fn now(&self) -> SignedDuration {
+        self.world.clock.now().duration_since(self.world.start)
+    }
+
+    fn note(&mut self, text: String) {
+        self.note_at(self.world.clock.now(), text);
+    }
+
+    fn note_at(&mut self, at: Timestamp, text: String) {
+        let at = at.duration_since(self.world.start);
+        (self.tell)(at, &format!("WRONG: {text}"));
+        self.violations.push((at, text));
+    }
+
+    /// Looks at everything, unless it just has.
+    async fn look(&mut self) -> Result<(), Trouble> {
+        for (at, text) in self.witness.take() {
+            self.note_at(at, text);
+        }
+        let now = self.world.clock.now();
+        let is_soon = |last: Timestamp| now.duration_since(last) < as_signed(LOOKS_APART);
+        if self.looked.is_some_and(is_soon) {
+            return Ok(());
+        }
+        self.looked = Some(now);
+        let facts = Facts::gather(self.world).await?;
+        let pools: Vec<NodePool> = self.all().await?;
+        for violation in self.checker.look(&facts) {
+            self.note(violation.to_string());
+        }
+        for text in self.limits.look(&pools, &facts.claims) {
+            self.note(text);
+        }
+        let stats = &mut self.stats;
+        stats.most_nodes = stats.most_nodes.max(facts.nodes.len());
+        stats.most_pods = stats.most_pods.max(facts.pods.len());
+        self.claims.extend(facts.claims.iter().map(kube::ResourceExt::name_any));
+        stats.claims = self.claims.len();
+        Ok(())
+    }
+
+    /// Waits until no claim expires while it is to be quiet, or has done so lately, and none is on
+    /// its way out.
+    async fn await_expirations(&mut self, quiet: SignedDuration) -> Result<(), Trouble> {
+        loop {
+            let now = self.world.clock.now();
+            let claims: Vec<NodeClaim> = self.all().await?;
+            let busy = claims.iter().filter_map(expires);
+            let busy = busy.filter(|time| (now - REPLACED..now + quiet + REPLACED).contains(time));
+            let going = claims.iter().any(|claim| {
+                claim.metadata.deletion_timestamp.is_some() || is_true(claim.conditions(), DRIFTED)
+            });
+            let until = match busy.max() {
+                Some(time) => time + REPLACED,
+                None if going && self.now() < LONGEST => now + REPLACED,
+                None => return Ok(()),
+            };
+            self.world.clock.sleep_until(until).await;
+            self.look().await?;
+        }
+    }
+
+    async fn all<K>(&self) -> Result<Vec<K>, kube::Error>
+    where
+        K: Resource<DynamicType = ()> + Clone + fmt::Debug + serde::de::DeserializeOwned,
+    {
+        let api = Api::<K>::all(self.world.client());
+        Ok(api.list(&ListParams::default()).await?.items)
+    }
+
+    async fn perform(&mut self, what: &What) -> Result<(), Trouble> {
+        let (world, client) = (self.world, self.world.client());
+        match what {
+            What::Apply(object) => drop(objects::apply(&client, object).await?),
+            What::Delete(object) => objects::delete(&client, object).await?,
+            What::Scale { kind, name, replicas } => {
+                let manifest = json!({
+                    "apiVersion": "apps/v1", "kind": kind,
+                    "metadata": {"name": name, "namespace": "default"},
+                });
+                let (api, name) = objects::locate(&client, &manifest).await?;
+                let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+                api.patch(&name, &PatchParams::default(), &patch).await?;
+            }
+            What::DeleteNode(which) => {
+                let nodes: Vec<Node> = self.all().await?;
+                if let Some(node) = at(&nodes, *which) {
+                    self.delete(Api::all(client), node).await?;
+                }
+            }
+            What::DeleteClaim(which) => {
+                let claims: Vec<NodeClaim> = self.all().await?;
+                if let Some(claim) = at(&claims, *which) {
+                    self.delete(Api::all(client), claim).await?;
+                }
+            }
+            What::DeletePods { first, count } => {
+                let pods: Vec<Pod> = self.all().await?;
+                for which in *first..first + count {
+                    if let Some(pod) = at(&pods, which) {
+                        self.delete(Api::default_namespaced(client.clone()), pod).await?;
+                    }
+                }
+            }
+            What::Silence(which) => {
+                let nodes: Vec<Node> = self.all().await?;
+                if let Some(node) = at(&nodes, *which) {
+                    let silent = json!({"metadata": {"annotations": {SILENT: "true"}}});
+                    let (api, params) = (Api::<Node>::all(client), PatchParams::default());
+                    let name = node.name_any();
+                    (self.tell)(self.now(), &format!("  it is that of {name}"));
+                    api.patch(&name, &params, &Patch::Merge(silent)).await?;
+                }
+            }
+            What::DeleteSilent => {
+                let nodes: Vec<Node> = self.all().await?;
+                for node in nodes.iter().filter(|node| node.annotations().contains_key(SILENT)) {
+                    self.delete(Api::all(client.clone()), node).await?;
+                }
+            }
+            What::LoseInstance(which) => {
+                let instances = world.instances.instances().await?;
+                if let Some(id) = at(&instances, *which).and_then(cloud::provider_id) {
+                    (self.tell)(self.now(), &format!("  it is {id}"));
+                    world.instances.lose(id);
+                }
+            }
+            What::Trouble(trouble) => world.faults.set(trouble),
+            What::Restart { down } => {
+                self.stats.restarts += 1;
+                world.kill_product().await;
+                self.back_at = Some(world.clock.now() + as_signed(*down));
+            }
+        }
+        Ok(())
+    }
+
+    async fn delete<K>(&self, api: Api<K>, object: &K) -> Result<(), kube::Error>
+    where
+        K: Resource<DynamicType = ()> + Clone + fmt::Debug + serde::de::DeserializeOwned,
+    {
+        let name = object.name_any();
+        (self.tell)(self.now(), &format!("  it is {name}"));
+        match api.delete(&name, &DeleteParams::default()).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            result => result.map(drop),
+        }
+    }
+}
+
+/// Which steps are due at which time; none where it is only time for a look.
+fn schedule(plan: &Plan, end: Duration) -> BTreeMap<Duration, Vec<usize>> {
+    let mut times: BTreeMap<Duration, Vec<usize>> = BTreeMap::new();
+    for (index, step) in plan.steps.iter().enumerate() {
+        times.entry(step.at).or_default().push(index);
+        for after in LOOKS {
+            times.entry(step.at + after).or_default();
+        }
+    }
+    let mut time = LOOK_EVERY;
+    while time <= end {
+        times.entry(time).or_default();
+        time += LOOK_EVERY;
+    }
+    times
+}
+
+fn at<T>(items: &[T], which: u64) -> Option<&T> {
+    let count = u64::try_from(items.len()).ok().filter(|count| *count > 0)?;
+    items.get(usize::try_from(which % count).ok()?)
+}
+
+fn expires(claim: &NodeClaim) -> Option<Timestamp> {
+    let after = claim.spec.expire_after.as_ref()?.value().ok()??;
+    claim.metadata.creation_timestamp.as_ref()?.0.checked_add(after).ok()
+}
+
+fn as_signed(duration: Duration) -> SignedDuration {
+    SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
+}

@@ -1,0 +1,106 @@
+//! The cloud on the other side of a connection: what was asked for happens, also if whoever asked
+//! is killed while it waits for the answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_api::nodepool::NodePool;
+use karpenter_core::catalog::InstanceTypes;
+use karpenter_operator::cloud::{
+    CloudError, CloudFuture, CloudProvider, CloudResult, DriftReason, RegistrationHook,
+    RepairPolicy, Vocabulary,
+};
+use karpenter_operator::harness::spawn::Tasks;
+use kube::core::ApiResource;
+use tokio::sync::oneshot;
+
+/// A provider whose launches and ends run in tasks of the world. What only reads ends with the
+/// reader.
+#[derive(Debug)]
+pub(super) struct Detached {
+    inner: Arc<dyn CloudProvider>,
+    tasks: Tasks,
+}
+
+impl Detached {
+    pub(super) fn new(inner: Arc<dyn CloudProvider>, tasks: Tasks) -> Self {
+        Self { inner, tasks }
+    }
+
+    async fn beyond<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        call: BoxFuture<'static, CloudResult<T>>,
+    ) -> CloudResult<T> {
+        let (answer, answered) = oneshot::channel();
+        self.tasks.spawn(name, async move {
+            // Nobody may wait for it any more.
+            let _ = answer.send(call.await);
+        });
+        answered.await.unwrap_or_else(|_| Err(CloudError::other("the world has ended")))
+    }
+}
+
+impl CloudProvider for Detached {
+    fn create<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, NodeClaim> {
+        let (inner, claim) = (Arc::clone(&self.inner), node_claim.clone());
+        let call = Box::pin(async move { inner.create(&claim).await });
+        Box::pin(self.beyond("cloud.create", call))
+    }
+
+    fn delete<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, ()> {
+        let (inner, claim) = (Arc::clone(&self.inner), node_claim.clone());
+        let call = Box::pin(async move { inner.delete(&claim).await });
+        Box::pin(self.beyond("cloud.delete", call))
+    }
+
+    fn get<'a>(&'a self, provider_id: &'a str) -> CloudFuture<'a, NodeClaim> {
+        self.inner.get(provider_id)
+    }
+
+    fn list(&self) -> CloudFuture<'_, Vec<NodeClaim>> {
+        self.inner.list()
+    }
+
+    fn instance_types<'a>(&'a self, node_pool: &'a NodePool) -> CloudFuture<'a, InstanceTypes> {
+        self.inner.instance_types(node_pool)
+    }
+
+    fn is_drifted<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, Option<DriftReason>> {
+        self.inner.is_drifted(node_claim)
+    }
+
+    fn reboot<'a>(
+        &'a self,
+        node_claim: &'a NodeClaim,
+        operation_id: &'a str,
+    ) -> CloudFuture<'a, ()> {
+        self.inner.reboot(node_claim, operation_id)
+    }
+
+    fn repair_policies(&self) -> Vec<RepairPolicy> {
+        self.inner.repair_policies()
+    }
+
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn supported_node_classes(&self) -> Vec<ApiResource> {
+        self.inner.supported_node_classes()
+    }
+
+    fn vocabulary(&self) -> Vocabulary {
+        self.inner.vocabulary()
+    }
+
+    fn registration_hooks(&self) -> Vec<Arc<dyn RegistrationHook>> {
+        self.inner.registration_hooks()
+    }
+
+    fn default_termination_grace_period(&self) -> Option<Duration> {
+        self.inner.default_termination_grace_period()
+    }
+}

@@ -1,0 +1,140 @@
+//! What the product writes to the API, as it gets there: after the faults that keep calls away.
+//!
+//! Everybody in a world has a client of their own, so what comes through this one is the product's.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use futures_util::future::BoxFuture;
+use http::{Method, Request, Response};
+use jiff::Timestamp;
+use karpenter_operator::clock::Clock;
+use kube::client::Body;
+
+/// More writes than these are counted and not kept: the last ones are.
+const MOST_KEPT: usize = 10_000;
+
+/// A write, or what somebody tried to write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    pub at: Timestamp,
+    pub method: Method,
+    pub path: String,
+}
+
+impl fmt::Display for Write {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.path)
+    }
+}
+
+/// Is shown every write before it happens.
+pub type Witness = Arc<dyn Fn(Write) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// The writes so far. Clones are the same.
+#[derive(Clone)]
+pub struct Writes {
+    clock: Arc<dyn Clock>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    count: u64,
+    last: std::collections::VecDeque<Write>,
+    witness: Option<Witness>,
+}
+
+impl Writes {
+    pub(crate) fn new(clock: &Arc<dyn Clock>) -> Self {
+        Self { clock: Arc::clone(clock), state: Arc::default() }
+    }
+
+    /// How many there were.
+    pub fn count(&self) -> u64 {
+        self.lock().count
+    }
+
+    /// Those since a time, as far as they are kept.
+    pub fn since(&self, time: Timestamp) -> Vec<Write> {
+        self.lock().last.iter().filter(|write| write.at >= time).cloned().collect()
+    }
+
+    /// Shows every write to somebody, who may look at the world before it happens.
+    pub fn show_to(&self, witness: Witness) {
+        self.lock().witness = Some(witness);
+    }
+
+    fn note<B>(&self, request: &Request<B>) -> Option<BoxFuture<'static, ()>> {
+        if request.method() == Method::GET {
+            return None;
+        }
+        let write = Write {
+            at: self.clock.now(),
+            method: request.method().clone(),
+            path: request.uri().path().to_owned(),
+        };
+        let mut state = self.lock();
+        state.count += 1;
+        if state.last.len() >= MOST_KEPT {
+            state.last.pop_front();
+        }
+        state.last.push_back(write.clone());
+        let witness = state.witness.clone();
+        drop(state);
+        witness.map(|witness| witness(write))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Writes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writes").field("count", &self.count()).finish_non_exhaustive()
+    }
+}
+
+impl<S> tower::Layer<S> for Writes {
+    type Service = Noted<S>;
+
+    fn layer(&self, inner: S) -> Noted<S> {
+        Noted { inner, writes: self.clone() }
+    }
+}
+
+/// A service whose writes are noted.
+#[derive(Debug, Clone)]
+pub struct Noted<S> {
+    inner: S,
+    writes: Writes,
+}
+
+impl<S, B> tower::Service<Request<Body>> for Noted<S>
+where
+    S: tower::Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Response<B>;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<Self::Response, S::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        // The one that was asked whether it is ready is the one to call.
+        let next = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, next);
+        let seen = self.writes.note(&request);
+        Box::pin(async move {
+            if let Some(seen) = seen {
+                seen.await;
+            }
+            inner.call(request).await
+        })
+    }
+}
