@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use futures_util::future::{Either, select};
-use karpenter_controllers::{Context, Ports, process};
+use karpenter_controllers::{Cache, Context, Ports, process};
 use karpenter_operator::chance::{Chance, unpredictable_seed};
 use karpenter_operator::client::{self, ClientConfig, OnRequest, RequestLimit};
 use karpenter_operator::clock::{Clock, SystemClock};
@@ -77,16 +77,19 @@ async fn run_on(options: Options) -> anyhow::Result<bool> {
     ));
     check_repair_policies(&options, &provider.repair_policies())?;
     let metrics = Metrics::new(clock.clone(), &MetricsConfig::of(provider.as_ref()));
-    let client = connect(&config, limit, &agent, &clock, metrics.on_request())?;
+    let host = config.cluster_url.authority().map_or("", |authority| authority.as_str());
+    let client = connect(&config, limit, &agent, &clock, metrics.on_request(host))?;
+    // Their own limit, as upstream's have: thousands of pods that are told of must not hold up nodes.
+    let events_client = connect(&config, limit, &agent, &clock, metrics.on_request(host))?;
     let metered = Arc::new(Metered::new(provider, metrics.clone(), clock.clone()));
     let context = Context::new(Ports {
-        client: client.clone(),
+        client,
         clock: clock.clone(),
         chance: chance.clone(),
         cloud: metered,
         options: Arc::new(options.clone()),
         metrics: Arc::new(metrics.clone()),
-        events: Recorder::start(client, clock.clone(), &tasks),
+        events: Recorder::start(events_client, clock.clone(), &tasks),
         thinker: Arc::new(OtherThread),
     });
     build_info(&metrics);
@@ -189,26 +192,9 @@ async fn serve(
 ) -> anyhow::Result<()> {
     let readyz = Checks::new("readyz");
     let cache = context.cache.clone();
-    readyz.add("manager", move || match cache.missing().first() {
-        None => Ok(()),
-        Some((kind, trouble)) => {
-            Err(format!("{kind}: {}", trouble.as_deref().unwrap_or("not listed yet")))
-        }
-    });
+    readyz.add("manager", move || listed(&cache, |_| true));
     let cache = context.cache.clone();
-    readyz.add("crd", move || {
-        let missing: Vec<_> = cache
-            .missing()
-            .into_iter()
-            .filter(|(kind, _)| ["nodepools", "nodeclaims"].contains(kind))
-            .collect();
-        match missing.first() {
-            None => Ok(()),
-            Some((kind, trouble)) => {
-                Err(format!("{kind}: {}", trouble.as_deref().unwrap_or("not listed yet")))
-            }
-        }
-    });
+    readyz.add("crd", move || listed(&cache, |kind| ["nodepools", "nodeclaims"].contains(&kind)));
     let state = context.clone();
     readyz.add("state", move || karpenter_controllers::state::ready(&state));
     let healthz = Checks::new("healthz");
@@ -233,6 +219,16 @@ async fn serve(
         tasks.spawn(name, async move { server.run(clock).await });
     }
     Ok(())
+}
+
+/// Whether the kinds have been listed, or which one has not, and why.
+fn listed(cache: &Cache, kinds: impl Fn(&str) -> bool) -> Result<(), String> {
+    match cache.missing().into_iter().find(|(kind, _)| kinds(kind)) {
+        None => Ok(()),
+        Some((kind, trouble)) => {
+            Err(format!("{kind}: {}", trouble.as_deref().unwrap_or("not listed yet")))
+        }
+    }
 }
 
 fn connect(
@@ -268,7 +264,7 @@ fn build_info(metrics: &Metrics) {
     metrics.build_info.set(
         &BuildInfo {
             version: env!("CARGO_PKG_VERSION"),
-            goversion: "rust",
+            goversion: concat!("rust", env!("CARGO_PKG_RUST_VERSION")),
             goarch: match std::env::consts::ARCH {
                 "x86_64" => "amd64",
                 "aarch64" => "arm64",

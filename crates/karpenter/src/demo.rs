@@ -7,7 +7,9 @@
 //!               └─▶ Server (HTTPS on loopback) ─▶ kubectl
 //! ```
 
+mod decisions;
 mod finish;
+mod pace;
 mod screen;
 
 use std::path::{Path, PathBuf};
@@ -25,6 +27,7 @@ use karpenter_sim::world::World;
 use tokio::sync::watch;
 
 use self::finish::Ending;
+use self::pace::Pace;
 use self::screen::{Lines, Screen, Show};
 use crate::commands::{Failure, Outcome, report};
 use crate::diagnostic::{Diagnostic, Place};
@@ -79,16 +82,9 @@ pub(crate) fn run(
     source: &Source,
     settings: &Settings,
 ) -> Result<Outcome, Failure> {
-    let mut builder = match settings.speed {
-        Speed::Max => {
-            // One thread and virtual time: nothing is left to chance but the seed.
-            let mut builder = tokio::runtime::Builder::new_current_thread();
-            builder.start_paused(true);
-            builder
-        }
-        Speed::Times(_) => tokio::runtime::Builder::new_multi_thread(),
-    };
-    let runtime = builder.enable_all().build().map_err(anyhow::Error::from)?;
+    // One thread and virtual time: nothing is left to chance but the seed, and kubectl.
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().start_paused(true).build().map_err(anyhow::Error::from)?;
     let outcome = runtime.block_on(drive(scenario, source, settings));
     // What still runs is part of the world, which ends here.
     runtime.shutdown_background();
@@ -116,13 +112,8 @@ async fn drive(
     source: &Source,
     settings: &Settings,
 ) -> Result<Outcome, Failure> {
-    let speed = match settings.speed {
-        Speed::Max => 1.0,
-        Speed::Times(speed) => speed,
-    };
     let start = start(scenario, settings.speed, crate::clock::now());
-    let clock = ScaledClock::new(start, speed).map_err(anyhow::Error::from)?;
-    let clock: Arc<dyn Clock> = Arc::new(clock);
+    let clock: Arc<dyn Clock> = Arc::new(ScaledClock::starting_at(start));
     let mut world = World::new(clock.clone(), settings.seed);
     world.begin().await.map_err(anyhow::Error::from)?;
     play::load(&world, scenario).await.map_err(|error| unplayable(source, &error))?;
@@ -140,6 +131,7 @@ async fn drive(
     }
 
     let timeline = Timeline::new(world.start);
+    let _listening = decisions::listen(&timeline, &clock);
     let (sender, views) = watch::channel(View { now: world.start, ..View::default() });
     let prices = Prices::of(&karpenter_operator::kwok::catalog::built_in());
     let follow = view::follow(world.client(), clock.clone(), prices, timeline.clone(), sender);
@@ -147,9 +139,20 @@ async fn drive(
         follow.await;
     });
 
-    let script = Script { scenario, source, settings };
+    let pace = match settings.speed {
+        Speed::Max => None,
+        Speed::Times(speed) => Some(Pace::new(speed)),
+    };
+    let script = Script { scenario, source, settings, pace: pace.as_ref() };
     let ending = Box::pin(play_to_the_end(&world, script, &timeline, views.clone()));
-    let shown = show_until(ending, &mut *show, &timeline, views, &clock, settings).await;
+    let shown = show_until(ending, &mut *show, &timeline, views, &clock, script);
+    let shown = match &pace {
+        None => shown.await,
+        Some(pace) => tokio::select! {
+            never = pace.keep() => match never {},
+            shown = shown => shown,
+        },
+    };
     world.end().await;
     shown
 }
@@ -160,6 +163,8 @@ struct Script<'a> {
     scenario: &'a Scenario,
     source: &'a Source,
     settings: &'a Settings,
+    /// None for virtual time that nobody holds.
+    pace: Option<&'a Pace>,
 }
 
 fn unplayable(source: &Source, error: &play::PlayError) -> Diagnostic {
@@ -227,7 +232,7 @@ impl Drop for KubeconfigFile {
 
 async fn play_to_the_end(
     world: &World,
-    Script { scenario, source, settings }: Script<'_>,
+    Script { scenario, source, settings, pace }: Script<'_>,
     timeline: &Timeline,
     views: watch::Receiver<View>,
 ) -> Result<Option<Ending>, Failure> {
@@ -238,7 +243,14 @@ async fn play_to_the_end(
         world.clock.sleep_until(end).await;
     }
     if !settings.exit_when_done {
-        timeline.say(world.clock.now(), "that was the scenario; the cluster goes on until Ctrl-C");
+        // In real time: kubectl reckons some ages from the real clock.
+        if let Some(pace) = pace {
+            pace.set(1.0);
+        }
+        timeline.say(
+            world.clock.now(),
+            "that was the scenario; the cluster goes on in real time until Ctrl-C",
+        );
         std::future::pending::<()>().await;
     }
     finish::ending(world, scenario, views, checker).await.map(Some).map_err(Failure::from)
@@ -251,7 +263,7 @@ async fn show_until(
     timeline: &Timeline,
     mut views: watch::Receiver<View>,
     clock: &Arc<dyn Clock>,
-    settings: &Settings,
+    script: Script<'_>,
 ) -> Result<Outcome, Failure> {
     let mut shown = 0;
     let mut frame = |show: &mut dyn Show, view: View| -> Result<(), Failure> {
@@ -271,15 +283,17 @@ async fn show_until(
             biased;
             ended = &mut ending => break ended?,
             () = &mut stopped => break None,
-            () = pause(settings, &mut views) => {}
+            () = pause(script.pace, &mut views) => {}
         }
     };
     let view = views.borrow().clone();
     frame(show, view.clone())?;
     show.end(&view, ended.as_ref())?;
     Ok(match ended {
-        Some(ending) if !ending.is_fine() => Outcome::Finding,
-        _ => Outcome::Fine,
+        Some(ending) if ending.is_fine() => Outcome::Fine,
+        // Who waits for the end must not take this for a good one.
+        None if !script.settings.exit_when_done => Outcome::Fine,
+        _ => Outcome::Finding,
     })
 }
 
@@ -297,14 +311,11 @@ async fn stopped() {
 }
 
 /// Until there may be something to see.
-async fn pause(settings: &Settings, views: &mut watch::Receiver<View>) {
-    match settings.speed {
-        // Wall time does not pass: what changes is what counts.
-        Speed::Max => drop(views.changed().await),
-        Speed::Times(_) => {
-            let wall = ScaledClock::starting_at(jiff::Timestamp::UNIX_EPOCH);
-            wall.sleep(FRAME).await;
-        }
+async fn pause(pace: Option<&Pace>, views: &mut watch::Receiver<View>) {
+    match pace {
+        // Real time does not matter: what changes is what counts.
+        None => drop(views.changed().await),
+        Some(pace) => pace.real(FRAME).await,
     }
 }
 

@@ -188,7 +188,8 @@ impl Source {
         let document = &self.documents[document];
         let text = &self.text[document.segment.bytes.clone()];
         let lines = || document.lines.get_or_init(|| locate::lines(text)).as_ref();
-        let inside = if field.is_root() { None } else { lines().and_then(|lines| lines.of(field)) };
+        let found = || lines().and_then(|lines| locate::line_of(lines, field));
+        let inside = if field.is_root() { None } else { found() };
         let first =
             inside.unwrap_or_else(|| text[..document.segment.head].matches('\n').count() + 1);
         document.segment.line + first - 1

@@ -10,7 +10,8 @@ use karpenter_core::id::PodId;
 use karpenter_core::pod::SpreadConstraint;
 use karpenter_core::scheduling::{self, MinValuesPolicy, PreferencePolicy};
 use karpenter_operator::options::{
-    FeatureGates, Options, OptionsError, Problem, definitions, flags, looks_like_a_path,
+    ConsolidationSearch, FeatureGates, Options, OptionsError, Problem, definitions, flags,
+    looks_like_a_path,
 };
 
 pub(crate) use karpenter_operator::options::Gate;
@@ -46,6 +47,10 @@ pub(crate) struct DecisionArgs {
         default_missing_value = "true"
     )]
     ignore_dra_requests: Option<String>,
+
+    /// How far --consolidate looks: best or upstream [env: CONSOLIDATION_SEARCH] [default: best]
+    #[arg(long, value_name = "SEARCH")]
+    pub(crate) consolidation_search: Option<String>,
 }
 
 /// What the flags and the environment say.
@@ -57,6 +62,7 @@ pub(crate) struct Decision {
     /// Default spread constraints of `--scheduler-config`.
     pub(crate) default_spread: Vec<SpreadConstraint>,
     pub(crate) ignore_dynamic_resources: bool,
+    pub(crate) consolidation_search: ConsolidationSearch,
     /// A warning about gates that do not exist.
     pub(crate) unknown_gates: Option<String>,
 }
@@ -74,6 +80,7 @@ impl DecisionArgs {
             ("feature-gates", &self.feature_gates),
             ("scheduler-config", &self.scheduler_config),
             ("ignore-dra-requests", &self.ignore_dra_requests),
+            ("consolidation-search", &self.consolidation_search),
         ];
         let given: BTreeMap<_, _> =
             flags.iter().filter_map(|(flag, text)| Some((*flag, text.as_ref()?.clone()))).collect();
@@ -95,6 +102,7 @@ impl DecisionArgs {
             gates: options.feature_gates,
             default_spread: options.default_spread,
             ignore_dynamic_resources: options.ignore_dra_requests,
+            consolidation_search: options.consolidation_search,
             unknown_gates,
         })
     }

@@ -1,7 +1,8 @@
 //! `karpenter plan` between its command line and its output: reading a cluster from manifests or
 //! live ([`gather`], [`live`]), filling in what a folder of manifests leaves to controllers
-//! ([`expand`]), deciding ([`decide`]), and telling ([`report`], [`table`]).
+//! ([`expand`]), deciding ([`decide`], [`consolidate`]), and telling ([`report`], [`table`]).
 
+pub(crate) mod consolidate;
 pub(crate) mod decide;
 mod decode;
 mod devices;

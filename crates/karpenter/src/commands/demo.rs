@@ -14,16 +14,17 @@ const TOUR: &str = include_str!("../../../../scenarios/demo/tour.yaml");
 
 /// Run a simulated cluster in this process and watch it; kubectl works on it
 ///
-/// The Kubernetes API, the scheduler, the kubelets and the cloud are simulated; nothing leaves this
-/// machine. What happens is written in a scenario: pods and nodes come and go at the times that it
-/// says.
+/// The Kubernetes API, the scheduler, the kubelets and the cloud are simulated, the controllers are
+/// the real ones; nothing leaves this machine. What happens to them is written in a scenario:
+/// workloads come, change and go at the times that it says.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The scenario to play [default: a short tour]
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
-    /// How many seconds pass in the cluster for each real one, or `max`: as fast as it goes, with
+    /// How many seconds pass in the cluster for each real one (fewer where the machine cannot keep
+    /// up), or `max`: as fast as it goes, with
     /// the same timeline for the same seed; without kubectl (no --kubeconfig, no --port), and ends
     /// when it is done
     #[arg(long, value_name = "N|max", default_value = "5")]
@@ -56,8 +57,8 @@ From another terminal, with the kubeconfig that the demo prints:
   kubectl --kubeconfig FILE scale deployment web --replicas 12
 
 Exit codes: 0 = stopped by you, or done and every pod has its place, 1 = done and something is left
-over (a pending pod, a leaked NodeClaim), or the scenario has a mistake or cannot be played, 2 =
-wrong usage.";
+over (a pending pod, a leaked NodeClaim), stopped before --exit-when-done was done, or the scenario
+has a mistake or cannot be played, 2 = wrong usage.";
 
 /// More of a file is not a scenario.
 const FILE_BYTES_MAX: u64 = 64 << 20;

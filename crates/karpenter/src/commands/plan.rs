@@ -1,19 +1,23 @@
-//! `karpenter plan`: what would be launched for the pending pods of a cluster.
+//! `karpenter plan`: what would be launched for the pending pods of a cluster, or, with
+//! `--consolidate`, which of its nodes would go.
 
 use std::path::PathBuf;
 
 use clap::ValueEnum;
 use jiff::Timestamp;
+use serde::Serialize;
 
 use super::{Failure, Outcome, count, print, report};
 use crate::diagnostic::{Diagnostic, Place, printable};
 use crate::manifest::{self, Bounds, Input, write};
 use crate::options::{Decision, DecisionArgs};
+use crate::plan::consolidate::Consolidation;
+use crate::plan::expand::Expanded;
 use crate::plan::gather::Gathered;
 use crate::plan::progress::Progress;
 use crate::plan::provider::{self, Provider};
 use crate::plan::report::{Remark, Report};
-use crate::plan::{decide, expand, live, table};
+use crate::plan::{consolidate, decide, expand, live, table};
 use crate::{clock, environment};
 
 /// Show what would be launched for pending pods, at what price, and which pods would stay pending
@@ -24,6 +28,9 @@ use crate::{clock, environment};
 ///
 /// A folder of manifests can be planned as well: a workload (Deployment, StatefulSet, Job, ...) whose
 /// pods are not in the input counts with the pods that it would make.
+///
+/// With --consolidate it shows which nodes would go instead, what would replace them and what that
+/// saves, and for every node that stays, the reason.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -55,6 +62,10 @@ pub(crate) struct Args {
     #[arg(short, long, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     output: Format,
 
+    /// Show which nodes would be removed or replaced, what that saves, and why the others stay
+    #[arg(long)]
+    consolidate: bool,
+
     /// Do not make up pods of workloads
     #[arg(long)]
     no_expand: bool,
@@ -73,9 +84,10 @@ Examples:
   kubectl get nodepools,nodeclaims,nodes,pods,daemonsets,pvc,pv,storageclasses -A -o json | karpenter plan -f -
   karpenter plan --context production -o json
   karpenter plan -f . --provider kwok --feature-gates NodeOverlay=true
+  karpenter plan --consolidate --consolidation-search upstream
 
-Exit codes: 0 = every pod has a place, 1 = pods stay pending or something could not be read,
-2 = wrong usage.";
+Exit codes: 0 = every pod has a place (with --consolidate: whether or not nodes can go), 1 = pods
+stay pending or something could not be read, 2 = wrong usage.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -102,6 +114,14 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
     if let Some(warning) = &options.unknown_gates {
         report(&format!("warning: {}", printable(warning)));
     }
+    if args.decision.consolidation_search.is_some() && !args.consolidate {
+        return Err(Failure::Usage(
+            Diagnostic::new("--consolidation-search says nothing about pending pods")
+                .fix("add --consolidate, or leave it out")
+                .more("karpenter plan --help")
+                .into(),
+        ));
+    }
     let now = args.now.unwrap_or_else(clock::now);
     let progress = Progress::start();
     let is_live = args.paths.is_empty();
@@ -122,23 +142,62 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
     let remarks = std::mem::take(&mut gathered.remarks);
     let notes = std::mem::take(&mut chosen.notes);
     let question = decide::question(gathered, chosen, &options);
-    progress.say(format!("deciding about {}", count(question.pods(), "pod")));
-    let mut told = question.answer(&options);
-    told.expanded = expanded;
-    told.marked.splice(0..0, remarks);
-    told.notes = notes;
-    told.notes.extend(hints);
-    drop(progress);
-
-    let is_broken = !unread.is_empty();
-    if args.output != Format::Table {
-        // People have read it on stderr.
-        told.marked.splice(0..0, unread);
+    let mut heard = Heard { expanded, remarks, notes, unread };
+    heard.notes.extend(hints);
+    if args.consolidate {
+        progress.say(format!("deciding about {}", count(question.nodes(), "node")));
+        let told = question.consolidate(&options, now);
+        drop(progress);
+        return tell_consolidation(told, heard, args.output);
     }
-    print(&text(&told, args.output))?;
+    progress.say(format!("deciding about {}", count(question.pods(), "pod")));
+    let told = question.answer(&options);
+    drop(progress);
+    tell(told, heard, args.output)
+}
+
+/// What the reader of the objects has to say beside the decision.
+struct Heard {
+    expanded: Vec<Expanded>,
+    remarks: Vec<Remark>,
+    notes: Vec<String>,
+    unread: Vec<Remark>,
+}
+
+impl Heard {
+    /// What is said of objects, the decision's own remarks last, and whether all of them count.
+    fn marked(self, mut marked: Vec<Remark>, format: Format) -> (Vec<Remark>, bool) {
+        marked.splice(0..0, self.remarks);
+        let is_whole = self.unread.is_empty() && !marked.iter().any(|remark| remark.broken);
+        if format != Format::Table {
+            // People have read it on stderr.
+            marked.splice(0..0, self.unread);
+        }
+        (marked, is_whole)
+    }
+}
+
+fn tell(mut told: Report, mut heard: Heard, format: Format) -> Result<Outcome, Failure> {
+    told.expanded = std::mem::take(&mut heard.expanded);
+    told.notes = std::mem::take(&mut heard.notes);
+    let (marked, is_whole) = heard.marked(told.marked, format);
+    told.marked = marked;
+    print(&text(&told, format, table::table))?;
     let is_fine = told.errors.is_empty() && told.ignored.iter().all(|ignored| ignored.opted_out);
-    let is_whole = !is_broken && !told.marked.iter().any(|remark| remark.broken);
     Ok(if is_fine && is_whole { Outcome::Fine } else { Outcome::Finding })
+}
+
+fn tell_consolidation(
+    mut told: Consolidation,
+    mut heard: Heard,
+    format: Format,
+) -> Result<Outcome, Failure> {
+    told.expanded = std::mem::take(&mut heard.expanded);
+    told.notes = std::mem::take(&mut heard.notes);
+    let (marked, is_whole) = heard.marked(told.marked, format);
+    told.marked = marked;
+    print(&text(&told, format, consolidate::table))?;
+    Ok(if is_whole { Outcome::Fine } else { Outcome::Finding })
 }
 
 /// What was read, and what could not be.
@@ -206,16 +265,17 @@ fn warn(gathered: &Gathered) {
     }
 }
 
-fn text(told: &Report, format: Format) -> String {
+fn text<T: Serialize>(
+    told: &T,
+    format: Format,
+    table: impl Fn(&T, Option<usize>) -> String,
+) -> String {
+    let value = || serde_json::to_value(told).expect("a report has text keys only");
     match format {
-        Format::Table => table::table(told, width()),
-        Format::Json => write::json(&value(told)),
-        Format::Yaml => write::yaml(&value(told)),
+        Format::Table => table(told, width()),
+        Format::Json => write::json(&value()),
+        Format::Yaml => write::yaml(&value()),
     }
-}
-
-fn value(told: &Report) -> serde_json::Value {
-    serde_json::to_value(told).expect("a report has text keys only")
 }
 
 /// How wide the terminal is; nothing where the output goes elsewhere, which takes lines of any

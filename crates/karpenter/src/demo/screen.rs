@@ -250,6 +250,7 @@ fn workload_rows(workloads: &[WorkloadView], room: usize) -> Vec<String> {
 fn entry_line(entry: &Entry) -> String {
     match entry.subject {
         Subject::Step => Style::new().bold().apply_to(entry).to_string(),
+        Subject::Plan => Style::new().green().apply_to(entry).to_string(),
         Subject::Node => Style::new().cyan().apply_to(entry).to_string(),
         Subject::Pods => entry.to_string(),
     }

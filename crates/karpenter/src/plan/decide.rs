@@ -26,13 +26,13 @@ const EXPLAINED_MAX: usize = 50;
 /// What the objects are to a decision.
 #[derive(Debug)]
 pub(crate) struct Question {
-    snapshot: Snapshot,
-    catalog: Catalog,
+    pub(super) snapshot: Snapshot,
+    pub(super) catalog: Catalog,
     demand: Demand,
-    remarks: Vec<Remark>,
+    pub(super) remarks: Vec<Remark>,
     /// Where NodePools were written, by name.
     pool_places: BTreeMap<String, String>,
-    setup_seconds: f64,
+    pub(super) setup_seconds: f64,
 }
 
 /// Reads the objects into what decisions work on.
@@ -48,7 +48,10 @@ pub(crate) fn question(gathered: Gathered, chosen: Chosen, options: &Decision) -
         |pool: &Pool| Some((pool.name.clone(), gathered.place("NodePool", "", &pool.name)?));
     let pool_places = snapshot.pools.iter().filter_map(place).collect();
     drop(gathered);
-    let catalog = catalog::catalog(types, snapshot.pools.iter().map(|pool| pool.name.clone()));
+    // Static pools launch nothing for pods, and their nodes have types, too.
+    let pools = snapshot.pools.iter().map(|pool| pool.name.clone());
+    let pools: BTreeSet<_> = pools.chain(snapshot.managed_pools.keys().cloned()).collect();
+    let catalog = catalog::catalog(types, pools);
     let Evaluation { catalog, verdicts, .. } =
         overlay::evaluate(&snapshot.pools, &catalog, &overlays);
     if !options.ignore_dynamic_resources {

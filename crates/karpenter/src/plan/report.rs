@@ -183,7 +183,7 @@ pub(crate) fn report(snapshot: &Snapshot, catalog: &Catalog, plan: &Plan) -> Rep
     }
 }
 
-fn claim(snapshot: &Snapshot, catalog: &Catalog, planned: &PlannedClaim) -> Claim {
+pub(super) fn claim(snapshot: &Snapshot, catalog: &Catalog, planned: &PlannedClaim) -> Claim {
     let pool = snapshot.pool(planned.pool);
     let types = catalog.pools.get(&pool.name);
     let options: Vec<&InstanceType> = planned
@@ -278,7 +278,7 @@ fn texts(resources: &Resources) -> BTreeMap<String, String> {
     resources.iter().map(|(name, quantity)| (name.to_owned(), quantity.canonical())).collect()
 }
 
-fn name(snapshot: &Snapshot, pod: PodId) -> String {
+pub(super) fn name(snapshot: &Snapshot, pod: PodId) -> String {
     snapshot.pod(pod).full_name()
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use karpenter_core::resources::{CPU, MEMORY, Quantity, Resources};
 
+use super::expand::Expanded;
 use super::grid::{Column, Grid, cut, wrap};
 use super::report::{Claim, HOURS_PER_MONTH, Remark, Report};
 use super::words::{self, PoolVerdict};
@@ -14,7 +15,7 @@ use crate::diagnostic::printable;
 /// Names of pods that are told of one group; the others are counted.
 const NAMES: usize = 3;
 /// Groups that are told of one section; the others are counted.
-const LINES: usize = 50;
+pub(super) const LINES: usize = 50;
 /// The longest text and the longest word in it. Names and labels that Kubernetes takes are shorter.
 const TEXT_WIDTH: usize = 2000;
 const WORD_WIDTH: usize = 320;
@@ -26,9 +27,9 @@ pub(crate) fn table(report: &Report, width: Option<usize>) -> String {
         placements(report, width),
         pending(report, width),
         ignored(report, width),
-        remarks(report, width),
-        made_up(report, width),
-        notes(report, width),
+        remarks(&report.marked, width),
+        made_up(&report.expanded, width),
+        notes(&report.notes, width),
         summary(report, width),
     ];
     let told: Vec<_> = sections.into_iter().filter(|section| !section.is_empty()).collect();
@@ -191,7 +192,7 @@ fn pending(report: &Report, width: Option<usize>) -> String {
 }
 
 /// What is said of lines that are left away.
-fn rest(lines: usize, what: &str) -> String {
+pub(super) fn rest(lines: usize, what: &str) -> String {
     match lines.saturating_sub(LINES) {
         0 => String::new(),
         left => format!("  {left} more {what}, all of them with -o json\n"),
@@ -231,11 +232,11 @@ fn ignored(report: &Report, width: Option<usize>) -> String {
     text
 }
 
-fn remarks(report: &Report, width: Option<usize>) -> String {
+pub(super) fn remarks(marked: &[Remark], width: Option<usize>) -> String {
     // What is said of several objects of a kind is said once.
     let mut groups: Vec<(Vec<String>, &Remark)> = Vec::new();
     let mut known: BTreeMap<(&str, &str, &str, bool), usize> = BTreeMap::new();
-    for remark in &report.marked {
+    for remark in marked {
         let (kind, name) = remark.object.split_once(' ').unwrap_or((&remark.object, ""));
         let field = remark.field.as_deref().unwrap_or_default();
         let position =
@@ -248,7 +249,7 @@ fn remarks(report: &Report, width: Option<usize>) -> String {
     if groups.is_empty() {
         return String::new();
     }
-    let mut text = format!("TO LOOK AT {}\n", count(report.marked.len(), "object"));
+    let mut text = format!("TO LOOK AT {}\n", count(marked.len(), "object"));
     for (names, remark) in groups.iter().take(LINES) {
         text.push_str(&wrap("  ", &remark_text(names, remark), width));
         if let Some(fix) = &remark.fix {
@@ -280,27 +281,27 @@ fn remark_text(names: &[String], remark: &Remark) -> String {
     what
 }
 
-fn made_up(report: &Report, width: Option<usize>) -> String {
-    if report.expanded.is_empty() {
+pub(super) fn made_up(expanded: &[Expanded], width: Option<usize>) -> String {
+    if expanded.is_empty() {
         return String::new();
     }
-    let one = |expanded: &super::expand::Expanded| {
+    let one = |expanded: &Expanded| {
         let left_out = match expanded.left_out {
             0 => String::new(),
             left_out => format!(", {left_out} more left out"),
         };
-        let super::expand::Expanded { kind, namespace, name, pods, .. } = expanded;
+        let Expanded { kind, namespace, name, pods, .. } = expanded;
         format!("{kind} {namespace}/{name} ({pods}{left_out})")
     };
-    let names: Vec<_> = report.expanded.iter().map(one).collect();
-    let pods = report.expanded.iter().map(|expanded| expanded.pods).sum();
+    let names: Vec<_> = expanded.iter().map(one).collect();
+    let pods = expanded.iter().map(|expanded| expanded.pods).sum();
     let told =
         format!("Planned for {} that workloads would make: {}", count(pods, "pod"), some(&names));
     wrap("", &told, width)
 }
 
-fn notes(report: &Report, width: Option<usize>) -> String {
-    report.notes.iter().map(|note| wrap("note: ", &shown(note), width)).collect()
+pub(super) fn notes(notes: &[String], width: Option<usize>) -> String {
+    notes.iter().map(|note| wrap("note: ", &shown(note), width)).collect()
 }
 
 fn summary(report: &Report, width: Option<usize>) -> String {
@@ -326,7 +327,7 @@ fn summary(report: &Report, width: Option<usize>) -> String {
 }
 
 /// Text of a user for one line of a terminal, cut where nobody would read on.
-fn shown(text: &str) -> String {
+pub(super) fn shown(text: &str) -> String {
     let text = printable(&cut(text, TEXT_WIDTH));
     if text.len() <= WORD_WIDTH {
         return text;
@@ -336,7 +337,7 @@ fn shown(text: &str) -> String {
 }
 
 /// The first few of a list.
-fn some(names: &[String]) -> String {
+pub(super) fn some(names: &[String]) -> String {
     let mut told: Vec<_> = names.iter().take(NAMES).map(|name| shown(name)).collect();
     let others = names.len().saturating_sub(NAMES);
     if others > 0 {

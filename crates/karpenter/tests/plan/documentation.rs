@@ -40,8 +40,10 @@ fn every_command_runs() {
 
 #[test]
 fn the_output_that_is_shown_is_the_output() {
-    let ran = plan(&scenarios(), &["-f", "shop"], "");
-    for line in ran.stdout.lines() {
-        assert!(DOCUMENT.contains(line.trim_end()), "docs/plan.md lacks the line {line:?}");
+    for args in [&["-f", "shop"][..], &["--consolidate", "-f", "consolidate.yaml"][..]] {
+        let ran = plan(&scenarios(), args, "");
+        for line in ran.stdout.lines() {
+            assert!(DOCUMENT.contains(line.trim_end()), "docs/plan.md lacks the line {line:?}");
+        }
     }
 }

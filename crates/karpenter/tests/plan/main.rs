@@ -5,6 +5,7 @@ mod bad_input;
 #[path = "../binary/mod.rs"]
 mod binary;
 mod bounds;
+mod consolidate;
 mod devices;
 mod documentation;
 mod live;

@@ -1,0 +1,60 @@
+//! `karpenter plan --consolidate`: which nodes would go, what would replace them, and why the others
+//! stay. Decides with the controller's own code, on one snapshot and without waiting: commands that
+//! the controller would look at again after fifteen seconds are told as they are found.
+
+mod bill;
+mod report;
+mod table;
+
+use jiff::Timestamp;
+use karpenter_core::disruption::{self, Method, Search, Settings, Time, World};
+use karpenter_operator::options::ConsolidationSearch;
+
+use super::decide::Question;
+use crate::clock::Stopwatch;
+use crate::options::{Decision, Gate};
+
+pub(crate) use report::Consolidation;
+pub(crate) use table::table;
+
+impl Question {
+    /// Decides, and says everything about it but what the reader of the objects knows.
+    pub(crate) fn consolidate(&self, options: &Decision, now: Timestamp) -> Consolidation {
+        let settings = settings(options);
+        let world = self.world(&settings, now);
+        let stopwatch = Stopwatch::start();
+        let pass = disruption::pass(&world, Method::Emptiness, &mut Time::unlimited());
+        let seconds = stopwatch.seconds();
+        Consolidation {
+            seconds,
+            setup_seconds: self.setup_seconds,
+            marked: self.remarks.clone(),
+            ..report::report(&self.snapshot, &self.catalog, &pass)
+        }
+    }
+
+    /// How many nodes there are.
+    pub(crate) fn nodes(&self) -> usize {
+        self.snapshot.nodes.len()
+    }
+
+    fn world<'a>(&'a self, settings: &'a Settings, now: Timestamp) -> World<'a> {
+        let mut world = World::new(&self.snapshot, &self.catalog, settings, now);
+        world.pool_costs = bill::by_pool(&self.snapshot, &self.catalog);
+        // What drift would do is not asked; repair is left out by where the pass begins.
+        world.settled.extend([Method::StaticDrift, Method::Drift]);
+        world
+    }
+}
+
+fn settings(options: &Decision) -> Settings {
+    Settings {
+        scheduling: options.solve_options(std::collections::BTreeSet::new()),
+        search: match options.consolidation_search {
+            ConsolidationSearch::Best => Search::Best,
+            ConsolidationSearch::Upstream => Search::Upstream,
+        },
+        spot_to_spot: options.gates.is_on(Gate::SpotToSpotConsolidation),
+        ..Settings::default()
+    }
+}
