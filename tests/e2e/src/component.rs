@@ -87,6 +87,15 @@ impl Component {
         self.child.id()
     }
 
+    /// Sends it a signal, such as `TERM` or `KILL`.
+    pub fn signal(&self, signal: &str) -> Result<()> {
+        let (signal, pid) = (format!("-{signal}"), self.pid().to_string());
+        let status =
+            Command::new("kill").args([&signal, &pid]).status().context("cannot start kill")?;
+        anyhow::ensure!(status.success(), "{} did not take {signal}", self.name);
+        Ok(())
+    }
+
     /// Whether it has ended by itself, and how.
     pub fn exited(&mut self) -> Option<ExitStatus> {
         let status = self.child.try_wait().ok().flatten()?;

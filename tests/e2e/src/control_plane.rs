@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use kube::{Client, Config};
 use xtask::tools::{Tool, Toolbox};
 
+use crate::audit::{self, Asked};
 use crate::component::Component;
 use crate::credentials::Credentials;
 use crate::flags::{self, Ports};
@@ -23,6 +24,8 @@ const PROBE_LIMIT: Duration = Duration::from_secs(2);
 
 /// How often a start is tried again because somebody else took a port that was free before.
 const PORT_ATTEMPTS: u32 = 5;
+
+const API_SERVER: &str = "kube-apiserver";
 
 /// What runs beside etcd and kube-apiserver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +63,9 @@ pub struct ControlPlane {
     kubeconfig: PathBuf,
     kubectl: PathBuf,
     dir: PathBuf,
+    /// How its API server is started again.
+    apiserver: (PathBuf, Vec<String>),
+    api_port: u16,
     /// Last, so that it is dropped last.
     _sweeper: Component,
 }
@@ -91,8 +97,11 @@ impl ControlPlane {
         let sweeper = Component::sweeper(&dir)?;
         let credentials = Credentials::create(&dir)?;
         let url = format!("https://127.0.0.1:{}", free.api);
+        let args = flags::apiserver(&dir, &credentials, free, parts.service_accounts());
         let mut plane = Self {
             components: Vec::new(),
+            apiserver: (programs.apiserver.clone(), args.clone()),
+            api_port: free.api,
             kubeconfig: credentials.write_kubeconfig(&credentials.admin, &url)?,
             kubectl: programs.kubectl.clone(),
             credentials,
@@ -101,8 +110,7 @@ impl ControlPlane {
             _sweeper: sweeper,
         };
         plane.spawn("etcd", &programs.etcd, &flags::etcd(&plane.dir, free))?;
-        let args = flags::apiserver(&plane.dir, &plane.credentials, free, parts.service_accounts());
-        plane.spawn("kube-apiserver", &programs.apiserver, &args)?;
+        plane.spawn(API_SERVER, &programs.apiserver, &args)?;
         plane.wait_for_api().await?;
 
         if let Some(controllers) = parts.controllers {
@@ -206,6 +214,39 @@ impl ControlPlane {
         &self.kubeconfig
     }
 
+    /// A kubeconfig file of the product, whose requests are written down: see [`Self::audit`].
+    pub fn product_kubeconfig(&self) -> Result<PathBuf> {
+        self.credentials.write_kubeconfig(&self.credentials.product, &self.url)
+    }
+
+    /// The same for a product that comes by another port of loopback.
+    pub fn product_kubeconfig_by_port(&self, port: u16) -> Result<PathBuf> {
+        let (url, name) = (format!("https://127.0.0.1:{port}"), format!("port-{port}"));
+        self.credentials.write_kubeconfig_as(&name, &self.credentials.product, &url)
+    }
+
+    /// What the product has asked for so far; of watches, those that are over.
+    pub fn audit(&self) -> Result<Vec<Asked>> {
+        audit::read(&self.credentials.audit_log())
+    }
+
+    /// The port of its API server.
+    pub fn api_port(&self) -> u16 {
+        self.api_port
+    }
+
+    /// Kills the API server as a crash would. What etcd has stays.
+    pub fn kill_api(&mut self) {
+        self.components.retain(|component| component.name() != API_SERVER);
+    }
+
+    /// Starts the API server again, on the same port, and waits until it can be used.
+    pub async fn start_api(&mut self) -> Result<()> {
+        let (program, args) = self.apiserver.clone();
+        self.spawn(API_SERVER, &program, &args)?;
+        self.wait_for_api().await
+    }
+
     /// Where its files and logs are.
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -219,6 +260,11 @@ impl ControlPlane {
     fn spawn(&mut self, name: &'static str, program: &Path, args: &[String]) -> Result<()> {
         self.components.push(Component::spawn(name, program, args, &self.dir)?);
         Ok(())
+    }
+
+    /// What a client of an administrator is made from, for a runtime that is elsewhere.
+    pub fn admin_config(&self) -> Result<Config> {
+        self.config(&self.url, &self.credentials.admin.token)
     }
 
     fn client_of(&self, url: &str, token: &str) -> Result<Client> {
@@ -235,8 +281,8 @@ impl ControlPlane {
     /// Waits until the API server is ready and has made the namespace that everybody uses.
     async fn wait_for_api(&mut self) -> Result<()> {
         let client = self.client()?;
-        self.wait_for("kube-apiserver", &client, "/readyz").await?;
-        self.wait_for("kube-apiserver", &client, "/api/v1/namespaces/default").await
+        self.wait_for(API_SERVER, &client, "/readyz").await?;
+        self.wait_for(API_SERVER, &client, "/api/v1/namespaces/default").await
     }
 
     async fn wait_for_health(&mut self, name: &'static str, port: u16) -> Result<()> {

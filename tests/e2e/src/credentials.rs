@@ -11,6 +11,8 @@ use anyhow::{Context as _, Result};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::json;
 
+const PRODUCT: &str = "karpenter";
+
 /// Someone with a token.
 #[derive(Debug)]
 pub(crate) struct User {
@@ -29,6 +31,8 @@ pub(crate) struct Credentials {
     pub(crate) nobody: User,
     pub(crate) controller_manager: User,
     pub(crate) scheduler: User,
+    /// May do everything, and what it does is written down.
+    pub(crate) product: User,
 }
 
 impl Credentials {
@@ -49,6 +53,7 @@ impl Credentials {
             // The names to which Kubernetes itself grants what these two need.
             controller_manager: User::new("system:kube-controller-manager", "")?,
             scheduler: User::new("system:kube-scheduler", "")?,
+            product: User::new(PRODUCT, "system:masters")?,
         };
         fs::write(credentials.ca_file(), authority.pem())?;
         fs::write(credentials.server_cert(), server.pem())?;
@@ -65,16 +70,35 @@ impl Credentials {
             )
         });
         fs::write(credentials.tokens(), tokens.concat())?;
+        // Each request of the product once, when it is over.
+        let policy = json!({
+            "apiVersion": "audit.k8s.io/v1",
+            "kind": "Policy",
+            "omitStages": ["RequestReceived", "ResponseStarted"],
+            "rules": [{"level": "Metadata", "users": [PRODUCT]}, {"level": "None"}],
+        });
+        fs::write(credentials.audit_policy(), policy.to_string())?;
         Ok(credentials)
     }
 
-    fn users(&self) -> [&User; 4] {
-        [&self.admin, &self.nobody, &self.controller_manager, &self.scheduler]
+    fn users(&self) -> [&User; 5] {
+        let Self { admin, nobody, controller_manager, scheduler, product, .. } = self;
+        [admin, nobody, controller_manager, scheduler, product]
     }
 
     /// Writes a kubeconfig file for `user` of the API server at `url`.
     pub(crate) fn write_kubeconfig(&self, user: &User, url: &str) -> Result<PathBuf> {
-        let path = self.dir.join(format!("{}.kubeconfig", user.name.replace(':', "-")));
+        self.write_kubeconfig_as(&user.name.replace(':', "-"), user, url)
+    }
+
+    /// The same in a file with a name of its own.
+    pub(crate) fn write_kubeconfig_as(
+        &self,
+        name: &str,
+        user: &User,
+        url: &str,
+    ) -> Result<PathBuf> {
+        let path = self.dir.join(format!("{name}.kubeconfig"));
         // JSON is YAML, too.
         let config = json!({
             "apiVersion": "v1",
@@ -109,6 +133,15 @@ impl Credentials {
 
     pub(crate) fn service_account_public_key(&self) -> PathBuf {
         self.dir.join("service-account.pub")
+    }
+
+    pub(crate) fn audit_policy(&self) -> PathBuf {
+        self.dir.join("audit-policy.json")
+    }
+
+    /// What the product has asked for, one record per line.
+    pub(crate) fn audit_log(&self) -> PathBuf {
+        self.dir.join("audit.log")
     }
 
     pub(crate) fn tokens(&self) -> PathBuf {

@@ -49,6 +49,8 @@ pub(crate) fn apiserver(
         format!("--tls-private-key-file={}", credentials.server_key().display()),
         format!("--token-auth-file={}", credentials.tokens().display()),
         "--authorization-mode=RBAC".to_owned(),
+        format!("--audit-policy-file={}", credentials.audit_policy().display()),
+        format!("--audit-log-path={}", credentials.audit_log().display()),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
         format!(
             "--service-account-key-file={}",
@@ -97,6 +99,9 @@ fn delegated(kubeconfig: &Path, credentials: &Credentials, port: u16) -> Vec<Str
         format!("--authentication-kubeconfig={kubeconfig}"),
         format!("--authorization-kubeconfig={kubeconfig}"),
         "--leader-elect=false".to_owned(), // there is one of each
+        // Thousands of pods are made and bound, and nobody else is to be spared.
+        "--kube-api-qps=2000".to_owned(),
+        "--kube-api-burst=2000".to_owned(),
         "--bind-address=127.0.0.1".to_owned(),
         format!("--secure-port={port}"),
         format!("--tls-cert-file={}", credentials.server_cert().display()),

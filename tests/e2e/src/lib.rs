@@ -10,25 +10,35 @@
 //! Most tests share one control plane per test binary ([`Shared`]) and use object names of their
 //! own. The programs are built by `xtask::tools` the first time.
 //!
-//! Only [`product`] knows Karpenter, by its binary: the rest starts the API, and the tests bring CRDs
-//! and objects.
+//! [`cluster`] is all of it with the product on it: the controller as a process of its own, and
+//! kubelets for the nodes that it makes. The rest knows nothing of Karpenter: it starts the API, and
+//! tests bring CRDs and objects.
 //!
 //! Invariant: everything listens on 127.0.0.1, and nothing outlives the test process, however
 //! that ends (see [`component`]).
 //!
 //! Start reading in [`control_plane`].
 
+pub mod audit;
+pub mod cluster;
 pub mod component;
 pub mod control_plane;
+pub mod controller;
 mod credentials;
 pub mod demo;
 mod flags;
 pub mod kubectl;
+pub mod kubelets;
 pub mod objects;
 pub mod product;
+pub mod proxy;
 mod shared;
+pub mod site;
 pub mod wait;
 
+pub use cluster::Cluster;
 pub use control_plane::{ControlPlane, Parts};
+pub use controller::Controller;
 pub use objects::{ApiError, Objects, manifest};
 pub use shared::Shared;
+pub use site::Site;

@@ -1,0 +1,61 @@
+//! A control plane with kubelets and the product on it.
+
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use tokio::sync::OnceCell;
+
+use crate::control_plane::{ControlPlane, Parts};
+use crate::controller::Controller;
+use crate::kubelets::{self, Kubelets};
+use crate::product;
+
+/// How long the product may take from its start until it is ready.
+const READY_LIMIT: Duration = Duration::from_mins(1);
+
+/// What a cluster without leader election is started with.
+pub const ALONE: [&str; 1] = ["--disable-leader-election"];
+
+/// A cluster that the product works on.
+#[derive(Debug)]
+pub struct Cluster {
+    /// First, so that it is dropped first.
+    pub controller: Controller,
+    pub plane: ControlPlane,
+    _kubelets: Kubelets,
+}
+
+impl Cluster {
+    /// Starts everything, the controller with these arguments.
+    pub async fn start(args: &[&str]) -> Result<Self> {
+        let plane = with_crds(Parts::ALL).await?;
+        let kubelets = Kubelets::start(plane.admin_config()?, kubelets::quick())?;
+        let (config, dir) = (plane.product_kubeconfig()?, plane.dir().to_owned());
+        let controller = Controller::start("karpenter", &config, args, &dir).await?;
+        controller.ready(READY_LIMIT).await?;
+        Ok(Self { controller, plane, _kubelets: kubelets })
+    }
+
+    /// One cluster for all tests of a test binary: each uses names of its own, see [`Site`].
+    ///
+    /// [`Site`]: crate::Site
+    pub async fn shared() -> Result<&'static Self> {
+        static CLUSTER: OnceCell<Result<Cluster, String>> = OnceCell::const_new();
+        let start = || async {
+            // Its output is read by tests, and more of it says more about a test that failed.
+            let args = [&ALONE[..], &["--log-level=debug"]].concat();
+            Cluster::start(&args).await.map_err(|error| format!("{error:#}"))
+        };
+        let started = Box::pin(CLUSTER.get_or_init(start)).await;
+        started.as_ref().map_err(|error| anyhow!("{error}"))
+    }
+}
+
+/// A control plane that knows the kinds of the KWOK provider.
+pub async fn with_crds(parts: Parts) -> Result<ControlPlane> {
+    let crds = tokio::task::spawn_blocking(|| product::karpenter(&["crds", "--provider", "kwok"]));
+    let crds = crds.await??;
+    let plane = ControlPlane::start_with(parts).await?;
+    plane.apply_crds(&crds).await?;
+    Ok(plane)
+}

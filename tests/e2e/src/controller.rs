@@ -1,0 +1,156 @@
+//! A running `karpenter controller`: a process of its own, as on a cluster.
+
+use std::path::Path;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::component::Component;
+use crate::{product, wait};
+
+/// What every controller here is started with. Ports are any that are free.
+const ARGS: [&str; 4] =
+    ["controller", "--provider=kwok", "--metrics-port=0", "--health-probe-port=0"];
+
+/// How long a process may take from its start until it can be asked.
+const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// The longest that an answer may take, before it counts as none.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
+/// A controller that ends when this is dropped, as by `kill -9`.
+#[derive(Debug)]
+pub struct Controller {
+    component: Component,
+    probes: String,
+    metrics: String,
+}
+
+/// An answer of one of its ports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    pub code: u16,
+    pub body: String,
+}
+
+impl Controller {
+    /// Starts a controller on the cluster of the kubeconfig, with `args` added, and waits until its
+    /// probes can be asked. Its log is `<dir>/<name>.log`.
+    pub async fn start(
+        name: &'static str,
+        kubeconfig: &Path,
+        args: &[&str],
+        dir: &Path,
+    ) -> Result<Self> {
+        let binary = tokio::task::spawn_blocking(product::binary).await??;
+        let mut words = vec![format!("KUBECONFIG={}", kubeconfig.display())];
+        words.push(binary.to_str().context("a path of ours is text")?.to_owned());
+        words.extend(ARGS.iter().chain(args).map(|arg| (*arg).to_owned()));
+        let component = Component::spawn(name, Path::new("env"), &words, dir)?;
+        let mut controller = Self { component, probes: String::new(), metrics: String::new() };
+        let addresses = wait::until("the controller's ports", START_LIMIT, async || {
+            if let Some(status) = controller.component.exited() {
+                bail!("{name} ended with {status}; {}", controller.component.log_tail());
+            }
+            Ok(controller.address("probes").zip(controller.address("metrics")))
+        });
+        let (probes, metrics) = addresses.await?;
+        (controller.probes, controller.metrics) = (probes, metrics);
+        Ok(controller)
+    }
+
+    fn address(&self, name: &str) -> Option<String> {
+        let said = self.records("starting server").into_iter().find(|line| line["name"] == name)?;
+        let address = said["address"].as_str()?;
+        let port = address.rsplit_once(':')?.1;
+        Some(format!("127.0.0.1:{port}"))
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.component.pid()
+    }
+
+    /// All that it has logged so far.
+    pub fn log(&self) -> String {
+        self.component.log()
+    }
+
+    /// The records with this message.
+    pub fn records(&self, message: &str) -> Vec<Value> {
+        let log = self.log();
+        let records = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        records.filter(|record| record["message"] == message).collect()
+    }
+
+    /// Sends it a signal, such as `TERM` or `KILL`.
+    pub fn signal(&self, signal: &str) -> Result<()> {
+        self.component.signal(signal)
+    }
+
+    /// Whether it has ended, and how.
+    pub fn exited(&mut self) -> Option<ExitStatus> {
+        self.component.exited()
+    }
+
+    /// Waits until it has ended.
+    pub async fn ended(&mut self, limit: Duration) -> Result<ExitStatus> {
+        let pid = self.pid();
+        wait::until(&format!("process {pid} ends"), limit, async || Ok(self.exited())).await
+    }
+
+    /// Fails if it has ended or panicked.
+    pub fn check(&mut self) -> Result<()> {
+        if let Some(status) = self.exited() {
+            bail!("the controller ended with {status}; {}", self.component.log_tail());
+        }
+        ensure!(!self.log().contains("panicked"), "{}", self.component.log_tail());
+        Ok(())
+    }
+
+    /// Asks a probe, such as `/readyz`.
+    pub async fn probe(&self, path: &str) -> Result<Answer> {
+        get(&self.probes, path).await
+    }
+
+    /// Waits until it says that it is ready.
+    pub async fn ready(&self, limit: Duration) -> Result<()> {
+        wait::until("the controller is ready", limit, async || {
+            Ok((self.probe("/readyz").await?.code == 200).then_some(()))
+        })
+        .await
+    }
+
+    /// The sum of a metric over all label sets that contain `labels`, such as `code="429"`.
+    pub async fn metric(&self, name: &str, labels: &str) -> Result<f64> {
+        let page = get(&self.metrics, "/metrics").await?;
+        ensure!(page.code == 200, "metrics: {}", page.code);
+        let values = page.body.lines().filter_map(|line| {
+            let (series, value) = line.rsplit_once(' ')?;
+            let of_metric = series.split('{').next() == Some(name) && series.contains(labels);
+            of_metric.then(|| value.parse::<f64>().ok())?
+        });
+        Ok(values.sum())
+    }
+}
+
+/// One request of HTTP/1.1 on a connection of its own.
+async fn get(address: &str, path: &str) -> Result<Answer> {
+    let asked = async {
+        let mut stream = TcpStream::connect(address).await?;
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        std::io::Result::Ok(answer)
+    };
+    let answer = tokio::time::timeout(ANSWER_LIMIT, asked).await;
+    let answer = answer.with_context(|| format!("no answer to {path}"))??;
+    let (head, body) = answer.split_once("\r\n\r\n").context("an answer has a head")?;
+    let code = head.split(' ').nth(1).and_then(|code| code.parse().ok());
+    Ok(Answer { code: code.context("an answer has a code")?, body: body.to_owned() })
+}
