@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use clap::{Args, Parser, Subcommand};
 
 use crate::generate::{Feature, Profile, Recipe, Types};
-use crate::{api, host, parity, scheduling};
+use crate::{api, cluster, disruption, host, parity, scheduling};
 
 /// Comparisons with upstream, and measurements beside it.
 #[derive(Debug, Parser)]
@@ -45,10 +45,22 @@ enum Bench {
     /// Prints a row per workload, and what must be reached; fails if something is not.
     Scheduling(scheduling::Args),
 
+    /// Consolidation: time, memory and saving of a pass over the nodes of a cluster.
+    ///
+    /// Prints a row per workload, and what must be reached; fails if something is not.
+    Disruption(disruption::Args),
+
     /// The embedded API with 5,000 nodes and 100,000 pods: memory, lists, and changes to watchers.
     ///
     /// Nothing of upstream is needed. Fails if something that must be reached is not.
     Api(api::Args),
+
+    /// The controller on a real control plane: 0 to 3,000 pods and back, 500 idle nodes, 15,000 pods
+    /// that no pool may take.
+    ///
+    /// A quarter of an hour. Nothing else should run meanwhile. Fails if something that must be
+    /// reached is not.
+    Cluster(cluster::Args),
 }
 
 #[derive(Debug, Args)]
@@ -79,7 +91,9 @@ pub fn run() -> Result<ExitCode> {
         Command::Generate(args) => generate(args).map(|()| ExitCode::SUCCESS),
         Command::Parity(args) => parity::run(&args),
         Command::Bench(Bench::Scheduling(args)) => scheduling::run(&args),
+        Command::Bench(Bench::Disruption(args)) => disruption::run(&args),
         Command::Bench(Bench::Api(args)) => api::run(&args),
+        Command::Bench(Bench::Cluster(args)) => cluster::run(&args),
     }
 }
 

@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
+use crate::consolidated::list;
 use crate::generate::{Case, Options, Types};
 
 /// What would be launched, and what would not. Fields that only one side has are 0 on the other.
@@ -28,13 +29,20 @@ pub struct Decision {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Claim {
+    pub node_pool: String,
+    #[serde(deserialize_with = "list")]
     pub pods: Vec<String>,
+    #[serde(deserialize_with = "list")]
+    pub instance_types: Vec<String>,
+    #[serde(deserialize_with = "list")]
+    pub requirements: Vec<String>,
 }
 
 /// What an existing node receives.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Placement {
+    pub node: String,
     pub pods: Vec<String>,
 }
 
@@ -97,6 +105,7 @@ impl Options {
         let gates = [
             (self.node_overlay, "NodeOverlay=true"),
             (self.capacity_buffer, "CapacityBuffer=true"),
+            (self.spot_to_spot, "SpotToSpotConsolidation=true"),
         ];
         let gates: Vec<_> = gates.iter().filter(|gate| gate.0).map(|gate| gate.1).collect();
         if !gates.is_empty() {
@@ -112,6 +121,7 @@ impl Options {
             (self.best_effort_min_values, "-min-values-policy=BestEffort"),
             (self.node_overlay, "-node-overlay"),
             (self.capacity_buffer, "-capacity-buffer"),
+            (!self.spot_to_spot, "-spot-to-spot=false"),
         ];
         all.into_iter().filter(|(on, _)| *on).map(|(_, flag)| flag).collect()
     }
@@ -145,7 +155,7 @@ pub fn ours(karpenter: &Path, files: &Files) -> Result<Decision> {
     parse_one(&output(command, &[0, 1])?)
 }
 
-fn plan_command(karpenter: &Path, files: &Files) -> Command {
+pub(crate) fn plan_command(karpenter: &Path, files: &Files) -> Command {
     let mut command = Command::new(karpenter);
     command.args(["plan", "--provider", "kwok", "-o", "json"]).args(files.options.flags());
     if let Some(types) = &files.instance_types {

@@ -14,12 +14,14 @@
 //! | `diverse` | the mix of upstream's scheduler benchmark (spec 20 §6.2) |
 //! | `preferences` | its preference mix |
 //! | `wide` | `mixed` and some [features](Feature) more |
+//! | `disruption` | `plain`, nodes that are half empty, and some features that matter to consolidation |
 
 mod apps;
 mod benchmark;
+mod disruption;
 mod feature;
 mod nodes;
-mod objects;
+pub(crate) mod objects;
 mod pools;
 mod volumes;
 mod wide;
@@ -52,6 +54,8 @@ pub enum Profile {
     Preferences,
     /// Mixed and some features more
     Wide,
+    /// Half-empty nodes and what keeps them from going
+    Disruption,
 }
 
 /// What can be launched.
@@ -95,6 +99,7 @@ pub struct Options {
     pub best_effort_min_values: bool,
     pub node_overlay: bool,
     pub capacity_buffer: bool,
+    pub spot_to_spot: bool,
 }
 
 impl Recipe {
@@ -114,6 +119,7 @@ impl Recipe {
         }
         nodes::add(self, features, &mut random.fork(), &mut case);
         wide::add(features, &mut random.fork(), &mut case);
+        disruption::add(features, &mut random.fork(), &mut case);
         case
     }
 
@@ -122,6 +128,9 @@ impl Recipe {
         match self.features {
             Some(features) => features,
             None if self.profile == Profile::Wide => Features::draw(&mut Random::new(!self.seed)),
+            None if self.profile == Profile::Disruption => {
+                Features::draw_disruption(&mut Random::new(!self.seed))
+            }
             None => Features::default(),
         }
     }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// When the generated clusters are looked at.
-const NOW_SECONDS: i64 = 1_700_100_000;
+pub(crate) const NOW_SECONDS: i64 = 1_700_100_000;
 
 /// The cluster in a file of the generator: a line of JSON after each `---`.
 pub(crate) fn snapshot(path: &Path) -> Result<Snapshot> {
@@ -41,6 +41,7 @@ fn add(objects: &mut Objects, value: Value) -> Result<()> {
         "Node" => objects.nodes.push(read(value)?),
         "NodeClaim" => objects.node_claims.push(read(value)?),
         "NodePool" => objects.node_pools.push(read(value)?),
+        "PodDisruptionBudget" => objects.pod_disruption_budgets.push(read(value)?),
         "DaemonSet" => objects.daemon_sets.push(read(value)?),
         "KWOKNodeClass" => {}
         kind => bail!("measured workloads have no {kind}"),

@@ -131,7 +131,7 @@ pub(crate) fn resident_bytes() -> u64 {
 }
 
 /// A size from the kernel; 0 where it tells none.
-fn status(name: &str) -> u64 {
+pub(crate) fn status(name: &str) -> u64 {
     let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
@@ -139,6 +139,6 @@ fn status(name: &str) -> u64 {
 }
 
 /// Lets the kernel's high-water mark begin again, where it can.
-fn restart_high_water() {
+pub(crate) fn restart_high_water() {
     let _ = fs::write("/proc/self/clear_refs", "5");
 }

@@ -4,6 +4,7 @@
 //! changes what it does; [`Upstream`] is what all of its runs allow, and [`Upstream::judge`] says
 //! how a decision of ours leaves that.
 
+mod consolidate;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -56,10 +57,23 @@ pub struct Args {
     /// Asks only upstream, and writes clusters and answers to scenarios/parity instead.
     #[arg(long)]
     record: bool,
+
+    /// Compares consolidation instead: what would be removed or replaced.
+    ///
+    /// With --consolidation-search=upstream our commands must be those of one of upstream's runs;
+    /// with best the saving must be at least the highest of them. What differs on purpose is in
+    /// scenarios/consolidation/explained.txt, where --record keeps clusters and answers.
+    #[arg(long)]
+    consolidate: bool,
+
+    /// With --consolidate: carries commands out on the snapshots until there are none, on both
+    /// sides. Our bill must not be the higher one.
+    #[arg(long, requires = "consolidate")]
+    settle: bool,
 }
 
-/// The kinds of clusters: a profile, how many pods wait, how many nodes are there.
-const KINDS: &[(Profile, usize, usize)] = &[
+/// The kinds of clusters.
+const KINDS: &[Kind] = &[
     (Profile::Mixed, 50, 0),
     (Profile::Mixed, 40, 6),
     (Profile::Plain, 60, 0),
@@ -75,7 +89,10 @@ const KINDS: &[(Profile, usize, usize)] = &[
 ];
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let recipes = recipes(args);
+    if args.consolidate {
+        return consolidate::run(args);
+    }
+    let recipes = kinds(KINDS, args);
     if args.record {
         record::record(&recipes, &args.oracle, args.runs)?;
         return Ok(ExitCode::SUCCESS);
@@ -93,8 +110,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(report(&recipes, &done, watch.elapsed().as_secs_f64()))
 }
 
-fn recipes(args: &Args) -> Vec<Recipe> {
-    let kinds = KINDS.iter().filter(|kind| args.profile.is_none_or(|profile| profile == kind.0));
+/// A profile, how many pods wait, how many nodes are there.
+type Kind = (Profile, usize, usize);
+
+/// The clusters that the command line asks for.
+fn kinds(kinds: &[Kind], args: &Args) -> Vec<Recipe> {
+    let kinds = kinds.iter().filter(|kind| args.profile.is_none_or(|profile| profile == kind.0));
     let seeds = args.from..args.from + args.seeds;
     kinds
         .flat_map(|(profile, pods, nodes)| {

@@ -24,20 +24,46 @@ pub(crate) fn bench(options: &[OsString]) -> Result<()> {
         run.args(BENCH).args(["--profile", "dist", "--", "bench"]).args(options);
         return Err(run.exec().into());
     }
-    hand_over("dist", &["--bin", "solve", "--bin", "solve-heap"], "bench", options)
+    if options.first().is_some_and(|what| what == OsStr::new("cluster")) {
+        return cluster(options);
+    }
+    let programs = ["solve", "solve-heap", "disrupt", "disrupt-heap"];
+    let needed: Vec<_> = programs.into_iter().flat_map(|program| ["--bin", program]).collect();
+    hand_over("dist", &needed, "bench", options)
+}
+
+/// The controller beside upstream's, which are both programs of their own.
+fn cluster(options: &[OsString]) -> Result<()> {
+    let profile = ["--profile", "dist"];
+    let mut run = process::cargo(&["run", "--locked", "-q", "--no-default-features"]);
+    run.args(BENCH).args(profile).args(["--", "bench"]).args(options);
+    if !is_asked(options, "--help") && !is_asked(options, "-h") {
+        let mut build = process::cargo(&["build", "--locked", "--no-default-features"]);
+        build.args(BENCH).args(["-p", "karpenter", "--bin", "karpenter"]).args(profile);
+        process::run(build)?;
+        if !is_asked(options, "--no-upstream") {
+            let tools = Toolbox::from_env()?;
+            run.arg("--upstream").arg(tools.ensure(Tool::UpstreamKwok)?);
+            run.arg("--upstream-source").arg(tools.upstream_source()?);
+        }
+    }
+    Err(run.exec().into())
+}
+
+fn is_asked(options: &[OsString], option: &str) -> bool {
+    options.iter().any(|found| found == OsStr::new(option))
 }
 
 fn hand_over(profile: &str, needed: &[&str], command: &str, options: &[OsString]) -> Result<()> {
     let profile = ["--profile", profile];
-    let is_asked = |option: &str| options.iter().any(|found| found == OsStr::new(option));
     let mut run = process::cargo(&["run", "--locked", "-q"]);
     run.args(BENCH).args(profile).args(["--", command]).args(options);
-    if !is_asked("--help") && !is_asked("-h") {
+    if !is_asked(options, "--help") && !is_asked(options, "-h") {
         // Without the AWS SDK, which decides nothing and takes minutes to build.
         let mut build = process::cargo(&["build", "--locked", "--no-default-features"]);
         build.args(BENCH).args(needed).args(profile);
         process::run(build)?;
-        if !is_asked("--no-upstream") {
+        if !is_asked(options, "--no-upstream") {
             run.arg("--oracle").arg(Toolbox::from_env()?.ensure(Tool::Oracle)?);
         }
     }

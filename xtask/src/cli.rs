@@ -77,6 +77,12 @@ Examples:
         only: Option<String>,
     },
 
+    /// Runs a simulated day in each of 300 worlds, with faults, and checks what must always hold.
+    ///
+    /// `cargo xtask swarm --help` tells the options. A seed that fails prints how to replay it.
+    #[command(disable_help_flag = true)]
+    Swarm(Passed),
+
     /// Compares our decisions with upstream's over hundreds of generated clusters.
     ///
     /// Needs Go, for upstream's side (bench/oracle). Takes minutes and prints progress.
@@ -116,6 +122,13 @@ pub fn run() -> Result<()> {
         Command::Test(args) => test::run(&args.only, &args.skip),
         Command::Parity(Passed { options }) => bench::parity(&options),
         Command::Bench(Passed { options }) => bench::bench(&options),
+        Command::Swarm(Passed { options }) => {
+            let run = ["run", "--locked", "-q", "--release", "--no-default-features"];
+            let mut command = process::cargo(&run);
+            command.args(["-p", "karpenter-sim", "--bin", "swarm", "--"]).args(options);
+            // Replaces this process, so that Ctrl-C and the exit code are the program's own.
+            Err(command.exec().into())
+        }
         Command::Twin { record, only } => {
             let test = ["test", "--locked", "-q", "-p", "karpenter-e2e", "--test", "twin"];
             let mut command = process::cargo(&[&test[..], &["--", "--nocapture"]].concat());

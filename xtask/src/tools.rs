@@ -45,6 +45,8 @@ pub enum Tool {
     Shapes,
     /// Upstream's decision code around a snapshot, for comparing and measuring (`bench/oracle`).
     Oracle,
+    /// Upstream's controller with its KWOK provider, for measuring.
+    UpstreamKwok,
 }
 
 /// How a program is made.
@@ -64,6 +66,9 @@ struct Recipe {
 /// How the package of a module begins that is a program of our own, so that its source decides,
 /// too.
 const OWN: &str = ".";
+
+const UPSTREAM: &str = "sigs.k8s.io/karpenter";
+const UPSTREAM_KWOK: &str = "sigs.k8s.io/karpenter/kwok";
 
 const KUBERNETES: Recipe = Recipe {
     name: "",
@@ -128,6 +133,9 @@ impl Tool {
                 name: "oracle", version: "v1.15.0", module: "bench/oracle",
                 package: OWN, ldflags: "-s -w", toolchain: Some("auto"), takes: "2 minutes",
             },
+            Self::UpstreamKwok => Recipe {
+                name: "upstream-kwok", package: UPSTREAM_KWOK, ..Self::Oracle.recipe()
+            },
         }
     }
 }
@@ -169,6 +177,12 @@ impl Toolbox {
         }
         self.build(&recipe, &path)?;
         Ok(path)
+    }
+
+    /// The folder of upstream's sources, of the version that is built here.
+    pub fn upstream_source(&self) -> Result<PathBuf> {
+        let recipe = Tool::UpstreamKwok.recipe();
+        go::folder(&self.source(&recipe), &self.cache.join("go"), UPSTREAM)
     }
 
     /// Every tool and its path.

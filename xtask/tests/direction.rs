@@ -94,13 +94,14 @@ const RULES: &[Rule] = &[
         may_use: &[
             "karpenter-api", "karpenter-core", "karpenter-cluster", "karpenter-operator",
             "karpenter-controllers", "karpenter-aws", "karpenter-apiserver", "karpenter-sim",
+            "karpenter-e2e", // the control plane that it measures on
         ],
         tests_may_use: &[],
         free_of: &[],
     },
     Rule {
         name: "karpenter-e2e",
-        may_use: &["karpenter-api", "xtask"],
+        may_use: &["karpenter-api", "karpenter-operator", "karpenter-sim", "xtask"], // its kubelets
         tests_may_use: &["karpenter-apiserver"],
         free_of: &[],
     },

@@ -1,5 +1,5 @@
-//! What the profile `wide` may add to a cluster. Each is on its own, so that a difference can be
-//! narrowed down to one of them.
+//! What the profiles `wide` and `disruption` may add to a cluster. Each is on its own, so that a
+//! difference can be narrowed down to one of them.
 
 use clap::ValueEnum;
 
@@ -40,6 +40,66 @@ pub enum Feature {
     Preferences,
     /// Extended resources, init containers, pod overhead
     Requests,
+
+    /// PodDisruptionBudgets that allow some, none, or overlap
+    Pdbs,
+    /// Nodes and pods with karpenter.sh/do-not-disrupt
+    DoNotDisrupt,
+    /// Budgets of pools by count, share, reason and schedule
+    Budgets,
+    /// Nodes of several pools, one with a taint
+    MixedPools,
+    /// Spot nodes, and a pool that allows spot
+    Spot,
+    /// Nodes without pods, or with pods of daemons only
+    EmptyNodes,
+    /// Pools with other policies than WhenEmptyOrUnderutilized
+    Policies,
+    /// Nodes whose consolidateAfter has not passed
+    Settling,
+    /// Running pods with priorities and deletion costs
+    Costs,
+    /// Running pods with selectors, spread and anti-affinity
+    Constraints,
+}
+
+impl Feature {
+    /// Those that `wide` draws from.
+    const OF_WIDE: &[Self] = &[
+        Self::Volumes,
+        Self::Namespaces,
+        Self::Overlays,
+        Self::Reserved,
+        Self::Buffers,
+        Self::TightLimits,
+        Self::Daemons,
+        Self::RoughNodes,
+        Self::StatefulSets,
+        Self::CustomLabels,
+        Self::SoftTaints,
+        Self::MinValues,
+        Self::Weights,
+        Self::Spread,
+        Self::Preferences,
+        Self::Requests,
+    ];
+    /// Those that `disruption` draws from.
+    const OF_DISRUPTION: &[Self] = &[
+        Self::Pdbs,
+        Self::DoNotDisrupt,
+        Self::Budgets,
+        Self::MixedPools,
+        Self::Spot,
+        Self::EmptyNodes,
+        Self::Policies,
+        Self::Settling,
+        Self::Costs,
+        Self::Constraints,
+        Self::RoughNodes,
+        Self::MinValues,
+        Self::Weights,
+        Self::Daemons,
+    ];
 }
 
 /// A set of features.
@@ -47,10 +107,19 @@ pub enum Feature {
 pub struct Features(u32);
 
 impl Features {
-    /// Each with a chance of its own: about a third of all.
+    /// About a third of those that `wide` may have.
     pub fn draw(random: &mut Random) -> Self {
-        let all = Feature::value_variants().iter();
-        all.copied().filter(|_| random.chance(0.35)).collect()
+        Self::draw_from(Feature::OF_WIDE, random)
+    }
+
+    /// About a third of those that `disruption` may have.
+    pub fn draw_disruption(random: &mut Random) -> Self {
+        Self::draw_from(Feature::OF_DISRUPTION, random)
+    }
+
+    /// Each with a chance of its own.
+    fn draw_from(features: &[Feature], random: &mut Random) -> Self {
+        features.iter().copied().filter(|_| random.chance(0.35)).collect()
     }
 
     pub fn has(self, feature: Feature) -> bool {

@@ -6,7 +6,7 @@ use super::objects::{
     ARCH, CAPACITY_TYPE, CPU_LABEL, FAMILY, HOSTNAME, ZONE, ZONES, conditions, container,
     node_class_ref, owner, pod, requirement,
 };
-use super::{Case, Feature, Features, Profile, Recipe, volumes};
+use super::{Case, Feature, Features, Profile, Recipe, disruption, volumes};
 use crate::random::Random;
 
 /// The state of a node, beyond an ordinary one.
@@ -32,12 +32,18 @@ struct Machine {
     family: &'static str,
     zone: &'static str,
     capacity_type: &'static str,
+    pool: &'static str,
     state: State,
 }
 
 pub(super) fn add(recipe: &Recipe, features: Features, random: &mut Random, case: &mut Case) {
     let packed = recipe.profile == Profile::Packed;
-    let on_demand = packed || recipe.profile == Profile::Consolidate;
+    let on_demand = match recipe.profile {
+        Profile::Packed | Profile::Consolidate => true,
+        Profile::Disruption => !features.has(Feature::Spot),
+        _ => false,
+    };
+    let mixed = features.has(Feature::MixedPools);
     for number in 0..recipe.nodes {
         let cpu = random.pick(&[4, 8, 16, 32]);
         let family = if packed { "c" } else { random.pick(&["c", "m", "s"]) };
@@ -53,17 +59,21 @@ pub(super) fn add(recipe: &Recipe, features: Features, random: &mut Random, case
             } else {
                 random.pick(&["spot", "on-demand"])
             },
-            state: draw_state(features, random),
+            state: draw_state(recipe, features, random),
+            pool: if mixed { random.pick(disruption::POOLS) } else { "default" },
         };
         machine.emit(features, random, case);
-        if machine.state != State::Launched {
+        let empty = features.has(Feature::EmptyNodes) && random.chance(0.2);
+        if machine.state != State::Launched && !empty {
             machine.emit_pods(packed, random, case);
         }
     }
 }
 
-fn draw_state(features: Features, random: &mut Random) -> State {
-    if !features.has(Feature::RoughNodes) || random.chance(0.3) {
+fn draw_state(recipe: &Recipe, features: Features, random: &mut Random) -> State {
+    // Most nodes have to be ordinary ones where it matters which of them can go.
+    let ordinary = if recipe.profile == Profile::Disruption { 0.8 } else { 0.3 };
+    if !features.has(Feature::RoughNodes) || random.chance(ordinary) {
         return State::Ordinary;
     }
     random.pick(&[
@@ -85,7 +95,7 @@ impl Machine {
     fn labels(&self) -> Map<String, Value> {
         let kind = format!("{}-{}x-amd64-linux", self.family, self.cpu);
         let labels = json!({
-            "karpenter.sh/nodepool": "default", "node.kubernetes.io/instance-type": kind, ZONE: self.zone,
+            "karpenter.sh/nodepool": self.pool, "node.kubernetes.io/instance-type": kind, ZONE: self.zone,
             CAPACITY_TYPE: self.capacity_type, ARCH: "amd64", "kubernetes.io/os": "linux", HOSTNAME: self.name(),
             "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true",
             CPU_LABEL: self.cpu.to_string(), FAMILY: self.family,
@@ -168,7 +178,7 @@ impl Machine {
             labels["node.kubernetes.io/instance-type"].as_str().unwrap_or_default().to_owned();
         let mut claim = json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
-            "metadata": {"name": format!("default-{:05}", self.number), "uid": format!("nc{}", self.number), "labels": labels},
+            "metadata": {"name": format!("{}-{:05}", self.pool, self.number), "uid": format!("nc{}", self.number), "labels": labels},
             "spec": {
                 "nodeClassRef": node_class_ref(), "expireAfter": "Never",
                 "requirements": [requirement("node.kubernetes.io/instance-type", "In", &[&kind])],

@@ -16,12 +16,12 @@ pub(super) fn node_class() -> Value {
     json!({"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass", "metadata": {"name": "default"}})
 }
 
-pub(super) fn node_class_ref() -> Value {
+pub(crate) fn node_class_ref() -> Value {
     json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"})
 }
 
 /// A node selector requirement.
-pub(super) fn requirement(key: &str, operator: &str, values: &[&str]) -> Value {
+pub(crate) fn requirement(key: &str, operator: &str, values: &[&str]) -> Value {
     if values.is_empty() {
         json!({"key": key, "operator": operator})
     } else {
@@ -49,7 +49,7 @@ pub(super) fn pod(namespace: &str, name: &str, labels: &Value, spec: &Map<String
 }
 
 /// True conditions of these types.
-pub(super) fn conditions(types: &[&str]) -> Value {
+pub(crate) fn conditions(types: &[&str]) -> Value {
     let condition = |kind: &&str| json!({"type": kind, "status": "True", "reason": kind, "lastTransitionTime": "2023-11-15T00:00:00Z"});
     types.iter().map(condition).collect()
 }
@@ -63,6 +63,8 @@ pub(super) struct Pool {
     pub taints: Vec<Value>,
     pub limits: Option<Value>,
     pub labels: Option<Value>,
+    /// `spec.disruption`, if it is not to remove whatever can go.
+    pub disruption: Option<Value>,
 }
 
 impl Pool {
@@ -75,10 +77,10 @@ impl Pool {
         if let Some(labels) = self.labels {
             template["metadata"] = json!({"labels": labels});
         }
-        let mut spec = json!({
-            "template": template,
-            "disruption": {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]},
+        let disruption = self.disruption.unwrap_or_else(|| {
+            json!({"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]})
         });
+        let mut spec = json!({"template": template, "disruption": disruption});
         if let Some(weight) = self.weight {
             spec["weight"] = weight.into();
         }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::objects::{ARCH, CAPACITY_TYPE, CPU_LABEL, FAMILY, Pool, requirement};
-use super::{Case, Feature, Features, Profile, Recipe, Types};
+use super::{Case, Feature, Features, Profile, Recipe, Types, disruption};
 use crate::random::Random;
 
 /// A label of the user's own, with values in some pools only.
@@ -20,6 +20,10 @@ pub(super) fn add(recipe: &Recipe, features: Features, random: &mut Random, case
         common(random, &mut pools);
     }
     special(features, random, &mut pools);
+    if recipe.profile == Profile::Disruption {
+        disruption::pools(features, random, &mut pools);
+        case.options.spot_to_spot = features.has(Feature::Spot) && random.chance(0.6);
+    }
     if features.has(Feature::Weights) {
         for pool in &mut pools {
             pool.weight = random.pick(&[None, Some(1), Some(10), Some(10), Some(100)]);
@@ -58,17 +62,22 @@ fn benchmark_pool() -> Value {
     .build()
 }
 
-fn linux() -> Value {
+pub(super) fn linux() -> Value {
     requirement("kubernetes.io/os", "In", &["linux"])
 }
 
-fn capacity(types: &[&str]) -> Value {
+pub(super) fn capacity(types: &[&str]) -> Value {
     requirement(CAPACITY_TYPE, "In", types)
 }
 
 fn default_pool(recipe: &Recipe, random: &mut Random, many: bool, features: Features) -> Pool {
     let both: &[&str] = &["spot", "on-demand"];
-    let capacity_types = if recipe.profile == Profile::Packed {
+    let is_on_demand = match recipe.profile {
+        Profile::Packed => true,
+        Profile::Disruption => !features.has(Feature::Spot),
+        _ => false,
+    };
+    let capacity_types = if is_on_demand {
         &["on-demand"]
     } else if features.has(Feature::Reserved) {
         random.pick(&[

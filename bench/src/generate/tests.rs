@@ -56,10 +56,37 @@ fn a_feature_that_is_asked_for_shows() {
         (Feature::Overlays, "NodeOverlay"),
         (Feature::Buffers, "CapacityBuffer"),
         (Feature::Daemons, "DaemonSet"),
+        (Feature::Pdbs, "PodDisruptionBudget"),
     ];
     for (feature, kind) in cases {
         let features = Some([feature].into_iter().collect());
         let case = Recipe { features, ..recipe(Profile::Wide, 2) }.generate();
         assert!(count(&case.objects, kind) > 0, "{feature:?}");
+    }
+}
+
+#[test]
+fn what_keeps_nodes_from_going_shows() {
+    type Shows = fn(&str) -> bool;
+    let cases: [(Feature, Shows); 7] = [
+        (Feature::DoNotDisrupt, |text| text.contains("karpenter.sh/do-not-disrupt")),
+        (Feature::Budgets, |text| !text.contains(r#""budgets":[{"nodes":"100%"}]"#)),
+        (Feature::MixedPools, |text| text.contains(r#""name":"guarded""#)),
+        (Feature::Spot, |text| text.contains(r#""karpenter.sh/capacity-type":"spot""#)),
+        (Feature::Policies, |text| text.contains("Balanced")),
+        (Feature::Costs, |text| text.contains("pod-deletion-cost")),
+        (Feature::Constraints, |text| text.contains("podAntiAffinity")),
+    ];
+    for (feature, shows) in cases {
+        let text = |features: &[Feature]| {
+            let all = (0..8).map(|seed| {
+                let features = Some(features.iter().copied().collect());
+                let recipe = Recipe { pods: 0, features, ..recipe(Profile::Disruption, seed) };
+                recipe.generate().to_yaml()
+            });
+            all.collect::<String>()
+        };
+        assert!(shows(&text(&[feature])), "{feature:?}");
+        assert!(!shows(&text(&[])), "{feature:?} without it");
     }
 }

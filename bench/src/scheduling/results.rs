@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::fs;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use serde_json::json;
 
 use super::{Row, Side};
-use crate::host;
 use crate::limit::Limit;
 use crate::machine::Machine;
+use crate::{host, page};
 
 /// What makes the table.
 const COMMAND: &str = "cargo xtask bench scheduling";
@@ -81,7 +81,6 @@ fn bytes(bytes: u64) -> f64 {
 /// Writes `bench/results/<date>-<machine>/scheduling.json` and the table in the README.
 pub(super) fn keep(rows: &[Row], limits: &[Limit]) -> Result<()> {
     let machine = Machine::this();
-    let results = host::repo().join("bench/results");
     let folder = machine.folder()?;
     let limits: Vec<_> = limits.iter().map(ToString::to_string).collect();
     let value = json!({
@@ -89,19 +88,14 @@ pub(super) fn keep(rows: &[Row], limits: &[Limit]) -> Result<()> {
         "rows": rows, "limits": limits,
     });
     fs::write(folder.join("scheduling.json"), serde_json::to_string_pretty(&value)? + "\n")?;
-    let path = results.join("README.md");
-    fs::write(&path, readme(rows, &limits, &machine))
-        .with_context(|| format!("cannot write {}", path.display()))?;
+    page::keep("Scheduling", &section(rows, &limits, &machine))?;
     host::note(&format!("kept in {}", folder.display()));
     Ok(())
 }
 
-fn readme(rows: &[Row], limits: &[String], machine: &Machine) -> String {
+fn section(rows: &[Row], limits: &[String], machine: &Machine) -> String {
     let mut text = format!(
-        "# Results\n\n\
-         Written by `{COMMAND}`; edit nothing here.\n\n\
-         ## Scheduling\n\n\
-         {} on {} cores ({}). One run on one machine: each side decides about the same file in a \
+        "`{COMMAND}`, {} on {} cores ({}). One run on one machine: each side decides about the same file in a \
          process of its own.\n\
          Time is the decision alone: upstream's `Solve` of v1.15.0 once, the best of some solves of \
          ours. Memory is the peak over what is resident after the snapshot is loaded (ours: or the \

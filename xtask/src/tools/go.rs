@@ -80,6 +80,15 @@ pub(super) fn build(
     process::output(command).map(drop)
 }
 
+/// The folder of the sources of a module that `source` needs.
+pub(super) fn folder(source: &Source<'_>, spare: &Path, module: &str) -> Result<PathBuf> {
+    let mut command = source.command();
+    command.envs(folders(host::var, spare));
+    command.args(["list", "-m", "-f", "{{.Dir}}", module]);
+    let printed = process::output(command)?;
+    Ok(PathBuf::from(String::from_utf8_lossy(&printed).trim()))
+}
+
 /// Where Go keeps things, as far as neither the user nor Go itself says so: Go knows no place
 /// without `HOME`, and fails.
 fn folders(

@@ -1,0 +1,27 @@
+//! What a snapshot and one consolidation pass over it hold on the heap. Slow: each allocation is
+//! counted.
+
+use clap::Parser as _;
+use karpenter_bench::disruption::Heap;
+use karpenter_bench::disruption::measure::{Args, Loaded};
+
+#[global_allocator]
+static ALLOCATOR: dhat::Alloc = dhat::Alloc;
+
+fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    let profiler = dhat::Profiler::builder().testing().build();
+    let loaded = Loaded::new(&args)?;
+    let held = dhat::HeapStats::get().curr_bytes;
+    drop(profiler);
+    // Counts from here on.
+    let profiler = dhat::Profiler::builder().testing().build();
+    let pass = loaded.look();
+    let peak = dhat::HeapStats::get().max_bytes;
+    drop(profiler);
+    drop(pass);
+    karpenter_bench::measure::print(&Heap {
+        held_bytes: u64::try_from(held)?,
+        peak_bytes: u64::try_from(peak)?,
+    })
+}

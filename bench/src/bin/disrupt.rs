@@ -1,0 +1,8 @@
+//! Time, resident memory and saving of consolidation passes.
+
+use clap::Parser as _;
+use karpenter_bench::disruption::measure::{self, Args};
+
+fn main() -> anyhow::Result<()> {
+    karpenter_bench::measure::print(&measure::measure(&Args::parse())?)
+}

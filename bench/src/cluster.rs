@@ -1,0 +1,132 @@
+//! `cargo xtask bench cluster`: the controller on a real control plane, beside upstream's.
+//!
+//! Each side gets a control plane of its own, one after the other: etcd, kube-apiserver,
+//! kube-controller-manager and kube-scheduler, with the same kubelets, objects and steps.
+//!
+//! ```text
+//! scale up     0 → 3,000 pods that run             time, CPU, peak memory, requests per node
+//! scale down   3,000 → 750 pods, and quiet         time, nodes
+//! idle         500 nodes, and nothing happens      CPU, log, requests
+//! pending      15,000 pods that no pool may take   memory, log, CPU
+//! ```
+
+mod process;
+mod results;
+mod script;
+mod world;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use self::process::Side;
+use self::results::Row;
+use crate::host;
+use crate::limit::Limit;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Pods of the scale-up. Results are kept only with the numbers that are not given.
+    #[arg(long, default_value_t = Sizes::FULL.pods, value_name = "N")]
+    pods: usize,
+    /// Nodes of the idle cluster.
+    #[arg(long, default_value_t = Sizes::FULL.nodes, value_name = "N")]
+    nodes: usize,
+    /// Pods that no pool may take.
+    #[arg(long, default_value_t = Sizes::FULL.pending, value_name = "N")]
+    pending: usize,
+    /// Only these phases.
+    #[arg(long, value_delimiter = ',', value_name = "PHASE")]
+    only: Vec<Phase>,
+    /// Measures ours alone.
+    #[arg(long)]
+    no_upstream: bool,
+    /// Measures upstream's alone.
+    #[arg(long, conflicts_with = "no_upstream")]
+    only_upstream: bool,
+    /// Where the files of the control planes and the logs of both sides are copied to.
+    #[arg(long, value_name = "FOLDER")]
+    logs: Option<PathBuf>,
+    /// Upstream's controller for KWOK.
+    #[arg(long, hide = true)]
+    upstream: Option<PathBuf>,
+    /// The folder of upstream's sources, for its CRDs.
+    #[arg(long, hide = true)]
+    upstream_source: Option<PathBuf>,
+}
+
+/// A part of the script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Phase {
+    ScaleUp,
+    ScaleDown,
+    Idle,
+    Pending,
+}
+
+/// How much of everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+struct Sizes {
+    pods: usize,
+    nodes: usize,
+    pending: usize,
+}
+
+impl Sizes {
+    const FULL: Self = Self { pods: 3_000, nodes: 500, pending: 15_000 };
+}
+
+impl Args {
+    fn wants(&self, phase: Phase) -> bool {
+        self.only.is_empty() || self.only.contains(&phase)
+    }
+
+    fn sizes(&self) -> Sizes {
+        Sizes { pods: self.pods, nodes: self.nodes, pending: self.pending }
+    }
+}
+
+/// Measures both sides, and keeps the result.
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let rows = runtime.block_on(measure(args))?;
+    host::print(&results::table(&rows));
+    let limits = results::limits(&rows);
+    for limit in &limits {
+        host::print(&format!("{limit}\n"));
+    }
+    let is_whole = args.only.is_empty() && !args.no_upstream && !args.only_upstream;
+    if is_whole && args.sizes() == Sizes::FULL {
+        results::keep(&rows, &limits)?;
+    }
+    let is_missed = limits.iter().any(Limit::is_missed);
+    Ok(if is_missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+async fn measure(args: &Args) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for side in [Side::Upstream, Side::Ours] {
+        let is_wanted = match side {
+            Side::Upstream => !args.no_upstream,
+            Side::Ours => !args.only_upstream,
+        };
+        if !is_wanted {
+            continue;
+        }
+        for (what, value, unit) in script::run(side, args).await? {
+            let known = rows.iter().position(|row: &Row| row.what == what);
+            let index = known.unwrap_or_else(|| {
+                rows.push(Row { what, unit, upstream: None, ours: None });
+                rows.len() - 1
+            });
+            let row = &mut rows[index];
+            match side {
+                Side::Upstream => row.upstream = value,
+                Side::Ours => row.ours = value,
+            }
+        }
+    }
+    Ok(rows)
+}

@@ -1,0 +1,173 @@
+//! A controller as a process, and what it costs.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use karpenter_e2e::ControlPlane;
+use karpenter_e2e::component::Component;
+
+use super::Args;
+use crate::host;
+
+/// How long a controller may take from its start until it is ready.
+const READY_LIMIT: Duration = Duration::from_mins(2);
+
+/// Whose controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Upstream,
+    Ours,
+}
+
+impl Side {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Upstream => "upstream",
+            Self::Ours => "ours",
+        }
+    }
+
+    /// The CRDs of this side, as YAML documents.
+    pub(super) fn crds(self, args: &Args) -> Result<String> {
+        if self == Self::Ours {
+            let crds = std::process::Command::new(self.program(args)?)
+                .args(["crds", "--provider", "kwok"])
+                .output()
+                .context("cannot start karpenter")?;
+            return String::from_utf8(crds.stdout).context("CRDs are text");
+        }
+        let source = args.upstream_source.as_deref().context("--upstream-source is missing")?;
+        let mut documents = Vec::new();
+        for folder in ["kwok/charts/crds", "kwok/apis/crds"] {
+            let folder = source.join(folder);
+            let files = fs::read_dir(&folder).with_context(|| folder.display().to_string())?;
+            for file in files {
+                documents.push(fs::read_to_string(file?.path())?);
+            }
+        }
+        Ok(documents.join("\n---\n"))
+    }
+
+    fn program(self, args: &Args) -> Result<PathBuf> {
+        match self {
+            Self::Upstream => args.upstream.clone().context("--upstream is missing"),
+            Self::Ours => host::sibling("karpenter"),
+        }
+    }
+
+    /// Starts the controller with the same options on both sides, and waits until it is ready.
+    pub(super) async fn start(self, args: &Args, plane: &ControlPlane) -> Result<Process> {
+        let (metrics, probes) = (free_port()?, free_port()?);
+        let program = self.program(args)?;
+        let mut words = vec![
+            format!("KUBECONFIG={}", plane.product_kubeconfig()?.display()),
+            program.to_str().context("a path of ours is text")?.to_owned(),
+        ];
+        if self == Self::Ours {
+            words.extend(["controller", "--provider=kwok"].map(str::to_owned));
+        }
+        words.extend([
+            format!("--metrics-port={metrics}"),
+            format!("--health-probe-port={probes}"),
+            "--disable-leader-election=true".to_owned(),
+            "--log-level=info".to_owned(),
+        ]);
+        let component = Component::spawn(self.name(), Path::new("env"), &words, plane.dir())?;
+        let mut process = Process { component };
+        let address = format!("127.0.0.1:{probes}");
+        let mut waited = Duration::ZERO;
+        while !is_ready(&address).await {
+            process.check()?;
+            if waited > READY_LIMIT {
+                bail!("{} is not ready; {}", self.name(), process.component.log_tail());
+            }
+            let pause = Duration::from_millis(200);
+            host::sleep(pause).await;
+            waited += pause;
+        }
+        Ok(process)
+    }
+}
+
+async fn is_ready(address: &str) -> bool {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let asked = async {
+        let mut stream = tokio::net::TcpStream::connect(address).await?;
+        stream.write_all(b"GET /readyz HTTP/1.0\r\nHost: localhost\r\n\r\n").await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        std::io::Result::Ok(answer.split(' ').nth(1) == Some("200"))
+    };
+    matches!(tokio::time::timeout(Duration::from_secs(5), asked).await, Ok(Ok(true)))
+}
+
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// A running controller. It ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Process {
+    component: Component,
+}
+
+/// What a process has used so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Usage {
+    pub(super) cpu_seconds: f64,
+    pub(super) log_lines: usize,
+    pub(super) log_bytes: usize,
+}
+
+impl Process {
+    /// Fails if it has ended.
+    pub(super) fn check(&mut self) -> Result<()> {
+        if let Some(status) = self.component.exited() {
+            bail!("{} ended: {status}; {}", self.component.name(), self.component.log_tail());
+        }
+        Ok(())
+    }
+
+    pub(super) fn usage(&self) -> Result<Usage> {
+        let stat = fs::read_to_string(self.file("stat"))?;
+        // The program's name, in parentheses, may hold spaces.
+        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
+        let ticks = |field: usize| fields.get(field).and_then(|text| text.parse::<f64>().ok());
+        // User and system, the 14th and 15th, in hundredths of a second on every Linux.
+        let ticks = ticks(11).zip(ticks(12)).context("/proc says how much CPU was used")?;
+        let log = self.component.log();
+        Ok(Usage {
+            cpu_seconds: (ticks.0 + ticks.1) / 100.0,
+            log_lines: log.lines().count(),
+            log_bytes: log.len(),
+        })
+    }
+
+    /// What is resident now, in megabytes.
+    pub(super) fn resident(&self) -> Result<f64> {
+        self.memory("VmRSS:")
+    }
+
+    /// The most that was resident since the last [`Self::forget_peak`], in megabytes.
+    pub(super) fn peak(&self) -> Result<f64> {
+        self.memory("VmHWM:")
+    }
+
+    pub(super) fn forget_peak(&self) -> Result<()> {
+        Ok(fs::write(self.file("clear_refs"), "5")?)
+    }
+
+    fn memory(&self, field: &str) -> Result<f64> {
+        let status = fs::read_to_string(self.file("status"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix(field));
+        let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+        Ok(kibibytes.context("/proc says how much memory is used")? * 1024.0 / 1e6)
+    }
+
+    fn file(&self, name: &str) -> String {
+        format!("/proc/{}/{name}", self.component.pid())
+    }
+}

@@ -1,0 +1,177 @@
+//! `cargo xtask bench disruption`: one consolidation pass over clusters of several sizes, on both
+//! sides in one run.
+//!
+//! Each cluster is written to a file once. Each measurement is a process of its own that loads the
+//! file and then tells what the decision alone took: time, and peak memory over what was loaded.
+
+mod limits;
+pub mod measure;
+mod results;
+mod workload;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context as _, Result, ensure};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::consolidated::{self, Search};
+use crate::decision::{Files, output};
+use crate::generate::Types;
+use crate::host;
+use crate::limit::Limit;
+
+use measure::Measured;
+use workload::{WORKLOADS, Workload};
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Upstream's decision code, as a program (`cargo xtask bench` builds it).
+    #[arg(long, value_name = "FILE", hide = true, required_unless_present = "no_upstream")]
+    oracle: Option<PathBuf>,
+
+    /// Only the workload of this name, or those whose names contain it (repeat for more). Results are not kept then.
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
+
+    /// Measures only our side. Results are not kept then.
+    #[arg(long)]
+    no_upstream: bool,
+
+    /// How many of our passes are timed; the best counts. Upstream decides once.
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    runs: usize,
+}
+
+/// One side of a row.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Side {
+    pub seconds: f64,
+    /// Peak over what was loaded.
+    pub memory_bytes: u64,
+    pub commands: usize,
+    /// Nodes that go and nodes that come.
+    pub removed: usize,
+    pub added: usize,
+    pub savings: f64,
+}
+
+/// What our heap saw.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Heap {
+    /// What the snapshot and the instance types hold.
+    pub held_bytes: u64,
+    /// What a pass holds beside them, at most.
+    pub peak_bytes: u64,
+}
+
+/// One workload, measured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Row {
+    pub name: String,
+    pub nodes: usize,
+    pub pods: usize,
+    /// What our snapshot of it holds.
+    pub held_bytes: u64,
+    /// The search `best`: everything that can go.
+    pub best: Side,
+    /// The search `upstream`: the first command.
+    pub first: Side,
+    /// A pass of `best` after which nothing has changed.
+    pub unchanged_seconds: f64,
+    /// None where upstream is not asked.
+    pub upstream: Option<Side>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let wanted: Vec<_> = WORKLOADS.iter().filter(|workload| is_wanted(workload, args)).collect();
+    ensure!(!wanted.is_empty(), "no workload is called like that; there are: {}", names());
+    let mut rows = Vec::new();
+    host::print(&(results::header() + "\n"));
+    for (at, workload) in wanted.iter().enumerate() {
+        host::note(&format!("[{:>2}/{}] {}…", at + 1, wanted.len(), workload.name));
+        let row = measure(workload, args).with_context(|| workload.name.to_owned())?;
+        host::print(&(results::line(&row) + "\n"));
+        rows.push(row);
+    }
+    let limits = limits::check(&rows);
+    for limit in &limits {
+        host::print(&format!("{limit}\n"));
+    }
+    let failed = limits.iter().any(Limit::is_missed);
+    if args.only.is_empty() && !args.no_upstream {
+        results::keep(&rows, &limits)?;
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn is_wanted(workload: &Workload, args: &Args) -> bool {
+    let is_name = |text: &str| WORKLOADS.iter().any(|workload| workload.name == text);
+    let fits = |text: &String| {
+        workload.name == text || (!is_name(text) && workload.name.contains(text.as_str()))
+    };
+    args.only.is_empty() || args.only.iter().any(fits)
+}
+
+fn names() -> String {
+    WORKLOADS.iter().map(|workload| workload.name).collect::<Vec<_>>().join(", ")
+}
+
+fn measure(workload: &Workload, args: &Args) -> Result<Row> {
+    let folder = tempfile::tempdir()?;
+    let case = workload.recipe().generate();
+    let count = |kind: &str| case.objects.iter().filter(|object| object["kind"] == kind).count();
+    let (nodes, pods) = (count("Node"), count("Pod"));
+    let files = Files::write(&case, Types::Kwok, folder.path())?;
+    drop(case);
+    let best: Measured = ours("disrupt", &files, Search::Best, args.runs)?;
+    let first: Measured = ours("disrupt", &files, Search::Upstream, args.runs)?;
+    let heap: Heap = ours("disrupt-heap", &files, Search::Best, 1)?;
+    let mut side = best.side();
+    // Our allocator may fill holes that loading left, which hides from the resident size; the
+    // heap's own peak does not see its overhead. The larger one counts.
+    side.memory_bytes = side.memory_bytes.max(heap.peak_bytes);
+    let upstream = match &args.oracle {
+        Some(oracle) if workload.upstream && !args.no_upstream => Some(upstream(oracle, &files)?),
+        _ => None,
+    };
+    Ok(Row {
+        name: workload.name.to_owned(),
+        nodes,
+        pods,
+        unchanged_seconds: best.unchanged_seconds,
+        held_bytes: heap.held_bytes,
+        best: side,
+        first: first.side(),
+        upstream,
+    })
+}
+
+fn ours<T: DeserializeOwned>(
+    program: &str,
+    files: &Files,
+    search: Search,
+    runs: usize,
+) -> Result<T> {
+    let mut command = Command::new(host::sibling(program)?);
+    command.arg(&files.snapshot).arg(format!("--runs={runs}")).arg(search.name());
+    Ok(serde_json::from_slice(&output(command, &[0])?)?)
+}
+
+fn upstream(oracle: &Path, files: &Files) -> Result<Side> {
+    let runs = consolidated::upstream(oracle, files, 1)?;
+    let told = runs.first().context("no decision was printed")?;
+    let (removed, added) = told.nodes();
+    Ok(Side {
+        seconds: told.seconds,
+        memory_bytes: told.peak_rss_bytes.saturating_sub(told.loaded_rss_bytes),
+        commands: told.commands.len(),
+        removed,
+        added,
+        savings: told.savings(),
+    })
+}

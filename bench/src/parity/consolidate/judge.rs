@@ -1,0 +1,122 @@
+//! What several runs of upstream allow.
+
+use std::fmt;
+
+use super::settle::Settled;
+use crate::consolidated::{Command, Consolidated};
+
+/// How a decision leaves what upstream does.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Difference {
+    /// The search `upstream` found other commands. Compared with upstream's first run.
+    Commands { ours: Vec<String>, upstream: Vec<String> },
+    /// The search `best` saves less.
+    SavesLess { ours: f64, highest: f64 },
+    /// After all commands are carried out, the bill is higher.
+    Dearer { ours: f64, upstream: f64 },
+    /// Commands do not come to an end.
+    Restless { rounds: usize },
+    /// A pod that ran has no place any more.
+    Homeless { pods: Vec<String> },
+}
+
+/// Sums of the same prices in another order differ in the last digits.
+const ROUNDING: f64 = 1e-9;
+
+/// Where our decisions are none that upstream might have made, or worse ones.
+pub(super) fn judge(
+    same: &Consolidated,
+    best: &Consolidated,
+    runs: &[Consolidated],
+) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    if !runs.iter().any(|run| equal(&same.commands, &run.commands)) {
+        let upstream = runs.first().map(|run| texts(&run.commands)).unwrap_or_default();
+        differences.push(Difference::Commands { ours: texts(&same.commands), upstream });
+    }
+    let (ours, highest) =
+        (best.savings(), runs.iter().map(Consolidated::savings).fold(0.0, f64::max));
+    if ours < highest - ROUNDING {
+        differences.push(Difference::SavesLess { ours, highest });
+    }
+    differences
+}
+
+/// Whether carrying everything out ends worse than with upstream.
+pub(super) fn dearer(ours: &Settled, upstream: &Settled) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    if !ours.is_at_rest {
+        differences.push(Difference::Restless { rounds: ours.rounds });
+    }
+    let homeless = ours.homeless.difference(&upstream.homeless);
+    let homeless: Vec<_> = homeless.cloned().collect();
+    if !homeless.is_empty() {
+        differences.push(Difference::Homeless { pods: homeless });
+    }
+    if ours.price > upstream.price + ROUNDING && upstream.homeless.is_subset(&ours.homeless) {
+        differences.push(Difference::Dearer { ours: ours.price, upstream: upstream.price });
+    }
+    differences
+}
+
+/// Whether the commands are the same but for the last digits of their savings.
+pub(super) fn equal(a: &[Command], b: &[Command]) -> bool {
+    let same = |(a, b): (&Command, &Command)| {
+        (&a.method, &a.decision, &a.candidates, &a.replacements)
+            == (&b.method, &b.decision, &b.candidates, &b.replacements)
+            && (a.savings - b.savings).abs() < ROUNDING
+    };
+    a.len() == b.len() && a.iter().zip(b).all(same)
+}
+
+fn texts(commands: &[Command]) -> Vec<String> {
+    commands.iter().map(text).collect()
+}
+
+/// A command in a line.
+fn text(command: &Command) -> String {
+    let Command { method, decision, candidates, replacements, savings } = command;
+    let one = |replacement: &crate::consolidated::Replacement| {
+        let (types, requirements) = (&replacement.instance_types, &replacement.requirements);
+        let names = match types.as_slice() {
+            [first, _, .., last] => format!("{first} .. {last}"),
+            few => few.join(" "),
+        };
+        let own = ["karpenter.sh/capacity-type", "topology.kubernetes.io/zone"];
+        let own: Vec<_> = requirements
+            .iter()
+            .filter(|text| own.iter().any(|key| text.starts_with(key)))
+            .map(String::as_str)
+            .collect();
+        format!("{} ({}: {names}) {}", replacement.node_pool, types.len(), own.join(", "))
+    };
+    let replacements: Vec<_> = replacements.iter().map(one).collect();
+    format!(
+        "{method} {decision} [{}] -> [{}] saves {savings:.6}",
+        candidates.join(" "),
+        replacements.join("; ")
+    )
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Commands { ours, upstream } => {
+                write!(
+                    f,
+                    "commands\n    ours: {}\n    upstream: {}",
+                    ours.join(" | "),
+                    upstream.join(" | ")
+                )
+            }
+            Self::SavesLess { ours, highest } => {
+                write!(f, "best saves {ours:.6}, upstream at most {highest:.6}")
+            }
+            Self::Dearer { ours, upstream } => {
+                write!(f, "settles at {ours:.6} an hour, with upstream at {upstream:.6}")
+            }
+            Self::Restless { rounds } => write!(f, "still changes after {rounds} rounds"),
+            Self::Homeless { pods } => write!(f, "no place any more: {}", pods.join(" ")),
+        }
+    }
+}

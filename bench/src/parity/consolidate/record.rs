@@ -1,0 +1,47 @@
+//! Keeps clusters with upstream's answers, so that the default tests can compare without Go.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use serde_json::json;
+
+use super::judge::equal;
+use super::{SECOND_LOOK, each, first_line};
+use crate::consolidated::{self, Command, Consolidated};
+use crate::decision::Files;
+use crate::generate::Recipe;
+use crate::host;
+
+/// Writes `scenarios/consolidation/<name>/{snapshot.yaml,upstream.json}` for each recipe, and
+/// `instance-types.json` where the cluster has its own.
+pub(super) fn record(recipes: &[Recipe], oracle: &Path, runs: usize) -> Result<()> {
+    let root = host::repo().join("scenarios/consolidation");
+    let done = each(
+        recipes,
+        |recipe| one(recipe, oracle, runs, &root),
+        |recipe, result| match result {
+            Ok(answers) => format!("{:<22} {answers} kinds of answer", recipe.name()),
+            Err(error) => format!("{:<22} FAILED {}", recipe.name(), first_line(error)),
+        },
+    );
+    done.into_iter().collect::<Result<Vec<_>>>().map(drop)
+}
+
+fn one(recipe: &Recipe, oracle: &Path, runs: usize, root: &Path) -> Result<usize> {
+    let folder = root.join(recipe.name());
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let case = recipe.generate();
+    let files = Files::write(&case, recipe.types, &folder)?;
+    let runs = consolidated::upstream(oracle, &files, runs * (1 + SECOND_LOOK))?;
+    let mut answers: Vec<&[Command]> = Vec::new();
+    for run in &runs {
+        if !answers.iter().any(|known| equal(known, &run.commands)) {
+            answers.push(&run.commands);
+        }
+    }
+    let highest = runs.iter().map(Consolidated::savings).fold(0.0, f64::max);
+    let kept = json!({"flags": case.options.flags(), "answers": answers, "savings": highest});
+    fs::write(folder.join("upstream.json"), serde_json::to_string_pretty(&kept)? + "\n")?;
+    Ok(answers.len())
+}

@@ -1,0 +1,80 @@
+use serde_json::json;
+
+use super::judge::{Difference, dearer, judge};
+use super::settle::Settled;
+use crate::consolidated::Consolidated;
+
+fn pass(candidates: &[&str], types: &[&str], savings: f64) -> Consolidated {
+    let replacements = match types {
+        [] => json!(null),
+        types => json!([{"nodePool": "default", "instanceTypes": types, "requirements": null}]),
+    };
+    serde_json::from_value(json!({"commands": [{
+        "method": "multi", "decision": "delete", "candidates": candidates,
+        "replacements": replacements, "savings": savings,
+    }]}))
+    .unwrap()
+}
+
+#[test]
+fn a_pass_is_judged_by_upstreams_runs() {
+    let runs = [pass(&["a", "b"], &[], 1.0), pass(&["a", "c"], &["x"], 1.5)];
+    let nothing = Consolidated::default();
+    let saves_less = |ours| Difference::SavesLess { ours, highest: 1.5 };
+    let cases = [
+        ("as the first run", &runs[0], 1.5, vec![]),
+        ("as the second run", &runs[1], 2.0, vec![]),
+        ("best saves less", &runs[1], 1.2, vec![saves_less(1.2)]),
+    ];
+    for (name, same, best, expected) in cases {
+        assert_eq!(judge(same, &pass(&["z"], &[], best), &runs), expected, "{name}");
+    }
+    let others = [
+        ("other nodes", pass(&["b", "c"], &[], 1.0)),
+        ("other types", pass(&["a", "c"], &["y"], 1.5)),
+        ("another saving", pass(&["a", "b"], &[], 1.1)),
+        ("nothing", nothing.clone()),
+    ];
+    for (name, same) in others {
+        let found = judge(&same, &pass(&["z"], &[], 1.5), &runs);
+        assert!(matches!(found.as_slice(), [Difference::Commands { .. }]), "{name}: {found:?}");
+    }
+    assert_eq!(judge(&nothing, &nothing, std::slice::from_ref(&nothing)), []);
+}
+
+#[test]
+fn settling_is_judged_by_bill_end_and_places() {
+    let settled = |price: f64, homeless: &[&str]| Settled {
+        price,
+        is_at_rest: true,
+        homeless: homeless.iter().map(|pod| (*pod).to_owned()).collect(),
+        ..Settled::default()
+    };
+    let restless = Settled { is_at_rest: false, rounds: 60, ..settled(1.0, &[]) };
+    let cases = [
+        ("the same", settled(1.0, &[]), settled(1.0, &[]), vec![]),
+        ("cheaper", settled(0.9, &[]), settled(1.0, &[]), vec![]),
+        (
+            "dearer",
+            settled(1.1, &[]),
+            settled(1.0, &[]),
+            vec![Difference::Dearer { ours: 1.1, upstream: 1.0 }],
+        ),
+        (
+            "dearer for a pod that upstream left out",
+            settled(1.1, &[]),
+            settled(1.0, &["d/a"]),
+            vec![],
+        ),
+        (
+            "a pod without a place",
+            settled(0.9, &["d/a"]),
+            settled(1.0, &[]),
+            vec![Difference::Homeless { pods: vec!["d/a".to_owned()] }],
+        ),
+        ("no end", restless, settled(1.0, &[]), vec![Difference::Restless { rounds: 60 }]),
+    ];
+    for (name, ours, upstream, expected) in cases {
+        assert_eq!(dearer(&ours, &upstream), expected, "{name}");
+    }
+}
