@@ -17,6 +17,8 @@ use crate::clock::Stopwatch;
 
 /// How long time is held at once. Whoever looks on sees a clock that does not stutter.
 const STEP: Duration = Duration::from_millis(10);
+/// So much is made up for, as no sleep ends on time.
+const SLACK: Duration = Duration::from_millis(200);
 
 /// How fast time passes, and who is told that it does. Clones are the same.
 #[derive(Clone, Debug)]
@@ -54,13 +56,17 @@ impl Pace {
     /// Keeps the pace, for ever. Runs on a current-thread runtime whose time is paused.
     pub(super) async fn keep(&self) -> Infallible {
         let mut virtual_now = Instant::now();
+        let (watch, mut due) = (Stopwatch::start(), Duration::ZERO);
         loop {
-            let watch = Stopwatch::start();
             virtual_now += STEP.mul_f64(self.speed());
             go_on_until(virtual_now).await;
-            // What is lost is not made up for: nobody wants to see time run.
-            let left = STEP.saturating_sub(Duration::from_secs_f64(watch.seconds()));
-            hold(left).await;
+            due += STEP;
+            let passed = Duration::from_secs_f64(watch.seconds());
+            if passed > due + SLACK {
+                // What is lost is lost: nobody wants to see time run.
+                due = passed;
+            }
+            hold(due.saturating_sub(passed)).await;
             self.0.stepped.notify_waiters();
         }
     }
