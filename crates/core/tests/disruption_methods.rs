@@ -20,6 +20,10 @@ use karpenter_core::testing::{
 mod balanced;
 #[path = "disruption_methods/consolidation.rs"]
 mod consolidation;
+#[path = "disruption_methods/deep.rs"]
+mod deep;
+#[path = "disruption_methods/devices.rs"]
+mod devices;
 #[path = "disruption_methods/drift.rs"]
 mod drift;
 #[path = "disruption_methods/emptiness.rs"]

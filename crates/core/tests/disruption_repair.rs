@@ -278,6 +278,41 @@ fn static_pools_need_room_for_the_replacement() {
 }
 
 #[test]
+fn a_pool_whose_types_are_not_known_does_not_hold_up_the_repair_of_others() {
+    let named = |name: &str| {
+        let on_demand = pool(name).require("capacity-type", Operator::In, &["on-demand"]);
+        on_demand.replicas(5).limit("nodes", "6")
+    };
+    let start = World::empty().types([sized(4)]).pool(named("default")).pool(named("other"));
+    let mut world = (0..4).fold(start, |world, number| {
+        let two = ["default", "other"].map(|pool| (pool, format!("{pool}-{number}")));
+        two.iter().fold(world, |world, (pool, name)| world.node(healthy(name).pool(pool)))
+    });
+    // The first in line is of the pool that is not known.
+    world = world
+        .node(broken("a", "Ready", "", 90).pool("default"))
+        .node(broken("b", "Ready", "", 31).pool("other"));
+    let repaired = |world: &World| {
+        let settings = Settings {
+            search: Search::Upstream,
+            static_capacity: true,
+            terminate_first_repair: true,
+            ..Settings::default()
+        };
+        let found = run_with(world, &policies(None), &settings, |seen| {
+            let counts = ClaimCounts { active: 5, ..ClaimCounts::default() };
+            seen.claims = ["default", "other"].map(|pool| (pool.to_owned(), counts)).into();
+        });
+        let command = repairs(&found)[0];
+        (command.candidates[0].name.clone(), command.decision())
+    };
+    let types = world.catalog.pools.remove("default").expect("it has types");
+    assert_eq!(repaired(&world), ("b".to_owned(), Decision::Replace), "45/TF-12");
+    world.catalog.pools.insert("default".to_owned(), types);
+    assert_eq!(repaired(&world), ("a".to_owned(), Decision::Replace), "45/TF-12: nothing is lost");
+}
+
+#[test]
 fn a_full_reservation_lets_the_broken_node_go_first() {
     let full = sized(4).named("t4");
     let types = instance_type("t4").cpu("4").memory("100Gi").pods("100").no_overhead();

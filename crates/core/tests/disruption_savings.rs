@@ -211,7 +211,7 @@ fn a_source_that_goes_meanwhile_ends_the_command() {
         .pod(pod("p").cpu("1").on("n"));
     let command = look(&world).commands.remove(0);
     let claim = command.replacements[0].planned().unwrap();
-    let types = type_names(&world.snapshot, &world.catalog, claim);
+    let types = [type_names(&world.snapshot, &world.catalog, claim)];
     let check = |world: &World| {
         let settings = Settings::default();
         let seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());

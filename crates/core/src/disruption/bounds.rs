@@ -7,7 +7,8 @@
 //! forced pods:  no node that stays has room for the pod, even alone: it needs the replacement
 //! delete:       no pod is forced
 //! replace:      all forced pods fit on one instance type that costs less than the nodes that go
-//! together:     all pods fit into what is free elsewhere, and the largest instance type
+//! together:     all pods fit into what is free elsewhere, and as many of the largest instance type
+//!               as may come
 //! ```
 
 use std::collections::BTreeSet;
@@ -20,7 +21,7 @@ use super::balanced::Totals;
 use super::consolidation::Unconsolidatable;
 use super::{Board, Candidate};
 use crate::catalog::InstanceType;
-use crate::id::NodeId;
+use crate::id::{NodeId, PodId};
 use crate::pod::PodSpec;
 use crate::requirement::{Aliases, Requirements};
 use crate::resources::Resources;
@@ -54,6 +55,13 @@ struct Class {
     rooms: SmallVec<[NodeId; ROOMS]>,
     /// Whether there are others.
     has_more: bool,
+}
+
+impl Class {
+    /// Whether no node has room but those.
+    fn is_forced(&self, gone: &BTreeSet<NodeId>) -> bool {
+        !self.has_more && self.rooms.iter().all(|room| gone.contains(room))
+    }
 }
 
 /// What the pods of candidates ask for.
@@ -92,26 +100,31 @@ impl<'a> Bounds<'a> {
         bounds
     }
 
-    /// Why the candidates cannot go for certain.
+    /// Why the candidates cannot go for certain, if so many nodes may come for them.
     pub(super) fn check(
         &self,
         candidates: &[&Candidate],
+        most: usize,
         totals: &Totals,
     ) -> Result<(), Unconsolidatable> {
         let asked = self.asked(candidates);
         let mut room = self.room_without(candidates);
-        add(&mut room, self.largest.iter().copied());
+        let count = i128::try_from(most).unwrap_or(i128::MAX);
+        add(&mut room, self.largest.iter().map(|amount| amount.saturating_mul(count)));
         if !within(&asked.all, &room) {
-            return Err(Unconsolidatable::TooMany { claims: 2 });
+            let pods =
+                candidates.iter().flat_map(|candidate| &candidate.movable).copied().collect();
+            return Err(Unconsolidatable::TooMany { claims: most + 1, pods });
         }
-        let Some(forced) = asked.forced else { return Ok(()) };
+        let Some(forced) = asked.forced.filter(|_| most == 1) else { return Ok(()) };
         let cheapest = self.options.iter().find(|option| within(&forced, &option.allocatable));
         let Some(cheapest) = cheapest else {
-            return Err(Unconsolidatable::TooMany { claims: 2 });
+            let pods = self.forced(candidates);
+            return Err(Unconsolidatable::TooMany { claims: 2, pods });
         };
         let ceiling: f64 = candidates.iter().map(|candidate| candidate.price).sum();
         if cheapest.price >= ceiling {
-            return Err(Unconsolidatable::NothingCheaper);
+            return Err(Unconsolidatable::NothingCheaper { pods: self.forced(candidates) });
         }
         if let [candidate] = candidates
             && !totals.may_pass(self.board, candidate, ceiling - cheapest.price)
@@ -138,12 +151,23 @@ impl<'a> Bounds<'a> {
             let spec = Arc::as_ptr(&self.board.world.snapshot.pod(*pod).spec) as usize;
             let Some(class) = self.classes.get(&spec) else { continue };
             add(&mut all, class.requests.iter().copied());
-            if !class.has_more && class.rooms.iter().all(|room| gone.contains(room)) {
+            if class.is_forced(&gone) {
                 let sum = forced.get_or_insert_with(|| Amounts::from_elem(0, self.columns.len()));
                 add(sum, class.requests.iter().copied());
             }
         }
         Asked { all, forced }
+    }
+
+    /// The pods of a candidate that need a replacement. Of several it is not asked.
+    fn forced(&self, candidates: &[&Candidate]) -> Vec<PodId> {
+        let &[candidate] = candidates else { return Vec::new() };
+        let gone = BTreeSet::from([candidate.node]);
+        let is_forced = |pod: &PodId| {
+            let spec = Arc::as_ptr(&self.board.world.snapshot.pod(*pod).spec) as usize;
+            self.classes.get(&spec).is_some_and(|class| class.is_forced(&gone))
+        };
+        candidate.movable.iter().copied().filter(is_forced).collect()
     }
 
     /// What is free elsewhere.

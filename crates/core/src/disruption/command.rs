@@ -242,4 +242,6 @@ pub struct Pass {
     pub eligible: Vec<(Method, usize)>,
     /// What is to be told about nodes, in order.
     pub notices: Vec<Notice>,
+    /// How nodes score that would save something, but too little for policy Balanced.
+    pub rejected: Vec<super::PoolScore>,
 }

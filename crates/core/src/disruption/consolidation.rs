@@ -1,8 +1,10 @@
 //! Consolidation: can the pods of some nodes go elsewhere, or onto one cheaper node? (spec 30 §6.4)
+//! If it is to look deeper, also onto fewer nodes that cost less together.
 //!
 //! [`Consolidation::consider`] answers for a set of candidates; [`single`] and [`multi`] choose sets
 //! as upstream does. Searches that choose better are in [`super::search`].
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::balanced::{PoolScore, Totals};
@@ -11,6 +13,7 @@ use super::prices::Prices;
 use super::simulate::{Question, Simulated, Simulator};
 use super::{Board, Candidate, Command, Method, Replacement};
 use crate::catalog::{CAPACITY_TYPE, ON_DEMAND, SPOT};
+use crate::id::{NodeId, PodId};
 use crate::plan::{Plan, PlannedClaim};
 use crate::requirement::{Requirement, Requirements};
 use crate::scheduling::{Fuel, Stopped, min_values};
@@ -18,9 +21,11 @@ use crate::scheduling::{Fuel, Stopped, min_values};
 mod eligible;
 pub(super) mod multi;
 mod same_type;
+mod several;
 pub(super) mod single;
 mod spot_to_spot;
 mod unconsolidatable;
+mod zones;
 
 pub(super) use eligible::{is_eligible, is_eligible_empty};
 pub use unconsolidatable::Unconsolidatable;
@@ -33,13 +38,18 @@ pub(super) struct Consolidation<'a> {
     /// Made when they are first asked for.
     totals: Option<Totals>,
     bounds: Option<Bounds<'a>>,
+    /// What was said about nodes on their own: several searches ask.
+    alone: BTreeMap<NodeId, Result<Move, Unconsolidatable>>,
+    /// Whether several nodes may come, and zones may be left out.
+    is_deep: bool,
 }
 
 /// A set of nodes that can go, and what for.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Move {
     pub(super) plan: Plan,
-    pub(super) replacement: Option<PlannedClaim>,
+    /// In the order of the plan's claims.
+    pub(super) replacements: Vec<PlannedClaim>,
     /// What it saves per hour, if the cheapest option is launched.
     pub(super) savings: f64,
     pub(super) scores: Vec<PoolScore>,
@@ -48,7 +58,28 @@ pub(super) struct Move {
 impl<'a> Consolidation<'a> {
     pub(super) fn new(board: &'a Board<'a>) -> Self {
         let (simulator, prices) = (Simulator::new(board), Prices::new(board.world.catalog));
-        Self { board, simulator, prices, totals: None, bounds: None }
+        let alone = BTreeMap::new();
+        Self { board, simulator, prices, totals: None, bounds: None, alone, is_deep: false }
+    }
+
+    /// The same for another look at the cluster.
+    pub(super) fn on<'b>(&self, board: &'b Board<'b>) -> Consolidation<'b> {
+        Consolidation { is_deep: self.is_deep, ..Consolidation::new(board) }
+    }
+
+    /// From now on several nodes may be replaced by fewer, and zones may be left out.
+    pub(super) fn deepen(&mut self) {
+        self.is_deep = true;
+        self.alone.clear();
+    }
+
+    pub(super) fn is_deep(&self) -> bool {
+        self.is_deep
+    }
+
+    /// So many nodes may come for the candidates.
+    fn most(&self, candidates: &[&Candidate]) -> usize {
+        if self.is_deep { candidates.len().saturating_sub(1).max(1) } else { 1 }
     }
 
     /// What the NodePools have in all.
@@ -67,9 +98,10 @@ impl<'a> Consolidation<'a> {
         if !self.board.world.settings.prune {
             return Ok(());
         }
+        let most = self.most(candidates);
         let totals = self.totals.get_or_insert_with(|| Totals::new(self.board));
         let bounds = self.bounds.get_or_insert_with(|| Bounds::new(self.board));
-        bounds.check(candidates, totals)
+        bounds.check(candidates, most, totals)
     }
 
     /// Whether the candidates can go, and what for. A set of several must not be replaced by one of
@@ -79,15 +111,24 @@ impl<'a> Consolidation<'a> {
         candidates: &[&Candidate],
         fuel: &mut Fuel<'_>,
     ) -> Result<Move, Unconsolidatable> {
+        let &[candidate] = candidates else { return self.consider_anew(candidates, fuel) };
+        if let Some(known) = self.alone.get(&candidate.node) {
+            return known.clone();
+        }
+        let result = self.consider_anew(candidates, fuel);
+        if result != Err(Unconsolidatable::RanDry) {
+            self.alone.insert(candidate.node, result.clone());
+        }
+        result
+    }
+
+    fn consider_anew(
+        &mut self,
+        candidates: &[&Candidate],
+        fuel: &mut Fuel<'_>,
+    ) -> Result<Move, Unconsolidatable> {
         self.check(candidates)?;
         let mut found = self.compute(candidates, fuel)?;
-        if candidates.len() > 1
-            && let Some(claim) = found.replacement.take()
-        {
-            let claim = self.without_same_type(claim, candidates)?;
-            found.savings = self.savings(candidates, Some(&claim));
-            found.replacement = Some(claim);
-        }
         let board = self.board;
         found.scores = self.totals().scores(board, candidates, found.savings);
         if found.scores.iter().all(PoolScore::is_approved) {
@@ -103,7 +144,7 @@ impl<'a> Consolidation<'a> {
             repair: None,
             method,
             candidates: candidates.iter().map(|&candidate| candidate.clone()).collect(),
-            replacements: found.replacement.into_iter().map(Replacement::Planned).collect(),
+            replacements: found.replacements.into_iter().map(Replacement::Planned).collect(),
             plan: found.plan,
             savings: found.savings,
             terminate_first: None,
@@ -124,21 +165,34 @@ impl<'a> Consolidation<'a> {
         }
         if !simulated.places_all() {
             let snapshot = self.board.world.snapshot;
-            let pods = simulated.misplaced.iter().map(|(pod, _)| snapshot.pod(*pod).full_name());
-            let pods = pods.collect();
+            let pods = simulated.misplaced.iter().map(|(pod, _)| *pod).collect();
             return Err(Unconsolidatable::PodsWithoutPlace {
                 text: simulated.text(snapshot),
                 pods,
             });
         }
         let plan = simulated.plan;
-        let claim = match &plan.claims[..] {
-            [] => None,
-            [claim] => Some(self.cheaper(claim.clone(), candidates)?),
-            several => return Err(Unconsolidatable::TooMany { claims: several.len() }),
-        };
-        let savings = self.savings(candidates, claim.as_ref());
-        Ok(Move { plan, replacement: claim, savings, scores: Vec::new() })
+        let replacements = self.replacements(&plan.claims, candidates)?;
+        let savings = self.savings(candidates, &replacements);
+        Ok(Move { plan, replacements, savings, scores: Vec::new() })
+    }
+
+    /// What is left of the NodeClaims of a plan if they have to cost less than the candidates.
+    fn replacements(
+        &mut self,
+        claims: &[PlannedClaim],
+        candidates: &[&Candidate],
+    ) -> Result<Vec<PlannedClaim>, Unconsolidatable> {
+        if claims.len() > self.most(candidates) {
+            let pods = claims.iter().flat_map(|claim| self.leaving(claim)).collect();
+            return Err(Unconsolidatable::TooMany { claims: claims.len(), pods });
+        }
+        let cheaper = claims.iter().map(|claim| {
+            let claim = self.cheaper(claim.clone(), candidates)?;
+            if candidates.len() > 1 { self.without_same_type(claim, candidates) } else { Ok(claim) }
+        });
+        let cheaper = cheaper.collect::<Result<Vec<_>, _>>()?;
+        if cheaper.len() > 1 { self.cheaper_together(cheaper, candidates) } else { Ok(cheaper) }
     }
 
     /// Where their pods would go. Of a single node it is told in full why it cannot go; of several
@@ -152,14 +206,21 @@ impl<'a> Consolidation<'a> {
             let question = Question::Consolidation;
             return Ok(self.simulator.simulate(candidates, question, fuel));
         }
-        self.simulator.simulate_one(candidates, fuel).map_err(|stopped| match stopped {
-            Stopped::Claims => Unconsolidatable::TooMany { claims: 2 },
+        let most = self.most(candidates);
+        self.simulator.simulate_within(candidates, most, fuel).map_err(|stopped| match stopped {
+            Stopped::Claims => Unconsolidatable::TooMany { claims: most + 1, pods: Vec::new() },
             Stopped::Refused(pod) => {
-                let pod = self.board.world.snapshot.pod(pod).full_name();
-                let text = format!("Not all pods would schedule, {pod}");
+                let name = self.board.world.snapshot.pod(pod).full_name();
+                let text = format!("Not all pods would schedule, {name}");
                 Unconsolidatable::PodsWithoutPlace { text, pods: vec![pod] }
             }
         })
+    }
+
+    /// The pods of a NodeClaim that have to leave their node for it.
+    fn leaving(&self, claim: &PlannedClaim) -> impl Iterator<Item = PodId> {
+        let snapshot = self.board.world.snapshot;
+        claim.pods.iter().copied().filter(|&pod| snapshot.pod(pod).node.is_some())
     }
 
     /// What is left of a replacement if it has to cost less than the candidates.
@@ -173,7 +234,7 @@ impl<'a> Consolidation<'a> {
         if candidates.iter().all(is_spot) && admits(&claim.requirements, SPOT) {
             return self.spot_to_spot(claim, candidates.len(), ceiling);
         }
-        let claim = self.below(claim, ceiling)?;
+        let claim = self.below_somewhere(claim, ceiling)?;
         if admits(&claim.requirements, SPOT) && admits(&claim.requirements, ON_DEMAND) {
             return self.spot_only(claim);
         }
@@ -191,7 +252,7 @@ impl<'a> Consolidation<'a> {
         claim.instance_types = claim.instance_types.iter().filter(is_below).copied().collect();
         self.meets_min_values(&claim)?;
         if claim.instance_types.is_empty() {
-            return Err(Unconsolidatable::NothingCheaper);
+            return Err(Unconsolidatable::NothingCheaper { pods: self.leaving(&claim).collect() });
         }
         Ok(claim)
     }
@@ -206,7 +267,7 @@ impl<'a> Consolidation<'a> {
             return Ok(claim);
         }
         claim.instance_types = with_spot;
-        claim.requirements = narrowed(&claim.requirements, SPOT);
+        claim.requirements = narrowed(&claim.requirements, CAPACITY_TYPE, [SPOT]);
         self.meets_min_values(&claim)?;
         Ok(claim)
     }
@@ -224,14 +285,10 @@ impl<'a> Consolidation<'a> {
         }
     }
 
-    /// What the candidates cost less the cheapest launch of the first option.
-    pub(super) fn savings(
-        &mut self,
-        candidates: &[&Candidate],
-        claim: Option<&PlannedClaim>,
-    ) -> f64 {
+    /// What the candidates cost less the cheapest launch of the first option of each replacement.
+    fn savings(&mut self, candidates: &[&Candidate], claims: &[PlannedClaim]) -> f64 {
         let source: f64 = candidates.iter().map(|candidate| candidate.price).sum();
-        source - claim.map_or(0.0, |claim| self.launch_price(claim))
+        claims.iter().fold(source, |left, claim| left - self.launch_price(claim))
     }
 
     /// The cheapest launch of the first option of a NodeClaim; 0 if there is none.
@@ -251,9 +308,13 @@ fn admits(requirements: &Requirements, capacity_type: &str) -> bool {
     requirements.get(CAPACITY_TYPE).is_none_or(|types| types.has(capacity_type))
 }
 
-/// The same with one capacity type only.
-fn narrowed(requirements: &Requirements, capacity_type: &str) -> Arc<Requirements> {
+/// The same with some values of a label only.
+fn narrowed<'v>(
+    requirements: &Requirements,
+    key: &str,
+    values: impl IntoIterator<Item = &'v str>,
+) -> Arc<Requirements> {
     let mut narrowed = requirements.clone();
-    narrowed.add(Requirement::in_values(CAPACITY_TYPE, [capacity_type]));
+    narrowed.add(Requirement::in_values(key, values));
     Arc::new(narrowed)
 }

@@ -1,5 +1,6 @@
 //! What a launch with some requirements may cost, by instance type.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -7,6 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::catalog::{
     CAPACITY_TYPE, Catalog, InstanceType, InstanceTypes, SPOT, worst_launch_price,
 };
+use crate::labels::ZONE;
 use crate::requirement::{Requirement, Requirements};
 
 /// What a launch of one instance type may cost; infinite if nothing can be launched.
@@ -20,15 +22,19 @@ pub(super) struct LaunchPrice {
     pub(super) has_spot: bool,
 }
 
+/// What a launch of each instance type may cost in each zone, by name.
+type ByZone = Arc<[(String, Arc<[LaunchPrice]>)]>;
+
 /// Launch prices by NodePool and requirements. Many candidates lead to the same replacement.
 pub(super) struct Prices<'a> {
     catalog: &'a Catalog,
     known: FxHashMap<(String, Arc<Requirements>), Arc<[LaunchPrice]>>,
+    by_zone: FxHashMap<(String, Arc<Requirements>), ByZone>,
 }
 
 impl<'a> Prices<'a> {
     pub(super) fn new(catalog: &'a Catalog) -> Self {
-        Self { catalog, known: FxHashMap::default() }
+        Self { catalog, known: FxHashMap::default(), by_zone: FxHashMap::default() }
     }
 
     /// The instance types of a NodePool.
@@ -50,6 +56,26 @@ impl<'a> Prices<'a> {
         let prices: Arc<[_]> = types.map(|one| self.price(one, requirements)).collect();
         self.known.insert(key, Arc::clone(&prices));
         prices
+    }
+
+    /// The same for each zone of them, by name.
+    pub(super) fn by_zone(&mut self, pool: &str, requirements: &Arc<Requirements>) -> ByZone {
+        let key = (pool.to_owned(), Arc::clone(requirements));
+        if let Some(known) = self.by_zone.get(&key) {
+            return Arc::clone(known);
+        }
+        let sold = self.types(pool).iter().flat_map(|one| &one.offerings);
+        let zones = sold.filter_map(|offering| offering.requirements.get(ZONE));
+        let zones: BTreeSet<&String> = zones.flat_map(Requirement::values).collect();
+        let is_allowed = |zone: &&&String| requirements.get(ZONE).is_none_or(|all| all.has(zone));
+        let priced = zones.iter().filter(is_allowed).map(|&zone| {
+            let mut narrowed = Requirements::clone(requirements);
+            narrowed.add(Requirement::in_values(ZONE, [zone]));
+            (zone.clone(), self.of(pool, &Arc::new(narrowed)))
+        });
+        let priced: Arc<[_]> = priced.collect();
+        self.by_zone.insert(key, Arc::clone(&priced));
+        priced
     }
 
     fn price(&self, of: &InstanceType, requirements: &Requirements) -> LaunchPrice {

@@ -1,6 +1,7 @@
 //! One look at the cluster: the methods in their order (spec 30 §2).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::Peekable;
 
 use super::allowances::Allowances;
 use super::candidate::best_ratio_first;
@@ -18,6 +19,7 @@ mod applied;
 mod best;
 mod growing;
 mod kept;
+mod many;
 mod together;
 
 pub use applied::apply;
@@ -43,48 +45,78 @@ impl Time<'_> {
 pub fn pass(world: &World<'_>, from: Method, time: &mut Time<'_>) -> Pass {
     match world.settings.search {
         Search::Upstream => upstream(world, from, time),
-        Search::Best => best(world, from, time),
+        Search::Best | Search::Deep => best(world, from, time),
     }
 }
 
-/// The first methods one after the other, each on what the ones before leave, then the rounds.
+/// The first methods one after the other, each on what the ones before leave, then the rounds. One
+/// look at the nodes does for all of them as long as nothing is found.
 fn best(world: &World<'_>, from: Method, time: &mut Time<'_>) -> Pass {
-    let mut snapshot = world.snapshot.clone();
-    let mut result = Pass::default();
     let is_due = |method: &Method| {
         *method >= from && *method < Method::MultiNode && !world.settled.contains(method)
     };
     let mut methods = Method::ALL.into_iter().filter(is_due).peekable();
-    while methods.peek().is_some() {
-        let now = World { snapshot: &snapshot, ..world.clone() };
-        let board = Board::new(&now);
-        let before = result.commands.len();
-        let mut passing = Passing { result, ..Passing::new(&board) };
-        // As long as nothing is found, one board does for all.
-        while let Some(method) = methods.next_if(|_| passing.result.commands.len() == before) {
-            passing.run(method, time);
-        }
-        result = passing.result;
-        for command in &result.commands[before..] {
-            apply(&mut snapshot, world.catalog, command);
-        }
-    }
-    let mut reasons = BTreeMap::new();
-    if !world.settled.contains(&Method::SingleNode) {
-        let now = World { snapshot: &snapshot, ..world.clone() };
-        let found = best::search(&now, &destinations(&result.commands), time);
-        if found.has_timed_out {
-            result.timed_out.push(Method::SingleNode);
-        } else if found.commands.is_empty() && !found.is_constrained {
-            result.settled.extend([Method::MultiNode, Method::SingleNode]);
-        }
-        result.commands.extend(found.commands);
-        reasons = found.reasons;
-    }
     let board = Board::new(world);
-    let mut passing = Passing { result, reasons, ..Passing::new(&board) };
+    let mut passing = Passing::new(&board);
+    passing.run_until_found(&mut methods, time);
+    if passing.result.commands.is_empty() {
+        let found = rounds(&mut passing.consolidation, &BTreeSet::new(), time);
+        passing.take_rounds(found);
+    } else {
+        let result = std::mem::take(&mut passing.result);
+        let (result, found) = after(world, result, methods, time);
+        passing.result = result;
+        passing.take_rounds(found);
+    }
     passing.tell_consolidation();
     passing.finish()
+}
+
+/// The methods that are left, each on what the commands before leave, then the rounds.
+fn after(
+    world: &World<'_>,
+    mut result: Pass,
+    mut methods: Peekable<impl Iterator<Item = Method>>,
+    time: &mut Time<'_>,
+) -> (Pass, Option<best::Found>) {
+    let mut snapshot = world.snapshot.clone();
+    let mut applied = 0;
+    loop {
+        for command in &result.commands[applied..] {
+            apply(&mut snapshot, world.catalog, command);
+        }
+        applied = result.commands.len();
+        let now = World { snapshot: &snapshot, ..world.clone() };
+        let board = Board::new(&now);
+        let mut passing = Passing { result, ..Passing::new(&board) };
+        passing.run_until_found(&mut methods, time);
+        if passing.result.commands.len() == applied {
+            let taken = destinations(&passing.result.commands);
+            let found = rounds(&mut passing.consolidation, &taken, time);
+            return (passing.result, found);
+        }
+        result = passing.result;
+    }
+}
+
+/// The rounds of consolidation, unless it has nothing to do.
+fn rounds(
+    consolidation: &mut Consolidation<'_>,
+    taken: &BTreeSet<NodeId>,
+    time: &mut Time<'_>,
+) -> Option<best::Found> {
+    let world = consolidation.board.world;
+    if world.settled.contains(&Method::SingleNode) {
+        return None;
+    }
+    let found = best::search(consolidation, taken, time);
+    if world.settings.search != Search::Deep {
+        return Some(found);
+    }
+    consolidation.deepen();
+    let deep = best::search(consolidation, taken, time);
+    let has_timed_out = found.has_timed_out || deep.has_timed_out;
+    Some(best::Found { has_timed_out, ..found.or(deep) })
 }
 
 /// The nodes that pods of nodes that go are to come to.
@@ -136,6 +168,29 @@ impl<'a> Passing<'a> {
             Method::MultiNode => self.multi(&mut time.multi),
             Method::SingleNode => self.single(&mut time.single),
         }
+    }
+
+    /// Methods in order, until one finds something.
+    fn run_until_found(
+        &mut self,
+        methods: &mut Peekable<impl Iterator<Item = Method>>,
+        time: &mut Time<'_>,
+    ) {
+        let before = self.result.commands.len();
+        while let Some(method) = methods.next_if(|_| self.result.commands.len() == before) {
+            self.run(method, time);
+        }
+    }
+
+    fn take_rounds(&mut self, found: Option<best::Found>) {
+        let Some(found) = found else { return };
+        if found.has_timed_out {
+            self.result.timed_out.push(Method::SingleNode);
+        } else if found.commands.is_empty() && !found.is_constrained {
+            self.result.settled.extend([Method::MultiNode, Method::SingleNode]);
+        }
+        self.result.commands.extend(found.commands);
+        self.reasons = found.reasons;
     }
 
     fn repair(&mut self) {
@@ -287,6 +342,11 @@ impl<'a> Passing<'a> {
         for (node, method, text) in replaced {
             self.tell(node, method, NoticeKind::ConsolidationCandidate, text);
         }
+        let scores = |why: &Unconsolidatable| match why {
+            Unconsolidatable::NotWorthIt { scores } => scores.clone(),
+            _ => Vec::new(),
+        };
+        self.result.rejected = self.reasons.values().flat_map(scores).collect();
         self.result.kept = kept::kept(self.board, &self.result.commands, &self.reasons);
         self.result
     }

@@ -102,13 +102,14 @@ impl<'a> Simulator<'a> {
         }
     }
 
-    /// The same, but given up as soon as some pod has no place, or one new node does not do.
-    pub(super) fn simulate_one(
+    /// The same, but given up as soon as some pod has no place, or so many new nodes do not do.
+    pub(super) fn simulate_within(
         &mut self,
         candidates: &[&Candidate],
+        claims: usize,
         fuel: &mut Fuel<'_>,
     ) -> Result<Simulated, Stopped> {
-        let stop = Stop { claims: Some(1), refusals: true };
+        let stop = Stop { claims: Some(claims), refusals: true };
         self.ask(candidates, Question::Consolidation, stop, fuel)
     }
 

@@ -1,7 +1,7 @@
 //! Whether a command still holds after its rest (spec 30 §8).
 //!
 //! Emptiness keeps what is still good of its command. Consolidation is all or nothing: its
-//! replacement was chosen for all of its nodes. Neither prices nor scores are looked at again.
+//! replacements were chosen for all of its nodes. Neither prices nor scores are looked at again.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,8 +9,11 @@ use std::fmt;
 use super::allowances::Allowances;
 use super::consolidation::is_eligible;
 use super::simulate::{Question, Simulator};
-use super::{Board, Candidate, Class, Command, Method, Reason, World, emptiness};
+use super::{
+    Board, Candidate, Class, Command, Method, Reason, Replacement, Search, World, emptiness,
+};
 use crate::catalog::Catalog;
+use crate::labels::ZONE;
 use crate::plan::PlannedClaim;
 use crate::scheduling::Fuel;
 use crate::snapshot::Snapshot;
@@ -67,11 +70,11 @@ impl fmt::Display for Invalid {
 }
 
 /// Whether a command of emptiness or consolidation still holds. `planned_types` are the names of
-/// the instance types of its replacement.
+/// the instance types of each of its replacements.
 pub fn validate(
     world: &World<'_>,
     command: &Command,
-    planned_types: &BTreeSet<String>,
+    planned_types: &[BTreeSet<String>],
     fuel: &mut Fuel<'_>,
 ) -> Result<Valid, Invalid> {
     let board = Board::new(world);
@@ -90,11 +93,8 @@ pub fn validate(
     if !simulated.places_all() {
         return failed(&simulated.text(world.snapshot));
     }
-    let now = |claim: &PlannedClaim| type_names(world.snapshot, world.catalog, claim);
-    match (command.replacements.len(), &simulated.plan.claims[..]) {
-        (0, []) => {}
-        (1, [claim]) if planned_types.is_subset(&now(claim)) => {}
-        _ => return failed("scheduling simulation produced new results"),
+    if !still_do(world, command, planned_types, &simulated.plan.claims) {
+        return failed("scheduling simulation produced new results");
     }
     let refreshed = Command {
         candidates: found.into_iter().cloned().collect(),
@@ -102,6 +102,34 @@ pub fn validate(
         ..command.clone()
     };
     Ok(Valid { command: command.clone(), failed: 0, refreshed })
+}
+
+/// Whether what was planned does for what is needed now: each for another one.
+fn still_do(
+    world: &World<'_>,
+    command: &Command,
+    planned_types: &[BTreeSet<String>],
+    needed: &[PlannedClaim],
+) -> bool {
+    let mut needed: Vec<&PlannedClaim> = needed.iter().collect();
+    let planned = command.replacements.iter().filter_map(Replacement::planned);
+    let has_each = planned.zip(planned_types).all(|(planned, types)| {
+        let does = needed.iter().position(|now| {
+            types.is_subset(&type_names(world.snapshot, world.catalog, now))
+                && (world.settings.search != Search::Deep || is_within_zones(planned, now))
+        });
+        does.map(|at| needed.remove(at)).is_some()
+    });
+    has_each && needed.is_empty()
+}
+
+/// Whether a node may come up wherever the planned one may, which may have been narrowed to zones.
+fn is_within_zones(planned: &PlannedClaim, now: &PlannedClaim) -> bool {
+    let Some(now) = now.requirements.get(ZONE) else { return true };
+    planned.requirements.get(ZONE).is_some_and(|planned| {
+        let are_named = !planned.is_complement();
+        planned == now || (are_named && planned.values().iter().all(|zone| now.has(zone)))
+    })
 }
 
 fn still_empty(board: &Board<'_>, command: &Command) -> Result<Valid, Invalid> {

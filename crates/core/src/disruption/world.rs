@@ -119,4 +119,7 @@ pub enum Search {
     /// Several disjoint sets per pass that save the most together, never less than upstream's.
     #[default]
     Best,
+    /// The same, and also several nodes for fewer, and replacements in the cheap zones only; never
+    /// less than the best without that.
+    Deep,
 }

@@ -67,7 +67,7 @@ mod tests {
             (hash("1", ""),     hash("2", ""),     false),
         ];
         for (object, claim, want) in cases {
-            assert_eq!(is_drifted(object, claim), want, "10/HS-7: {object:?} {claim:?}");
+            assert_eq!(is_drifted(object, claim), want, "10/HS-7, 40/LC-54: {object:?} {claim:?}");
         }
     }
 

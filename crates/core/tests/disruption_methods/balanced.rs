@@ -30,6 +30,8 @@ fn a_move_has_to_be_worth_its_disruption() {
     assert_eq!(said(&pass), [], "eleven of seventeen is too much for a quarter");
     let kept = pass.kept.iter().find(|kept| kept.node == "n").unwrap();
     assert!(kept.text.starts_with("Savings are not worth the disruption"), "{}", kept.text);
+    let scores: Vec<_> = pass.rejected.iter().map(|score| score.score() < 0.5).collect();
+    assert!(scores.contains(&true), "{:?}", pass.rejected);
 }
 
 #[test]

@@ -126,6 +126,46 @@ fn full_reservations_let_who_holds_a_slot_go_first() {
     let world = World::empty().types(types).pool(pool()).node(own("n", "r-1", "reserved"));
     let pass = decide(&world, &first(), 1);
     assert_eq!(said(&pass)[0].1, Decision::Replace, "45/TF-8");
+    // What the template leaves out could be had, and does not help.
+    let types = || only().into_iter().chain([sized(8), sized(1)]).collect::<Vec<_>>();
+    for (case, pool, expected) in [
+        ("45/TF-9", pool().require("type", Operator::In, &["t4"]), Decision::TerminateFirst),
+        ("45/TF-9: inside", pool(), Decision::Replace),
+    ] {
+        let world = World::empty().types(types()).pool(pool).node(own("n", "r-1", "reserved"));
+        assert_eq!(said(&decide(&world, &first(), 1))[0].1, expected, "{case}");
+    }
+}
+
+#[test]
+fn a_pool_whose_types_are_not_known_does_not_hold_up_others() {
+    let drifted =
+        |name: &str, pool: &str| of(name, 4).pool(pool).standing(|s| s.drifted_at = Some(now()));
+    for settings in [upstream(), first()] {
+        let limited = |name: &str| on_demand(name).replicas(1).limit("nodes", "2");
+        let mut world = World::empty()
+            .types(sizes())
+            .pool(limited("default"))
+            .pool(limited("other"))
+            .node(drifted("a", "default"))
+            .node(drifted("b", "other"));
+        let decide = |world: &World| {
+            let settings = Settings { static_capacity: true, ..settings.clone() };
+            run_with(world, &settings, |seen| {
+                let counts = ClaimCounts { active: 1, ..ClaimCounts::default() };
+                let pools = ["default", "other"].map(|pool| (pool.to_owned(), counts));
+                seen.claims = pools.into();
+            })
+        };
+        let types = world.catalog.pools.remove("default").expect("it has types");
+        let pass = decide(&world);
+        let replaced = |name| (Method::StaticDrift, Decision::Replace, vec![name]);
+        assert_eq!(said(&pass), [replaced("b")], "45/TF-12");
+        assert_eq!(texts(&pass, NoticeKind::Blocked), [""; 0], "45/TF-12");
+        world.catalog.pools.insert("default".to_owned(), types);
+        let pass = decide(&world);
+        assert_eq!(said(&pass), [replaced("a"), replaced("b")], "45/TF-12: nothing is used up");
+    }
 }
 
 trait Reserved {

@@ -22,7 +22,7 @@ impl Consolidation<'_> {
         match shared.min_by(f64::total_cmp) {
             None => Ok(claim),
             Some(least) => self.below(claim, least).map_err(|error| match error {
-                Unconsolidatable::NothingCheaper => Unconsolidatable::SameType,
+                Unconsolidatable::NothingCheaper { .. } => Unconsolidatable::SameType,
                 other => other,
             }),
         }

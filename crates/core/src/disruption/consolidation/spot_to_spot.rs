@@ -1,7 +1,7 @@
 //! A spot node for spot nodes (spec 30 §6.5).
 
 use super::{Consolidation, Unconsolidatable, narrowed};
-use crate::catalog::SPOT;
+use crate::catalog::{CAPACITY_TYPE, SPOT};
 use crate::plan::PlannedClaim;
 use crate::scheduling::min_values;
 
@@ -19,11 +19,11 @@ impl Consolidation<'_> {
         if !self.board.world.settings.spot_to_spot {
             return Err(Unconsolidatable::SpotToSpotDisabled);
         }
-        claim.requirements = narrowed(&claim.requirements, SPOT);
+        claim.requirements = narrowed(&claim.requirements, CAPACITY_TYPE, [SPOT]);
         let prices = self.prices.of(self.pool_name(&claim), &claim.requirements);
         let can_launch = |position: &&u32| prices[**position as usize].cheapest.is_finite();
         claim.instance_types = claim.instance_types.iter().filter(can_launch).copied().collect();
-        let mut claim = self.below(claim, ceiling)?;
+        let mut claim = self.below_somewhere(claim, ceiling)?;
         if candidates > 1 {
             return Ok(claim);
         }

@@ -3,6 +3,8 @@
 use std::fmt;
 
 use super::PoolScore;
+use crate::id::PodId;
+use crate::snapshot::Snapshot;
 
 /// Why a node, or a set of them, is not consolidated. Shown as the event says it.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,13 +46,15 @@ pub enum Unconsolidatable {
     PodsWithoutPlace {
         /// Which and why.
         text: String,
-        /// The pods, each as `namespace/name`.
-        pods: Vec<String>,
+        /// The pods.
+        pods: Vec<PodId>,
     },
     /// It would take several nodes.
     TooMany {
         /// How many.
         claims: usize,
+        /// The pods that ask for them, as far as they are known.
+        pods: Vec<PodId>,
     },
     /// The types that cost less miss minValues.
     MinValues {
@@ -58,7 +62,10 @@ pub enum Unconsolidatable {
         text: String,
     },
     /// No other type costs less.
-    NothingCheaper,
+    NothingCheaper {
+        /// The pods that ask for it, as far as they are known.
+        pods: Vec<PodId>,
+    },
     /// The replacement would be one of the nodes that go.
     SameType,
     /// A spot node would be replaced by a spot node, which is switched off.
@@ -114,10 +121,12 @@ impl Unconsolidatable {
     }
 
     /// The objects that are in the way, each as `Kind namespace/name`.
-    pub fn blocked_by(&self) -> Vec<String> {
+    pub fn blocked_by(&self, snapshot: &Snapshot) -> Vec<String> {
         match self {
-            Self::PodsWithoutPlace { pods, .. } => {
-                pods.iter().map(|pod| format!("Pod {pod}")).collect()
+            Self::PodsWithoutPlace { pods, .. }
+            | Self::TooMany { pods, .. }
+            | Self::NothingCheaper { pods } => {
+                pods.iter().map(|&pod| format!("Pod {}", snapshot.pod(pod).full_name())).collect()
             }
             Self::Budget { pool } | Self::Disabled { pool } | Self::WhenEmpty { pool } => {
                 vec![format!("NodePool {pool}")]
@@ -143,11 +152,11 @@ impl fmt::Display for Unconsolidatable {
             ),
             Self::NotConsolidatable => f.write_str("Node is not consolidatable yet"),
             Self::PodsWithoutPlace { text, .. } => f.write_str(text),
-            Self::TooMany { claims } => {
+            Self::TooMany { claims, .. } => {
                 write!(f, "Can't remove without creating {claims} candidates")
             }
             Self::MinValues { text } => write!(f, "Filtering by price: {text}"),
-            Self::NothingCheaper => f.write_str("Can't replace with a cheaper node"),
+            Self::NothingCheaper { .. } => f.write_str("Can't replace with a cheaper node"),
             Self::SameType => {
                 f.write_str("Can't replace with a node cheaper than each of the same type")
             }

@@ -6,12 +6,13 @@
 //!          until nothing more can go                      │   carried out ─▶ next round
 //! ```
 //!
-//! Never less than upstream: its choice is found first, and if the rounds come to less, they start
-//! over from it.
+//! Never less than upstream: the rounds are also run from its choice, and the larger saving counts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 
 use super::growing::Growing;
+use super::many::many;
 use super::together::{is_exclusive, together};
 use super::{Board, Candidate, NodeId, Time, Unconsolidatable, apply, consolidatable};
 use crate::disruption::allowances::Allowances;
@@ -26,6 +27,8 @@ const ROUNDS: usize = 12;
 pub(super) const MISSES: usize = 8;
 /// Sets are grown around so many nodes.
 const SEEDS: usize = 4;
+/// Commands for less than one of so many nodes that go are not worth another look.
+const DWARFED: usize = 4;
 /// At most so many nodes go for one replacement.
 const SET: usize = 100;
 
@@ -44,77 +47,107 @@ impl Found {
     fn savings(&self) -> f64 {
         self.commands.iter().map(|command| command.savings).sum()
     }
+
+    /// Whether commands are so small a part of what was found that it hardly matters whether they come
+    /// first: with 2,000 nodes, of which 930 go, the pass took a third without.
+    fn dwarfs(&self, commands: &[Command]) -> bool {
+        let nodes = |commands: &[Command]| -> usize {
+            commands.iter().map(|command| command.candidates.len()).sum()
+        };
+        let savings: f64 = commands.iter().map(|command| command.savings).sum();
+        nodes(&self.commands) >= DWARFED * nodes(commands) && self.savings() >= savings
+    }
+
+    /// This, or the other if it saves more.
+    pub(super) fn or(self, other: Self) -> Self {
+        // The sums of equal prices in another order may differ in the last digits.
+        if other.savings() * (1.0 - 1e-12) > self.savings() { other } else { self }
+    }
 }
 
 /// The best commands for a world.
 ///
-/// Nodes that pods are about to be moved to by other commands of the pass stay.
-pub(super) fn search(world: &World<'_>, taken: &BTreeSet<NodeId>, time: &mut Time<'_>) -> Found {
-    let found = rounds(world, taken, Vec::new(), time);
-    let start = upstream(world, taken, found.savings(), time);
-    if start.is_empty() {
-        return found;
+/// Nodes that pods are about to be moved to by other commands of the pass stay. Which first step
+/// leaves the cheapest cluster in the end is not known before: so the rounds start from nothing, from
+/// upstream's choice, and from that with more nodes if they can go with it.
+pub(super) fn search(
+    consolidation: &mut Consolidation<'_>,
+    taken: &BTreeSet<NodeId>,
+    time: &mut Time<'_>,
+) -> Found {
+    let mut found = rounds(consolidation, taken, Vec::new(), time);
+    for start in upstream(consolidation, taken, time) {
+        if !found.dwarfs(&start) {
+            found = found.or(rounds(consolidation, taken, start, time));
+        }
     }
-    let other = rounds(world, taken, start, time);
-    if other.savings() > found.savings() { other } else { found }
+    found
 }
 
-/// What upstream would do, if that saves more than this, and more nodes if they can go with it.
+/// What upstream would do, and the same with more nodes if they can go with it.
 fn upstream(
-    world: &World<'_>,
+    consolidation: &mut Consolidation<'_>,
     taken: &BTreeSet<NodeId>,
-    savings: f64,
     time: &mut Time<'_>,
-) -> Vec<Command> {
-    let board = Board::new(world);
-    let mut consolidation = Consolidation::new(&board);
-    let mut candidates = consolidatable(&board);
+) -> Vec<Vec<Command>> {
+    let board = consolidation.board;
+    let mut candidates = consolidatable(board);
     candidates.retain(|candidate| !taken.contains(&candidate.node));
     best_ratio_first(&mut candidates);
-    let allowances = Allowances::new(world, Reason::Underutilized);
+    let mut allowances = Allowances::new(board.world, Reason::Underutilized);
     let (mut spent, mut within) = (allowances.clone(), candidates.clone());
     within.retain(|candidate| spent.take(&candidate.pool));
-    let found = multi::search(&mut consolidation, &within, &mut time.multi).command;
+    let found = multi::search(consolidation, &within, &mut time.multi).command;
     let found = found.or_else(|| {
-        let order = single::interleaved(&candidates, &world.unseen_pools);
-        single::search(&mut consolidation, &order, &allowances, &mut time.single).command
+        let order = single::interleaved(&candidates, &board.world.unseen_pools);
+        single::search(consolidation, &order, &allowances, &mut time.single).command
     });
-    // The sums of equal prices in another order may differ in the last digits.
-    let is_more = |found: &Command| found.savings * (1.0 - 1e-12) > savings;
-    let Some(found) = found.filter(is_more) else { return Vec::new() };
+    let Some(found) = found else { return Vec::new() };
     let is_in = |one: &&Candidate| found.candidates.iter().any(|other| other.node == one.node);
     let (set, others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(is_in);
-    let replacement = found.replacements.iter().find_map(Replacement::planned).cloned();
+    let planned = found.replacements.iter().filter_map(Replacement::planned);
     let best = Move {
         plan: found.plan.clone(),
-        replacement,
+        replacements: planned.cloned().collect(),
         savings: found.savings,
         scores: found.scores.clone(),
     };
-    let mut allowances = allowances;
+    if is_too_young(board.world, &set, &best) {
+        return Vec::new();
+    }
     for one in &set {
         allowances.take(&one.pool);
     }
+    let size = set.len();
     let start = Growing { set, best: Some(best), allowances };
     let grown = start.grow(&others, |set, best| {
         let more = consolidation.consider(set, &mut time.multi).ok();
         more.filter(|more| best.is_none_or(|best| more.savings > best.savings))
-            .filter(|more| more.replacement.is_none() || set.len() <= SET)
+            .filter(|more| more.replacements.is_empty() || set.len() <= SET)
     });
-    grown.commands(&board)
+    let is_more = grown.set.len() > size;
+    let grown = is_more.then(|| grown.commands(board));
+    iter::once(vec![found]).chain(grown).collect()
 }
 
 /// Rounds until nothing more can go.
 fn rounds(
-    world: &World<'_>,
+    consolidation: &mut Consolidation<'_>,
     taken: &BTreeSet<NodeId>,
     first: Vec<Command>,
     time: &mut Time<'_>,
 ) -> Found {
     let mut found = Found::default();
-    let mut snapshot = world.snapshot.clone();
     let mut destinations = taken.clone();
     let mut next = first;
+    if next.is_empty() {
+        next = Round::new(consolidation, &destinations, &mut found).run(time);
+    }
+    if next.is_empty() {
+        return found;
+    }
+    let world = consolidation.board.world;
+    let mut snapshot = world.snapshot.clone();
     for _ in 0..ROUNDS {
         for command in &next {
             apply(&mut snapshot, world.catalog, command);
@@ -122,7 +155,9 @@ fn rounds(
         }
         found.commands.append(&mut next);
         let now = World { snapshot: &snapshot, ..world.clone() };
-        next = Round::new(&now, &destinations, &mut found).run(time);
+        let board = Board::new(&now);
+        let mut consolidation = consolidation.on(&board);
+        next = Round::new(&mut consolidation, &destinations, &mut found).run(time);
         if next.is_empty() {
             break;
         }
@@ -132,34 +167,37 @@ fn rounds(
 }
 
 /// One look at a cluster.
-struct Round<'r> {
-    world: &'r World<'r>,
+struct Round<'r, 'a> {
+    consolidation: &'r mut Consolidation<'a>,
     destinations: &'r BTreeSet<NodeId>,
     found: &'r mut Found,
 }
 
-impl<'r> Round<'r> {
-    fn new(world: &'r World<'r>, destinations: &'r BTreeSet<NodeId>, found: &'r mut Found) -> Self {
-        Self { world, destinations, found }
+impl<'r, 'a> Round<'r, 'a> {
+    fn new(
+        consolidation: &'r mut Consolidation<'a>,
+        destinations: &'r BTreeSet<NodeId>,
+        found: &'r mut Found,
+    ) -> Self {
+        Self { consolidation, destinations, found }
     }
 
     fn run(&mut self, time: &mut Time<'_>) -> Vec<Command> {
-        let board = Board::new(self.world);
-        let mut consolidation = Consolidation::new(&board);
-        let allowances = Allowances::new(self.world, Reason::Underutilized);
+        let board = self.consolidation.board;
+        let allowances = Allowances::new(board.world, Reason::Underutilized);
         self.found.reasons.clear();
-        let mut candidates = consolidatable(&board);
+        let mut candidates = consolidatable(board);
         candidates.retain(|candidate| self.may_go(candidate, &allowances));
         best_ratio_first(&mut candidates);
-        let deleted = self.deletable(&mut consolidation, &candidates, &allowances, &mut time.multi);
+        let deleted = self.deletable(&candidates, &allowances, &mut time.multi);
         if !deleted.is_empty() {
             return deleted;
         }
-        let singles = self.singles(&mut consolidation, &candidates, &mut time.single);
-        let sets = self.sets(&mut consolidation, &candidates, &singles, &allowances, time);
-        let has_exclusive =
-            self.found.commands.iter().any(|command| is_exclusive(&board, &command.replacements));
-        together(&board, sets, allowances, has_exclusive)
+        let singles = self.singles(&candidates, &mut time.single);
+        let sets = self.sets(&candidates, &singles, &allowances, time);
+        let coming = self.found.commands.iter().flat_map(|command| &command.replacements);
+        let has_exclusive = is_exclusive(board, coming.filter_map(Replacement::planned));
+        together(board, sets, allowances, has_exclusive)
     }
 
     /// Whether a node may be looked at at all.
@@ -179,34 +217,32 @@ impl<'r> Round<'r> {
     /// The largest set that can go for nothing.
     fn deletable(
         &mut self,
-        consolidation: &mut Consolidation<'_>,
         candidates: &[&Candidate],
         allowances: &Allowances,
         fuel: &mut Fuel<'_>,
     ) -> Vec<Command> {
         let start = Growing { set: Vec::new(), best: None, allowances: allowances.clone() };
-        let grown = start.grow(candidates, |set, _| for_nothing(consolidation, set, fuel));
+        let grown = start.grow(candidates, |set, _| for_nothing(self.consolidation, set, fuel));
         self.found.has_timed_out |= fuel.is_dry();
-        grown.commands(consolidation.board)
+        grown.commands(self.consolidation.board)
     }
 
     /// What each node would save on its own.
     fn singles(
         &mut self,
-        consolidation: &mut Consolidation<'_>,
         candidates: &[&Candidate],
         fuel: &mut Fuel<'_>,
     ) -> BTreeMap<NodeId, Move> {
         let mut singles = BTreeMap::new();
         for candidate in candidates {
             let result = if fuel.may_go_on() {
-                consolidation.consider(&[candidate], &mut Fuel::unlimited())
+                self.consolidation.consider(&[candidate], &mut Fuel::unlimited())
             } else {
                 self.found.has_timed_out = true;
                 Err(Unconsolidatable::RanDry)
             };
             match result {
-                Ok(found) if self.is_too_young(&[candidate], &found) => {
+                Ok(found) if is_too_young(self.world(), &[candidate], &found) => {
                     self.found.reasons.insert(candidate.node, Unconsolidatable::TooYoung);
                 }
                 Ok(found) => {
@@ -220,17 +256,14 @@ impl<'r> Round<'r> {
         singles
     }
 
-    /// Whether a node was launched a moment ago to save more than its replacement would now.
-    fn is_too_young(&self, set: &[&Candidate], found: &Move) -> bool {
-        let saved = set.iter().filter_map(|one| self.world.young.get(&one.node_claim));
-        found.replacement.is_some() && saved.into_iter().any(|&saved| found.savings < saved)
+    fn world(&self) -> &World<'a> {
+        self.consolidation.board.world
     }
 
     /// Sets that save more together than their nodes do alone, and the nodes alone; the largest saving
     /// first.
     fn sets<'c>(
         &mut self,
-        consolidation: &mut Consolidation<'_>,
         candidates: &[&'c Candidate],
         singles: &BTreeMap<NodeId, Move>,
         allowances: &Allowances,
@@ -246,11 +279,17 @@ impl<'r> Round<'r> {
             if in_sets.contains(&seed.node) {
                 continue;
             }
-            let grown = self.grow(consolidation, seed, candidates, singles, allowances, time);
+            let grown = self.grow(seed, candidates, singles, allowances, time);
             if let Some(grown) = grown {
                 in_sets.extend(grown.0.iter().map(|one| one.node));
                 sets.push(grown);
             }
+        }
+        if self.consolidation.is_deep() {
+            let alone = |one: &Candidate| singles.get(&one.node).map_or(0.0, |found| found.savings);
+            let many = many(self.consolidation, candidates, allowances, &alone, &mut time.multi);
+            self.found.has_timed_out |= time.multi.is_dry();
+            sets.extend(many);
         }
         sets.sort_by(|a, b| {
             let names = |set: &[&Candidate]| set.first().map(|one| one.name.clone());
@@ -263,7 +302,6 @@ impl<'r> Round<'r> {
     /// they do alone, and left out if not. Then those are dropped without which it saves more.
     fn grow<'c>(
         &mut self,
-        consolidation: &mut Consolidation<'_>,
         seed: &'c Candidate,
         candidates: &[&'c Candidate],
         singles: &BTreeMap<NodeId, Move>,
@@ -284,10 +322,10 @@ impl<'r> Round<'r> {
                 continue;
             }
             set.push(candidate);
-            match consolidation.consider(&set, &mut time.multi) {
+            match self.consolidation.consider(&set, &mut time.multi) {
                 Ok(found)
                     if found.savings > savings + alone(candidate)
-                        && !self.is_too_young(&set, &found) =>
+                        && !is_too_young(self.world(), &set, &found) =>
                 {
                     left.take(&candidate.pool);
                     savings = found.savings;
@@ -301,12 +339,18 @@ impl<'r> Round<'r> {
             }
         }
         self.found.has_timed_out |= time.multi.is_dry();
-        best.map(|found| dropped(consolidation, set, found, &alone, &mut time.multi))
+        best.map(|found| dropped(self.consolidation, set, found, &alone, &mut time.multi))
     }
 }
 
+/// Whether a node was launched a moment ago to save more than its replacement would now.
+pub(super) fn is_too_young(world: &World<'_>, set: &[&Candidate], found: &Move) -> bool {
+    let mut saved = set.iter().filter_map(|one| world.young.get(&one.node_claim));
+    !found.replacements.is_empty() && saved.any(|&saved| found.savings < saved)
+}
+
 /// The set without those that save more alone.
-fn dropped<'c>(
+pub(super) fn dropped<'c>(
     consolidation: &mut Consolidation<'_>,
     mut set: Vec<&'c Candidate>,
     mut best: Move,
@@ -337,5 +381,5 @@ fn for_nothing(
         return None;
     }
     let found = consolidation.consider(set, fuel).ok()?;
-    found.replacement.is_none().then_some(found)
+    found.replacements.is_empty().then_some(found)
 }

@@ -61,7 +61,7 @@ impl<'c> Growing<'c> {
     pub(super) fn commands(self, board: &Board<'_>) -> Vec<Command> {
         match self.best {
             None => Vec::new(),
-            Some(found) if found.replacement.is_none() => split(board, &self.set, &found),
+            Some(found) if found.replacements.is_empty() => split(board, &self.set, &found),
             Some(found) => {
                 let is_several = self.set.len() > 1;
                 let method = if is_several { Method::MultiNode } else { Method::SingleNode };
@@ -86,7 +86,8 @@ fn split(board: &Board<'_>, set: &[&Candidate], found: &Move) -> Vec<Command> {
             plan.existing.retain(|(_, pods)| !pods.is_empty());
         }
         let savings = part.iter().map(|one| one.price).sum();
-        let part_of = Move { plan, replacement: None, savings, scores: found.scores.clone() };
+        let scores = found.scores.clone();
+        let part_of = Move { plan, replacements: Vec::new(), savings, scores };
         Consolidation::command(method, part, part_of)
     });
     parts.collect()

@@ -25,11 +25,12 @@ fn of_node(board: &Board<'_>, node: NodeId, reasons: &BTreeMap<NodeId, Unconsoli
         Ok(candidate) => candidate,
         Err(why) => return because("Blocked", why.to_string(), why.blocked_by()),
     };
+    let snapshot = board.world.snapshot;
     match ineligible(board, candidate).or_else(|| reasons.get(&node).cloned()) {
-        Some(why) => because(why.reason(), why.to_string(), why.blocked_by()),
+        Some(why) => because(why.reason(), why.to_string(), why.blocked_by(snapshot)),
         None if candidate.is_empty() => {
             let why = Unconsolidatable::Budget { pool: candidate.pool.clone() };
-            because(why.reason(), why.to_string(), why.blocked_by())
+            because(why.reason(), why.to_string(), why.blocked_by(snapshot))
         }
         None => {
             let text = "Another command comes first, the node was not looked at".to_owned();

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use super::{Board, Candidate, NodeId};
 use crate::disruption::allowances::Allowances;
 use crate::disruption::consolidation::{Consolidation, Move};
-use crate::disruption::{Command, Method, Replacement};
+use crate::disruption::{Command, Method};
 use crate::id::PodId;
+use crate::plan::PlannedClaim;
 use crate::snapshot::Snapshot;
 
 /// The sets that can be carried out together: no node twice, no node that takes pods of another, no
@@ -31,9 +32,7 @@ pub(super) fn together(
         if !is_apart || (is_one_by_one && !commands.is_empty()) {
             continue;
         }
-        let replacement: Vec<_> =
-            found.replacement.iter().cloned().map(Replacement::Planned).collect();
-        let is_exclusive = is_exclusive(board, &replacement);
+        let is_exclusive = is_exclusive(board, &found.replacements);
         if is_exclusive && has_exclusive {
             continue;
         }
@@ -53,8 +52,10 @@ pub(super) fn together(
 
 /// Whether a replacement takes what only one command of a pass can have: slots of a reservation, or
 /// pods that wait for a place anyway.
-pub(super) fn is_exclusive(board: &Board<'_>, replacements: &[Replacement]) -> bool {
-    let claims = replacements.iter().filter_map(Replacement::planned);
+pub(super) fn is_exclusive<'c>(
+    board: &Board<'_>,
+    claims: impl IntoIterator<Item = &'c PlannedClaim>,
+) -> bool {
     let is_waiting = |pod: &PodId| board.world.snapshot.pod(*pod).node.is_none();
     claims
         .into_iter()

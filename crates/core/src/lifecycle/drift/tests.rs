@@ -94,9 +94,9 @@ fn a_type_that_is_not_sold_any_more_is_drift() {
         ("30/NCD-11: incompatible",    &spot,      &[("zone-2", "spot"), ("zone-1", "on-demand")], gone),
         ("30/NCD-11: still sold",      &spot,      &[("zone-1", "spot")],      None),
         ("30/NCD-12: reserved",        &held,      &[("zone-1", RESERVED)],    None),
-        ("30/NCD-12: on-demand",       &held,      &[("zone-1", "on-demand")], None),
+        ("30/NCD-12, 40/LC-55",        &held,      &[("zone-1", "on-demand")], None),
         ("30/NCD-12: both",            &held,      &[("zone-1", RESERVED), ("zone-1", "on-demand")], None),
-        ("30/NCD-12: only spot",       &held,      &[("zone-1", "spot")],      gone),
+        ("30/NCD-12, 40/LC-55: spot",  &held,      &[("zone-1", "spot")],      gone),
         ("30/NCD-12: none",            &held,      &[],                        gone),
     ];
     let about_reservations = [RESERVATION_ID.to_owned()].into();

@@ -13,6 +13,9 @@ use std::sync::Arc;
 
 use super::types::DeviceShape;
 
+/// So many answers are kept, at two bytes each. Past that, devices match no further selectors.
+const MOST_ANSWERS: usize = 50_000_000;
+
 /// Answers by selector and device shape.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Matches {
@@ -25,7 +28,14 @@ enum Answers {
     /// The selector does not compile.
     Broken(String),
     /// By the position of the shape.
-    Known(Vec<Result<bool, String>>),
+    Known(Table),
+}
+
+/// What a selector says about each shape: nothing yet, no, yes, or one of the errors.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Table {
+    answers: Vec<u16>,
+    errors: Vec<String>,
 }
 
 /// Why there is no answer.
@@ -35,7 +45,50 @@ pub enum SelectorError {
     Compile(String),
     /// It has no value for the device.
     Evaluate(String),
+    /// Nobody has tried. The next refresh does.
+    NotEvaluated,
 }
+
+impl Table {
+    const UNKNOWN: u16 = 0;
+    const NO: u16 = 1;
+    const YES: u16 = 2;
+    const FIRST_ERROR: u16 = 3;
+
+    fn get(&self, position: usize) -> Result<bool, SelectorError> {
+        match self.answers.get(position).copied().unwrap_or(Self::UNKNOWN) {
+            Self::UNKNOWN => Err(SelectorError::NotEvaluated),
+            Self::NO => Ok(false),
+            Self::YES => Ok(true),
+            code => {
+                let error = self.errors.get(usize::from(code - Self::FIRST_ERROR));
+                Err(error.cloned().map_or(SelectorError::NotEvaluated, SelectorError::Evaluate))
+            }
+        }
+    }
+
+    fn push(&mut self, answer: Result<bool, SelectorError>) {
+        self.answers.push(match answer {
+            Ok(false) => Self::NO,
+            Ok(true) => Self::YES,
+            Err(SelectorError::NotEvaluated) => Self::UNKNOWN,
+            Err(SelectorError::Compile(why) | SelectorError::Evaluate(why)) => {
+                // Most devices fail for the same reason.
+                let known = self.errors.iter().position(|error| *error == why);
+                let at = known.unwrap_or_else(|| {
+                    if self.errors.len() < MOST_ERRORS {
+                        self.errors.push(why);
+                    }
+                    self.errors.len() - 1
+                });
+                u16::try_from(at).map_or(Self::UNKNOWN, |at| at + Self::FIRST_ERROR)
+            }
+        });
+    }
+}
+
+/// So many different errors of one selector are kept; further devices are told the last one.
+const MOST_ERRORS: usize = 64;
 
 impl Matches {
     /// A table for these selectors and shapes. What this one knows is not asked again.
@@ -48,39 +101,40 @@ impl Matches {
     ) -> Self {
         // Where the shapes are in this table, looked up once and not for each selector.
         let old: Vec<_> = shapes.iter().map(|shape| self.shapes.get(shape).copied()).collect();
+        let unknown = Table::default();
         let answers = |selector: &str| {
             let known = match self.by_selector.get(selector) {
                 Some(broken @ Answers::Broken(_)) => return broken.clone(),
-                Some(Answers::Known(known)) => known.as_slice(),
+                Some(Answers::Known(known)) => known,
                 // Asked even without any device, so that a broken selector is always found.
                 None => match evaluate(selector, &DeviceShape::default()) {
                     Err(SelectorError::Compile(why)) => return Answers::Broken(why),
-                    _ => &[],
+                    _ => &unknown,
                 },
             };
-            let answer = |(shape, old): (&Arc<DeviceShape>, &Option<usize>)| {
-                old.and_then(|position| known.get(position).cloned()).unwrap_or_else(|| {
-                    evaluate(selector, shape).map_err(|why| match why {
-                        SelectorError::Compile(why) | SelectorError::Evaluate(why) => why,
-                    })
-                })
-            };
-            Answers::Known(shapes.iter().zip(&old).map(answer).collect())
+            let mut table = Table::default();
+            for (shape, old) in shapes.iter().zip(&old) {
+                let known = old.map_or(Err(SelectorError::NotEvaluated), |at| known.get(at));
+                table.push(match known {
+                    Err(SelectorError::NotEvaluated) => evaluate(selector, shape),
+                    known => known,
+                });
+            }
+            Answers::Known(table)
         };
-        let by_selector = selectors.iter().map(|text| (text.clone(), answers(text))).collect();
+        let most = MOST_ANSWERS / shapes.len().max(1);
+        let selectors = selectors.iter().take(most);
+        let by_selector = selectors.map(|text| (text.clone(), answers(text))).collect();
         let shapes = shapes.into_iter().enumerate().map(|(position, shape)| (shape, position));
         Self { shapes: shapes.collect(), by_selector }
     }
 
     /// Whether a device matches a selector.
     pub(super) fn get(&self, selector: &str, shape: &DeviceShape) -> Result<bool, SelectorError> {
-        let unknown = || SelectorError::Evaluate("not evaluated".to_owned());
-        match self.by_selector.get(selector).ok_or_else(unknown)? {
+        match self.by_selector.get(selector).ok_or(SelectorError::NotEvaluated)? {
             Answers::Broken(why) => Err(SelectorError::Compile(why.clone())),
-            Answers::Known(answers) => {
-                let position = self.shapes.get(shape).ok_or_else(unknown)?;
-                let answer = answers.get(*position).ok_or_else(unknown)?;
-                answer.clone().map_err(SelectorError::Evaluate)
+            Answers::Known(table) => {
+                table.get(*self.shapes.get(shape).ok_or(SelectorError::NotEvaluated)?)
             }
         }
     }
@@ -112,6 +166,7 @@ impl fmt::Display for SelectorError {
         match self {
             Self::Compile(why) => write!(f, "failed to compile: {why}"),
             Self::Evaluate(why) => write!(f, "evaluation failed: {why}"),
+            Self::NotEvaluated => f.write_str("evaluation failed: not evaluated"),
         }
     }
 }
@@ -150,7 +205,37 @@ mod tests {
         );
         assert_eq!(asked.take(), ["a(0)"]);
         assert_eq!(second.get("a", &shape("b")), Ok(false));
-        let unknown = SelectorError::Evaluate("not evaluated".to_owned());
-        assert_eq!(second.get("a", &shape("a")), Err(unknown), "nobody needs it any more");
+        let unknown = Err(SelectorError::NotEvaluated);
+        assert_eq!(second.get("a", &shape("a")), unknown, "nobody needs it any more");
+    }
+
+    #[test]
+    fn what_could_not_be_asked_is_asked_the_next_time() {
+        let table = |known: &Matches, answer: Result<bool, SelectorError>| {
+            let shapes = [shape("a"), shape("b")].into();
+            known.refreshed(&["s".to_owned()].into(), shapes, &|_, shape| match &*shape.driver {
+                "b" => answer.clone(),
+                _ => Ok(true),
+            })
+        };
+        let first = table(&Matches::default(), Err(SelectorError::NotEvaluated));
+        assert_eq!(first.get("s", &shape("b")), Err(SelectorError::NotEvaluated));
+        let error = SelectorError::Evaluate("no such key".to_owned());
+        let second = table(&first, Err(error.clone()));
+        assert_eq!(second.get("s", &shape("b")), Err(error.clone()));
+        let third = table(&second, Ok(true));
+        assert_eq!(third.get("s", &shape("b")), Err(error), "an error is an answer");
+        assert_eq!(third.get("s", &shape("a")), Ok(true));
+    }
+
+    #[test]
+    fn errors_of_a_selector_are_bounded() {
+        let shapes = (0..2 * MOST_ERRORS).map(|n| shape(&format!("{n:04}"))).collect();
+        let table = Matches::default().refreshed(&["s".to_owned()].into(), shapes, &|_, shape| {
+            Err(SelectorError::Evaluate(shape.driver.to_string()))
+        });
+        let of = |driver: &str| table.get("s", &shape(driver));
+        assert_eq!(of("0001"), Err(SelectorError::Evaluate("0001".to_owned())));
+        assert_eq!(of("0127"), Err(SelectorError::Evaluate("0063".to_owned())), "the last kept");
     }
 }

@@ -1,0 +1,76 @@
+//! A replacement in the cheap zones only (spec 30 §14.4 item 5), for when every option is too dear in
+//! some zone.
+//!
+//! That cannot break anything: the node comes up in one of the zones of the NodeClaim in any case,
+//! and its pods, with whatever they ask of zones, were placed for each of them. The cloud just has
+//! less to choose from.
+
+use std::sync::Arc;
+
+use super::{Consolidation, Unconsolidatable, narrowed};
+use crate::catalog::InstanceType;
+use crate::labels::ZONE;
+use crate::plan::PlannedClaim;
+
+impl Consolidation<'_> {
+    /// The instance types whose launch costs less in any case, or does so in some zones.
+    pub(super) fn below_somewhere(
+        &mut self,
+        claim: PlannedClaim,
+        ceiling: f64,
+    ) -> Result<PlannedClaim, Unconsolidatable> {
+        if !self.is_deep {
+            return self.below(claim, ceiling);
+        }
+        match self.below(claim.clone(), ceiling) {
+            Err(too_dear @ Unconsolidatable::NothingCheaper { .. }) => {
+                let somewhere = self.in_cheap_zones(claim, ceiling).ok_or(too_dear)?;
+                self.below(somewhere, ceiling)
+            }
+            result => result,
+        }
+    }
+
+    /// The NodeClaim in those zones only where the option costs less that costs the least anywhere.
+    fn in_cheap_zones(&mut self, mut claim: PlannedClaim, ceiling: f64) -> Option<PlannedClaim> {
+        let asks_for_several = |zone: &crate::requirement::Requirement| zone.min_values().is_some();
+        // A reservation is in one zone, which is not given up.
+        if !claim.reservations.is_empty()
+            || claim.requirements.get(ZONE).is_some_and(asks_for_several)
+        {
+            return None;
+        }
+        let pool = self.pool_name(&claim);
+        let types = self.prices.types(pool);
+        let zones = self.prices.by_zone(pool, &claim.requirements);
+        let options = claim.instance_types.iter().copied();
+        let options: Arc<[u32]> = options.filter(|&at| is_even(&types[at as usize])).collect();
+        let all = options.iter().flat_map(|&at| {
+            zones.iter().map(move |(_, prices)| (prices[at as usize].worst, at as usize))
+        });
+        let (_, least) = all.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let cheap = zones.iter().filter(|(_, prices)| prices[least].worst < ceiling);
+        let cheap: Vec<&str> = cheap.map(|(zone, _)| zone.as_str()).collect();
+        if cheap.is_empty() {
+            return None;
+        }
+        claim.requirements = narrowed(&claim.requirements, ZONE, cheap);
+        let prices = self.prices.of(pool, &claim.requirements);
+        let price = |at: &u32| (prices[*at as usize].cheapest, &types[*at as usize].name);
+        let mut options = options.to_vec();
+        options.sort_by(|a, b| {
+            let (a, b) = (price(a), price(b));
+            a.0.total_cmp(&b.0).then_with(|| a.1.cmp(b.1))
+        });
+        claim.cheapest = options.first().map(|at| price(at).0);
+        claim.instance_types = options.into();
+        Some(claim)
+    }
+}
+
+/// Whether an instance type gives the same everywhere: what fits in one zone fits in another.
+fn is_even(of: &InstanceType) -> bool {
+    let gives =
+        |at: usize| (&of.offerings[at].capacity_override, &of.offerings[at].overhead_override);
+    (1..of.offerings.len()).all(|at| gives(at) == gives(0))
+}

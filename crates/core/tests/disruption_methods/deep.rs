@@ -1,0 +1,210 @@
+//! Several nodes for fewer, and replacements in cheap zones only: the search `deep` (spec 30 §14.4).
+
+use super::*;
+use karpenter_core::disruption::{Command, FailureClass, Invalid, Valid, type_names, validate};
+use karpenter_core::plan::PlannedClaim;
+use karpenter_core::requirement::Requirement;
+use karpenter_core::testing::resources;
+
+fn deep() -> Settings {
+    Settings { search: Search::Deep, ..Settings::default() }
+}
+
+fn priced(name: &str, cpu: u32, price: f64) -> TypeBuilder {
+    let one = instance_type(name).cpu(&cpu.to_string()).memory("100Gi").pods("100").no_overhead();
+    one.sold(offering("on-demand", ZONE, price)).sold(offering("spot", ZONE, price * 0.9))
+}
+
+/// Three nodes that each hold two pods of five cpu, and take no others.
+fn three(of_type: &TypeBuilder, capacity_type: &str, start: World) -> World {
+    let built = of_type.clone().build();
+    ["a", "b", "c"].iter().fold(start, |world, name| {
+        let node = node(name).of_type(&built).label("capacity-type", capacity_type).zone(ZONE);
+        let pods = pod(&format!("p{name}")).cpu("5").on(name).times(2);
+        world.node(node.taint("full=yes:NoSchedule")).pod(pods)
+    })
+}
+
+/// Three of them for 16 each, of a type that holds no three pods, in a pool that can buy others.
+fn three_of_own(pool: PoolBuilder, others: &[TypeBuilder]) -> World {
+    let own = priced("own", 14, 16.0);
+    let types = others.iter().cloned().chain([own.clone()]);
+    three(&own, "on-demand", World::empty().types(types).pool(pool))
+}
+
+fn claims(command: &Command) -> Vec<&PlannedClaim> {
+    command.replacements.iter().filter_map(|one| one.planned()).collect()
+}
+
+fn names(world: &World, command: &Command) -> Vec<BTreeSet<String>> {
+    let names = |claim: &&PlannedClaim| type_names(&world.snapshot, &world.catalog, claim);
+    claims(command).iter().map(names).collect()
+}
+
+fn savings(pass: &Pass) -> f64 {
+    pass.commands.iter().map(|one| one.savings).sum()
+}
+
+fn check(world: &World, command: &Command, types: &[BTreeSet<String>]) -> Result<Valid, Invalid> {
+    let settings = deep();
+    let seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
+    validate(&seen, command, types, &mut Fuel::unlimited())
+}
+
+#[test]
+fn three_half_empty_nodes_become_two_smaller_ones() {
+    let large = priced("t16", 16, 16.0);
+    let start = World::empty().types([large.clone(), priced("t15", 15, 10.0)]);
+    let world = three(&large, "on-demand", start.pool(on_demand("default")));
+    let best = run(&world, &Settings::default());
+    assert_eq!((best.commands.len(), savings(&best)), (3, 18.0), "each for a smaller one");
+    let pass = run(&world, &deep());
+    let expected = [(Method::MultiNode, Decision::Replace, vec!["a", "b", "c"])];
+    assert_eq!(said(&pass), expected, "30/INV-4");
+    assert_eq!(savings(&pass), 28.0);
+    let each = BTreeSet::from(["t15".to_owned()]);
+    assert_eq!(names(&world, &pass.commands[0]), [each.clone(), each], "none of their own type");
+    let text = "Underutilized/id: replace: nodepools=[default]: [a, b, c] -> [2 replacements] \
+                (savings: $28.00)";
+    assert_eq!(pass.commands[0].describe("id"), text);
+}
+
+#[test]
+fn nodes_are_not_replaced_by_fewer_of_their_own_type() {
+    let large = priced("t16", 16, 16.0);
+    let start = World::empty().types([large.clone()]).pool(on_demand("default"));
+    assert_eq!(said(&run(&three(&large, "on-demand", start), &deep())), []);
+}
+
+#[test]
+fn whatever_is_launched_costs_less_together() {
+    let cases = [(23.0, &["t15", "u15"][..]), (25.0, &["t15"]), (47.0, &["t15"])];
+    for (price, expected) in cases {
+        let others = [priced("t15", 15, 10.0), priced("u15", 15, price)];
+        let world = three_of_own(on_demand("default"), &others);
+        let pass = run(&world, &deep());
+        let expected: BTreeSet<_> = expected.iter().map(|&name| name.to_owned()).collect();
+        let got = names(&world, &pass.commands[0]);
+        assert_eq!(got, [expected.clone(), expected], "30/INV-4: {price} beside 10 for 48");
+    }
+    let world = three_of_own(on_demand("default"), &[priced("t15", 15, 24.0)]);
+    assert_eq!(said(&run(&world, &deep())), [], "30/INV-4: for the same price");
+}
+
+#[test]
+fn min_values_hold_for_each_of_several_replacements() {
+    for (price, commands) in [(23.0, 1), (25.0, 0)] {
+        let pool = on_demand("default").require_min("type", Operator::Exists, &[], 2);
+        let others = [priced("t15", 15, 10.0), priced("u15", 15, price)];
+        let pass = run(&three_of_own(pool, &others), &deep());
+        assert_eq!(said(&pass).len(), commands, "30/INV-6: {price}");
+    }
+}
+
+#[test]
+fn spot_nodes_become_fewer_spot_nodes_only_with_the_gate() {
+    let own = priced("own", 14, 16.0);
+    let pool = pool("default").require("capacity-type", Operator::In, &["spot"]);
+    let start = World::empty().types([own.clone(), priced("t15", 15, 10.0)]).pool(pool);
+    let world = three(&own, "spot", start);
+    for (spot_to_spot, commands) in [(false, 0), (true, 1)] {
+        let pass = run(&world, &Settings { spot_to_spot, ..deep() });
+        assert_eq!(said(&pass).len(), commands, "30/INV-5: {spot_to_spot}");
+    }
+}
+
+#[test]
+fn several_replacements_still_have_to_do_after_the_rest() {
+    let world = three_of_own(on_demand("default"), &[priced("t15", 15, 10.0)]);
+    let command = run(&world, &deep()).commands.remove(0);
+    let types = names(&world, &command);
+    assert_eq!(check(&world, &command, &types).unwrap().command, command, "nothing has changed");
+    let more = world.clone().pod(pod("late").cpu("1").on("a"));
+    assert_eq!(check(&more, &command, &types).unwrap_err().class, FailureClass::Scheduling);
+    let mut fewer = world.clone();
+    let mut number = 0;
+    fewer.snapshot.pods.retain(|_| {
+        number += 1;
+        number % 2 == 0
+    });
+    assert_eq!(check(&fewer, &command, &types).unwrap_err().class, FailureClass::Scheduling);
+    let other = [types[0].clone(), BTreeSet::from(["gone".to_owned()])];
+    assert_eq!(check(&world, &command, &other).unwrap_err().class, FailureClass::Scheduling);
+}
+
+/// A node for 0.5, and a type that is dearer in its own zone and cheaper in two others.
+fn zonal(pool: PoolBuilder, pod: karpenter_core::testing::PodBuilder) -> World {
+    let spot = |zone: &str, price| offering("spot", zone, price);
+    let types = [
+        instance_type("own").on_demand(ZONE, 0.5),
+        instance_type("other")
+            .sold(spot(ZONE, 1.0))
+            .sold(spot("test-zone-2", 0.2))
+            .sold(spot("test-zone-3", 0.4)),
+    ];
+    World::empty()
+        .types(types)
+        .pool(pool)
+        .node(node("n").label("type", "own").label("capacity-type", "on-demand").zone(ZONE))
+        .pod(pod.cpu("3").on("n"))
+}
+
+fn zones(command: &Command) -> Vec<&str> {
+    let zones = claims(command)[0].requirements.get("topology.kubernetes.io/zone");
+    zones.into_iter().flat_map(Requirement::values).map(String::as_str).collect()
+}
+
+#[test]
+fn a_replacement_comes_up_only_where_it_costs_less() {
+    let world = zonal(pool("default"), pod("p"));
+    assert_eq!(said(&run(&world, &Settings::default())), [], "30/CON-5");
+    let pass = run(&world, &deep());
+    assert_eq!(said(&pass), [(Method::SingleNode, Decision::Replace, vec!["n"])]);
+    assert_eq!(zones(&pass.commands[0]), ["test-zone-2", "test-zone-3"], "30/INV-4");
+    assert_eq!((options(&world, &pass), savings(&pass)), (vec!["other".to_owned()], 0.3));
+    assert_eq!(claims(&pass.commands[0])[0].cheapest, Some(0.2));
+}
+
+#[test]
+fn zones_are_left_out_only_where_pods_and_pools_allow_it() {
+    let min = pool("default").require_min("zone", Operator::Exists, &[], 2);
+    let cases = [
+        ("a pod that has to stay", zonal(pool("default"), pod("p").select("zone", ZONE)), None),
+        ("minValues of zones", zonal(min, pod("p")), None),
+        (
+            "a pod of one cheap zone",
+            zonal(pool("default"), pod("p").select("zone", "test-zone-3")),
+            Some(vec!["test-zone-3"]),
+        ),
+    ];
+    for (case, world, expected) in cases {
+        let pass = run(&world, &deep());
+        assert_eq!(pass.commands.first().map(zones), expected, "{case}");
+    }
+}
+
+#[test]
+fn a_type_that_gives_less_in_some_zones_is_not_narrowed_to_them() {
+    let mut world = zonal(pool("default"), pod("p"));
+    let types = world.types_of("default").to_vec().into_iter().map(|one| {
+        let mut one = karpenter_core::catalog::InstanceType::clone(&one);
+        if one.name == "other" {
+            one.offerings[0].capacity_override = resources(&[("cpu", "64")]);
+        }
+        std::sync::Arc::new(one)
+    });
+    let types: Vec<_> = types.collect();
+    world.catalog.pools.insert("default".to_owned(), types.into());
+    assert_eq!(said(&run(&world, &deep())), []);
+}
+
+#[test]
+fn a_narrowed_replacement_still_has_to_do_after_the_rest() {
+    let world = zonal(pool("default"), pod("p"));
+    let command = run(&world, &deep()).commands.remove(0);
+    let types = names(&world, &command);
+    let valid = check(&world, &command, &types).unwrap();
+    assert_eq!(zones(&valid.command), ["test-zone-2", "test-zone-3"], "what is launched");
+    let tied = world.clone().pod(pod("late").select("zone", ZONE).on("n"));
+    assert_eq!(check(&tied, &command, &types).unwrap_err().class, FailureClass::Scheduling);
+}

@@ -1,0 +1,135 @@
+//! Devices of dynamic resource allocation in simulations (spec 30 §5 rule 5).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use karpenter_core::scheduling::dra::{
+    Allocated, AllocatedDevice, Ask, Claim, ClaimKey, Consumer, Count, Device, DeviceId,
+    DeviceQuery, DeviceRequest, DeviceShape, DynamicResources, Reach, Slice, SliceTemplate,
+};
+
+use super::*;
+
+const DRIVER: &str = "gpu.example.com";
+
+fn devices(count: usize) -> Vec<Device> {
+    let shape = Arc::new(DeviceShape { driver: DRIVER.into(), ..DeviceShape::default() });
+    let device = |number: usize| Device {
+        name: format!("d{number}").as_str().into(),
+        shape: shape.clone(),
+        consumes: Vec::new(),
+    };
+    (0..count).map(device).collect()
+}
+
+/// `t<cpu>` whose nodes will publish so many devices.
+fn with_devices(cpu: u32, count: usize) -> TypeBuilder {
+    let template = SliceTemplate {
+        driver: DRIVER.into(),
+        pool: "local".into(),
+        devices: devices(count),
+        counters: Vec::new(),
+    };
+    sized(cpu).publishing(DynamicResources { templates: vec![template], bindings: Vec::new() })
+}
+
+/// A world of these types in which devices count.
+fn device_world(types: impl IntoIterator<Item = TypeBuilder>) -> World {
+    let mut world = World::empty().types(types).pool(on_demand("default"));
+    world.snapshot.dynamic.classes.insert("gpu".to_owned(), Arc::default());
+    world.with(|options| options.ignore_dynamic_resources = false)
+}
+
+/// With a node of so many cpu, which has published one device of its own.
+fn publish(mut world: World, name: &str, cpu: u32) -> World {
+    world.snapshot.dynamic.slices.push(Arc::new(Slice {
+        driver: DRIVER.into(),
+        pool: name.into(),
+        generation: 1,
+        slice_count: 1,
+        owner_node: Some(name.to_owned()),
+        reach: Reach::Node(name.to_owned()),
+        devices: devices(1),
+        counters: Vec::new(),
+    }));
+    world.node(of(name, cpu))
+}
+
+/// A pod on a node that has the node's device.
+fn user(mut world: World, name: &str, on: &str) -> World {
+    let query = DeviceQuery {
+        name: String::new(),
+        class: "gpu".to_owned(),
+        selectors: Vec::new(),
+        count: Count::Exact(1),
+        capacity: BTreeMap::new(),
+    };
+    let id = DeviceId { driver: DRIVER.into(), pool: on.into(), device: "d0".into() };
+    let held = Allocated {
+        node: Some(on.to_owned()),
+        devices: vec![AllocatedDevice { id, consumed: BTreeMap::new() }],
+        ..Allocated::default()
+    };
+    let claim = Claim {
+        requests: vec![DeviceRequest { name: "gpu".to_owned(), ask: Ask::Exactly(query) }],
+        constraints: Vec::new(),
+        allocation: Some(held),
+        reserved_for: vec![Consumer::Pod(name.to_owned())],
+    };
+    let key = ClaimKey { namespace: "default".to_owned(), name: name.to_owned() };
+    world.snapshot.dynamic.claims.insert(key, Arc::new(claim));
+    world.pod(pod(name).uid(name).cpu("1").resource_claims(&[name]).on(on))
+}
+
+fn both() -> [Settings; 2] {
+    [upstream(), Settings::default()]
+}
+
+#[test]
+fn a_node_with_the_only_device_stays() {
+    for settings in both() {
+        let only = user(publish(device_world(sizes()), "n", 16), "p", "n");
+        assert_eq!(said(&run(&only, &settings)), [], "30/SIM-16");
+        let mut types = sizes();
+        types[1] = with_devices(2, 1);
+        let world = user(publish(device_world(types), "n", 16), "p", "n");
+        let pass = run(&world, &settings);
+        assert_eq!(said(&pass), [(Method::SingleNode, Decision::Replace, vec!["n"])], "30/SIM-16");
+        assert_eq!(options(&world, &pass), ["t2"], "30/SIM-16: another type has one, too");
+    }
+}
+
+#[test]
+fn devices_of_several_nodes_come_from_one_that_has_as_many() {
+    for (count, expected) in [(2, Some(vec!["a", "b"])), (1, None)] {
+        let start = device_world([with_devices(4, count), sized(16)]);
+        let world = publish(publish(start, "a", 16), "b", 16);
+        let world = user(user(world, "p", "a"), "q", "b");
+        let pass = run(&world, &upstream());
+        let several = said(&pass).into_iter().find(|(_, _, nodes)| nodes.len() == 2);
+        let expected = expected.map(|nodes| (Method::MultiNode, Decision::Replace, nodes));
+        assert_eq!(several, expected, "30/SIM-17: {count} devices");
+        if several.is_some() {
+            assert_eq!(pass.commands[0].replacements.len(), 1, "30/SIM-17");
+            assert_eq!(options(&world, &pass), ["t4"], "30/SIM-17");
+        }
+        // The best search may take any way there, but every pod keeps a device.
+        let best = run(&world, &Settings::default());
+        let made: usize = best.commands.iter().map(|one| one.replacements.len()).sum();
+        assert_eq!(made, 3 - count, "30/SIM-17: {:?}", said(&best));
+    }
+}
+
+#[test]
+fn a_device_that_somebody_elsewhere_uses_is_not_free() {
+    let start = || publish(publish(device_world([sized(4)]), "a", 4), "n", 4);
+    // The other node is to stay, whatever happens: it has more pods.
+    let busy = |world: World| user(world, "p", "n").pod(pod("web").cpu("100m").on("a").times(3));
+    for settings in both() {
+        let world = user(busy(start()), "q", "a");
+        assert_eq!(said(&run(&world, &settings)), [], "30/SIM-18");
+        let pass = run(&busy(start()), &settings);
+        let expected = [(Method::SingleNode, Decision::Delete, vec!["n"])];
+        assert_eq!(said(&pass), expected, "30/SIM-18: unless nobody uses it");
+    }
+}
