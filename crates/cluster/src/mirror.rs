@@ -27,6 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use jiff::{SignedDuration, Timestamp};
 use karpenter_core::requirement::Aliases;
 use karpenter_core::resources::Resources;
+use karpenter_core::scheduling::dra::Matches;
 use karpenter_core::snapshot::Snapshot;
 
 use crate::ingest::{Reader, Settings};
@@ -130,6 +131,15 @@ impl Mirror {
     /// The pools that have nodes that stay, with what they have.
     pub fn pool_usages(&self) -> BTreeMap<String, Resources> {
         self.state().machines.totals.clone()
+    }
+
+    /// Sets which devices the selectors of claims and classes match. Decisions work it out with
+    /// what can be launched, and leave it here for the next one.
+    pub fn set_device_matches(&self, matches: Arc<Matches>) {
+        let mut state = self.state();
+        if state.view.snapshot().dynamic.matches != matches {
+            state.view.edit().dynamic.matches = matches;
+        }
     }
 
     /// Replaces the number of virtual pods on each machine, by provider id.

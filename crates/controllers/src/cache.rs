@@ -8,9 +8,7 @@ use k8s_openapi::api::core::v1::{
     ReplicationController, Service,
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::api::resource::v1::{
-    DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice,
-};
+use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use karpenter_api::capacity_buffer::CapacityBuffer;
 use karpenter_api::nodeclaim::NodeClaim;
@@ -23,6 +21,10 @@ use karpenter_operator::options::{Gate, Options};
 use karpenter_operator::watch::{Index, Informer};
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Client, Resource};
+
+mod pod;
+
+use self::pod::ReadPod;
 
 /// The objects of the cluster, by kind. Kinds of a gate or an option that is off are not watched,
 /// and their informers stay empty. Clones share it.
@@ -51,13 +53,11 @@ pub struct Cache {
     pub capacity_buffers: Informer<CapacityBuffer>,
     /// With the gate CapacityBuffer.
     pub pod_templates: Informer<PodTemplate>,
-    /// Unless DRA requests are ignored.
+    /// Unless DRA requests are ignored, and where the API has them (Kubernetes 1.34).
     pub resource_claims: Informer<ResourceClaim>,
-    /// Unless DRA requests are ignored.
-    pub resource_claim_templates: Informer<ResourceClaimTemplate>,
-    /// Unless DRA requests are ignored.
+    /// The same.
     pub resource_slices: Informer<ResourceSlice>,
-    /// Unless DRA requests are ignored.
+    /// The same.
     pub device_classes: Informer<DeviceClass>,
     /// Each kind of node class that the provider serves.
     pub node_classes: Vec<(ApiResource, Informer<DynamicObject>)>,
@@ -94,7 +94,8 @@ impl Cache {
         let overlays = gates.is_on(Gate::NodeOverlay);
         let buffers = gates.is_on(Gate::CapacityBuffer);
         let devices = !options.ignore_dra_requests;
-        let pods = kinds.watched("pods", trim_pod);
+        let pods = Informer::shared(Api::all(client.clone()), clock);
+        kinds.feed_from("pods", &pods, Api::<ReadPod>::all(client.clone()));
         let nodes = kinds.watched("nodes", trim_node);
         let node_claims = kinds.watched("nodeclaims", nothing);
         let volume_attachments = kinds.watched("volumeattachments", nothing);
@@ -130,10 +131,9 @@ impl Cache {
             node_overlays: kinds.watched_if(overlays, "nodeoverlays"),
             capacity_buffers: kinds.watched_if(buffers, "capacitybuffers"),
             pod_templates: kinds.watched_if(buffers, "podtemplates"),
-            resource_claims: kinds.watched_if(devices, "resourceclaims"),
-            resource_claim_templates: kinds.watched_if(devices, "resourceclaimtemplates"),
-            resource_slices: kinds.watched_if(devices, "resourceslices"),
-            device_classes: kinds.watched_if(devices, "deviceclasses"),
+            resource_claims: kinds.watched_where_served(devices, "resourceclaims"),
+            resource_slices: kinds.watched_where_served(devices, "resourceslices"),
+            device_classes: kinds.watched_where_served(devices, "deviceclasses"),
             node_classes: cloud
                 .supported_node_classes()
                 .into_iter()
@@ -210,14 +210,36 @@ impl Kinds<'_> {
         Informer::shared(Api::all(self.client.clone()), self.clock)
     }
 
+    /// The same for a kind that not every API server has: where it is not, there are no objects.
+    fn watched_where_served<K>(&mut self, is_watched: bool, kind: &'static str) -> Informer<K>
+    where
+        K: Resource<DynamicType = ()> + Watched,
+    {
+        let informer = Informer::shared(Api::all(self.client.clone()), self.clock).where_served();
+        if is_watched {
+            self.feed(kind, &informer);
+        }
+        informer
+    }
+
     fn feed<K: Resource + Watched>(&mut self, kind: &'static str, informer: &Informer<K>) {
+        self.feed_from(kind, informer, informer.api().clone());
+    }
+
+    /// Objects that are read as something else.
+    fn feed_from<K: Resource + Watched, W: Into<K> + Watched>(
+        &mut self,
+        kind: &'static str,
+        informer: &Informer<K>,
+        api: Api<W>,
+    ) {
         let (starts, synced, errors) = (informer.clone(), informer.clone(), informer.clone());
         self.feeds.push(Feed {
             kind,
             start: Arc::new(move |tasks| {
-                let informer = starts.clone();
+                let (informer, api) = (starts.clone(), api.clone());
                 tasks.spawn(kind, async move {
-                    informer.feed().await;
+                    informer.feed_from(&api).await;
                 });
             }),
             is_synced: Arc::new(move || synced.is_synced()),
@@ -235,35 +257,6 @@ impl<K> Watched for K where
 }
 
 fn nothing<K>(_: &mut K) {}
-
-/// Leaves what decisions, drains and metrics read. What containers run, and with which files and
-/// variables, is most of a pod.
-fn trim_pod(pod: &mut Pod) {
-    if let Some(spec) = &mut pod.spec {
-        let init = spec.init_containers.iter_mut().flatten();
-        for container in spec.containers.iter_mut().chain(init) {
-            container.image = None;
-            container.command = None;
-            container.args = None;
-            container.env = None;
-            container.env_from = None;
-            container.volume_mounts = None;
-            container.liveness_probe = None;
-            container.readiness_probe = None;
-            container.startup_probe = None;
-            container.lifecycle = None;
-            container.security_context = None;
-        }
-    }
-    if let Some(status) = &mut pod.status {
-        status.ephemeral_container_statuses = None;
-        status.pod_ips = None;
-        status.host_ips = None;
-    }
-    if let Some(annotations) = &mut pod.metadata.annotations {
-        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
-    }
-}
 
 /// Leaves out the list of images, which is most of a node.
 fn trim_node(node: &mut Node) {

@@ -12,6 +12,7 @@ use karpenter_cluster::mirror::Mirror;
 use karpenter_operator::chance::Chance;
 use karpenter_operator::clock::Clock;
 use karpenter_operator::cloud::{CloudProvider, Overlaid, OverlayStore};
+use karpenter_operator::devices::DeviceSelectors;
 use karpenter_operator::events::Recorder;
 use karpenter_operator::harness::scaled_workers;
 use karpenter_operator::metrics::Metrics;
@@ -44,6 +45,8 @@ pub struct Context {
     pub batcher: Batcher,
     /// Who makes the decisions that take long.
     pub thinker: Arc<dyn Thinker>,
+    /// Who speaks the language of device selectors.
+    pub device_selectors: Arc<dyn DeviceSelectors>,
     /// What the nodes of pools cost.
     pub(crate) costs: Arc<Mutex<CostTracker>>,
 }
@@ -67,12 +70,13 @@ pub struct Ports {
     pub metrics: Arc<Metrics>,
     pub events: Recorder,
     pub thinker: Arc<dyn Thinker>,
+    pub device_selectors: Arc<dyn DeviceSelectors>,
 }
 
 impl Context {
     /// A process that knows nothing yet.
     pub fn new(ports: Ports) -> Self {
-        let Ports { client, clock, chance, cloud, options, metrics, events, thinker } = ports;
+        let Ports { client, clock, chance, cloud, options, metrics, events, .. } = ports;
         let cache = Cache::new(&client, &clock, cloud.as_ref(), &options);
         let settings = state::settings(cloud.as_ref(), &options);
         let time = Arc::clone(&clock);
@@ -96,7 +100,8 @@ impl Context {
             mirror,
             registration_health: RegistrationHealth::default(),
             batcher,
-            thinker,
+            thinker: ports.thinker,
+            device_selectors: ports.device_selectors,
             costs: Arc::default(),
         }
     }
@@ -121,16 +126,16 @@ impl Context {
     pub fn manages_node(&self, node: &impl Resource) -> bool {
         let labels = node.meta().labels.as_ref();
         labels.is_some_and(|labels| {
-            self.cloud
-                .supported_node_classes()
-                .iter()
-                .any(|class| labels.contains_key(&labels::node_class(&class.group, &class.kind)))
+            let mut served = self.cache.node_classes.iter();
+            served.any(|(class, _)| {
+                labels.contains_key(&labels::node_class(&class.group, &class.kind))
+            })
         })
     }
 
     fn serves(&self, class: &NodeClassRef) -> bool {
-        let served = self.cloud.supported_node_classes();
-        served.iter().any(|served| served.group == class.group && served.kind == class.kind)
+        let mut served = self.cache.node_classes.iter();
+        served.any(|(served, _)| served.group == class.group && served.kind == class.kind)
     }
 
     /// How many workers a controller has that scales with the CPU of the process.

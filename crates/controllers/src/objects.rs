@@ -289,6 +289,17 @@ fn is_owned_by(pod: &Pod, api_version: &str, kind: &str) -> bool {
         .any(|owner| owner.api_version == api_version && owner.kind == kind)
 }
 
+/// The object with that label; none if it has it already.
+pub(crate) fn with_label<K: Resource + Clone>(object: &K, key: String, value: &str) -> Option<K> {
+    let labels = object.meta().labels.as_ref();
+    if labels.and_then(|labels| labels.get(&key)).is_some_and(|known| known == value) {
+        return None;
+    }
+    let mut labelled = object.clone();
+    labelled.meta_mut().labels.get_or_insert_default().insert(key, value.to_owned());
+    Some(labelled)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};

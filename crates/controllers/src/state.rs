@@ -8,12 +8,14 @@ use karpenter_operator::harness::Controller;
 
 use crate::Context;
 
+mod devices;
 mod feed;
 mod ghosts;
 mod pricing;
 mod settings;
 mod sync;
 
+pub(crate) use devices::answer_selectors;
 pub(crate) use feed::subscribe;
 pub(crate) use settings::{provider, settings};
 pub use sync::ready;

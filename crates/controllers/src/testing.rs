@@ -29,6 +29,7 @@ use serde_json::{Value, json};
 
 use crate::{Context, Ports, process};
 
+mod cel;
 pub(crate) mod faults;
 pub(crate) mod fixtures;
 
@@ -70,6 +71,7 @@ impl Bench {
             metrics: Arc::new(metrics),
             events,
             thinker: Arc::new(OnTheSpot),
+            device_selectors: Arc::new(cel::Cel),
         });
         let bench = Self { context, cloud, published, tasks: Tasks::new() };
         for crd in crds(CrdSet::Kwok) {

@@ -31,6 +31,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info};
 
 use crate::commands::Failure;
+use crate::device_selectors::Cel;
 use crate::environment;
 
 /// How long what is in work may take to end.
@@ -91,6 +92,7 @@ async fn run_on(options: Options) -> anyhow::Result<bool> {
         metrics: Arc::new(metrics.clone()),
         events: Recorder::start(events_client, clock.clone(), &tasks),
         thinker: Arc::new(OtherThread),
+        device_selectors: Arc::new(Cel),
     });
     build_info(&metrics);
     serve(&context, &options, &metrics, &tasks).await?;

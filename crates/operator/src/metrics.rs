@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::cloud::CloudProvider;
 
 pub mod conditions;
+mod gauges;
 mod harness;
 pub mod labels;
 pub mod list;

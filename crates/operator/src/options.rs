@@ -97,8 +97,10 @@ pub enum LogLevel {
 /// How far consolidation of several nodes looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConsolidationSearch {
-    /// For the best command that there is time for.
+    /// For the best commands that there is time for.
     Best,
+    /// As far, and also for fewer nodes in place of several, and for zones that are cheap.
+    Deep,
     /// Where upstream looks, and no further.
     Upstream,
 }
@@ -189,6 +191,7 @@ impl Options {
             default_spread: spread.map_err(|problem| invalid("scheduler-config", problem))?,
             instance_types_file_path: resolved.text("instance-types-file-path").to_owned(),
             consolidation_search: match resolved.text("consolidation-search") {
+                "deep" => ConsolidationSearch::Deep,
                 "upstream" => ConsolidationSearch::Upstream,
                 _ => ConsolidationSearch::Best,
             },

@@ -22,6 +22,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt as _};
 use tracing_subscriber::registry::{LookupSpan, Scope};
 
 use crate::clock::Clock;
+use crate::harness::with_current;
 use crate::options::{LogLevel, Options};
 
 mod fields;
@@ -157,6 +158,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Logs {
         let mut line = Line::new(event.metadata(), now, self.commit.as_deref());
         if self.level == LogLevel::Debug {
             line.caller(event.metadata());
+        }
+        if let Some(reconcile) = with_current(Fields::of_reconcile) {
+            line.context(&reconcile);
         }
         for span in context.event_scope(event).into_iter().flat_map(Scope::from_root) {
             if let Some(of_span) = span.extensions().get::<Fields>() {

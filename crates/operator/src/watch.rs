@@ -33,7 +33,7 @@
 //! }
 //! ```
 //!
-//! Everything here is in order and without chance: objects by namespace and name, one change per
+//! Everything here is in order and without chance: objects by name and namespace, one change per
 //! object, and a fixed pause after an error. So a world on a virtual clock repeats.
 //!
 //! Invariant: between two calls of [`Informer::take_changes`] memory is bounded by the number of
@@ -91,12 +91,15 @@ impl Wake {
 }
 
 /// Names an object of a kind. The namespace is empty for kinds without one.
+///
+/// Keys are in the order of their names, and of their namespaces only where these are equal: many
+/// objects share a namespace, and comparing it first was a twentieth of the work of a scale-up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
-    /// The namespace.
-    pub namespace: String,
     /// The name.
     pub name: String,
+    /// The namespace.
+    pub namespace: String,
 }
 
 impl ObjectKey {
@@ -145,6 +148,7 @@ pub struct Informer<K> {
     wake: Wake,
     again: Wake,
     trim: fn(&mut K),
+    is_optional: bool,
     state: Arc<Mutex<State<K>>>,
     subscribers: Arc<Mutex<Subscribers<K>>>,
 }
@@ -181,6 +185,7 @@ where
             wake: wake.clone(),
             again: Wake::default(),
             trim: |_| {},
+            is_optional: false,
             state: Arc::new(Mutex::new(state)),
             subscribers: Arc::default(),
         }
@@ -200,6 +205,14 @@ where
         self
     }
 
+    /// A kind that the server may not have: then there are no objects, until it has. Without this
+    /// it is waited for.
+    #[must_use]
+    pub fn where_served(mut self) -> Self {
+        self.is_optional = true;
+        self
+    }
+
     /// Only objects with these labels, written as `kubectl --selector` takes it.
     #[must_use]
     pub fn labels(mut self, selector: &str) -> Self {
@@ -214,6 +227,11 @@ where
         self
     }
 
+    /// Where the objects are listed and watched.
+    pub fn api(&self) -> &Api<K> {
+        &self.api
+    }
+
     /// Whether the objects have been listed once.
     pub fn is_synced(&self) -> bool {
         self.state().is_synced
@@ -224,7 +242,7 @@ where
         self.state().objects.get(&ObjectKey::new(namespace, name)).cloned()
     }
 
-    /// All objects, by namespace and name.
+    /// All objects, by name and namespace.
     pub fn all(&self) -> Vec<Arc<K>> {
         self.state().objects.values().cloned().collect()
     }
@@ -239,7 +257,7 @@ where
         self.len() == 0
     }
 
-    /// What has changed since the last call, one change per object, by namespace and name. The
+    /// What has changed since the last call, one change per object, by name and namespace. The
     /// first call tells all objects. For one reader: what is taken is not told again.
     pub fn take_changes(&self) -> Vec<Change<K>> {
         let mut state = self.state();
@@ -287,26 +305,46 @@ where
 
     /// Lists and watches until it is dropped.
     pub async fn feed(&self) -> Infallible {
+        self.feed_from(&self.api).await
+    }
+
+    /// As [`Self::feed`], with objects that are read as something else: as what skips the parts that
+    /// nobody reads, before they take time and memory.
+    pub async fn feed_from<W>(&self, api: &Api<W>) -> Infallible
+    where
+        W: Into<K> + Clone + fmt::Debug + DeserializeOwned,
+    {
         let mut pause = PAUSE;
         loop {
-            let Err(error) = self.list_and_watch(&mut pause).await;
+            let Err(error) = self.list_and_watch(api, &mut pause).await;
+            if self.is_optional && is_not_served(&error) {
+                self.replace(BTreeMap::new(), 0);
+                pause = LONGEST_PAUSE;
+            }
             self.state().last_error = Some(error.to_string());
             self.clock.sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
-    async fn list_and_watch(&self, pause: &mut Duration) -> Result<Infallible, kube::Error> {
-        let mut version = self.list().await?;
+    async fn list_and_watch<W>(
+        &self,
+        api: &Api<W>,
+        pause: &mut Duration,
+    ) -> Result<Infallible, kube::Error>
+    where
+        W: Into<K> + Clone + fmt::Debug + DeserializeOwned,
+    {
+        let mut version = self.list(api).await?;
         loop {
-            let mut events = pin!(self.api.watch(&self.params, &version).await?);
+            let mut events = pin!(api.watch(&self.params, &version).await?);
             let mut is_silent = true;
             loop {
                 // Events come first, so a list replaces nothing that has been told after it.
                 let next = match select(events.next(), pin!(self.again.rung())).await {
                     Either::Left((next, _)) => next,
                     Either::Right(_) => {
-                        version = self.list().await?;
+                        version = self.list(api).await?;
                         is_silent = false;
                         None
                     }
@@ -317,10 +355,12 @@ where
                 *pause = PAUSE;
                 match event {
                     WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                        let object = object.into();
                         version = version_of(&object);
                         self.put(object);
                     }
                     WatchEvent::Deleted(object) => {
+                        let object = object.into();
                         version = version_of(&object);
                         self.remove(&object);
                     }
@@ -340,7 +380,10 @@ where
     }
 
     /// Replaces what is known by what is there, and says as of when.
-    async fn list(&self) -> Result<String, kube::Error> {
+    async fn list<W>(&self, api: &Api<W>) -> Result<String, kube::Error>
+    where
+        W: Into<K> + Clone + fmt::Debug + DeserializeOwned,
+    {
         let mut params = ListParams {
             label_selector: self.params.label_selector.clone(),
             field_selector: self.params.field_selector.clone(),
@@ -349,8 +392,9 @@ where
         };
         let mut found = BTreeMap::new();
         loop {
-            let page = self.api.list(&params).await?;
+            let page = api.list(&params).await?;
             for object in page.items {
+                let object = object.into();
                 found.insert(ObjectKey::of(&object), self.trimmed_object(object));
             }
             params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
@@ -439,6 +483,11 @@ impl<K> Informer<K> {
     }
 }
 
+/// Whether the server does not know the kind.
+fn is_not_served(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing panics while it is held, and each change is complete in itself.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -471,6 +520,7 @@ impl<K: Clone> Clone for Informer<K> {
             wake: self.wake.clone(),
             again: self.again.clone(),
             trim: self.trim,
+            is_optional: self.is_optional,
             state: Arc::clone(&self.state),
             subscribers: Arc::clone(&self.subscribers),
         }

@@ -135,6 +135,7 @@ fn settings(context: &Context) -> Settings {
         scheduling: decide::options(context),
         search: match context.options.consolidation_search {
             ConsolidationSearch::Best => Search::Best,
+            ConsolidationSearch::Deep => Search::Deep,
             ConsolidationSearch::Upstream => Search::Upstream,
         },
         spot_to_spot: gates.is_on(Gate::SpotToSpotConsolidation),

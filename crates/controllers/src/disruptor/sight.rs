@@ -13,6 +13,7 @@ use tracing::error;
 
 use crate::Context;
 use crate::provisioner::decide::words;
+use crate::state::answer_selectors;
 
 /// The cluster, and what can be launched in it. Clones share it.
 #[derive(Clone, Debug)]
@@ -28,7 +29,7 @@ pub(crate) struct Sight {
 impl Sight {
     pub(crate) async fn take(context: &Context) -> Self {
         let now = context.clock.now();
-        let snapshot = context.mirror.snapshot(now);
+        let mut snapshot = context.mirror.snapshot(now);
         let named = |name: &String| {
             let pool = context.cache.node_pools.get("", name)?;
             Some((name.clone(), pool))
@@ -49,6 +50,7 @@ impl Sight {
                 }
             }
         }
+        answer_selectors(context, &mut snapshot, &catalog).await;
         Self { snapshot, catalog: Arc::new(catalog), pools: Arc::new(pools), now }
     }
 

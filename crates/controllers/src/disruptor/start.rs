@@ -16,8 +16,9 @@ use karpenter_core::resources::Resources;
 use karpenter_operator::chance::Chance;
 use karpenter_operator::harness::Trouble;
 use karpenter_operator::metrics::labels::NodeClaimsCreated;
+use karpenter_operator::telemetry::json;
 use kube::ResourceExt as _;
-use tracing::info;
+use tracing::{debug, info};
 
 use super::mark;
 use super::queue::{Orchestration, Told, roll_back};
@@ -113,6 +114,11 @@ async fn carry_out(
     context.mirror.mark_for_deletion(ids, now, until);
     record::nominate(context, &sight.snapshot, &command.plan);
     report::count_decision(context, &command);
+    debug!(
+        command = command.describe(id),
+        "replacement-nodeclaims" = ?json(&names),
+        "command is under way"
+    );
     // Where pods go is not asked any more.
     command.plan = Plan::default();
     let told =

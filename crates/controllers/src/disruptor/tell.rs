@@ -37,6 +37,11 @@ pub(super) fn tell(context: &Context, sight: &Sight, found: &Found) {
     for command in &found.pass.commands {
         scores(context, sight, command);
     }
+    for score in &found.pass.rejected {
+        let labels = labels(sight, "rejected", &score.pool);
+        context.metrics.consolidation_moves.inc(&labels);
+        context.metrics.consolidation_score.observe(&labels, score.score());
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a number of nodes")]
@@ -119,22 +124,22 @@ fn scores(context: &Context, sight: &Sight, command: &Command) {
     if command.reason() != Reason::Underutilized {
         return;
     }
-    let policy = |pool: &str| {
-        let pool = sight.snapshot.managed_pools.get(pool);
-        pool.map(|pool| pool.policy.name()).unwrap_or_default()
-    };
-    for nodepool in command.pools() {
-        let labels = Move { decision: "approved", nodepool, policy: policy(nodepool) };
-        context.metrics.consolidation_moves.inc(&labels);
+    for pool in command.pools() {
+        context.metrics.consolidation_moves.inc(&labels(sight, "approved", pool));
     }
     for score in &command.scores {
         let decision = if score.is_approved() { "approved" } else { "rejected" };
-        let labels = Move { decision, nodepool: &score.pool, policy: policy(&score.pool) };
+        let labels = labels(sight, decision, &score.pool);
         context.metrics.consolidation_score.observe(&labels, score.score());
         if score.is_approved() {
             approved(context, sight, command, score);
         }
     }
+}
+
+fn labels<'a>(sight: &'a Sight, decision: &'static str, nodepool: &'a str) -> Move<'a> {
+    let pool = sight.snapshot.managed_pools.get(nodepool);
+    Move { decision, nodepool, policy: pool.map(|pool| pool.policy.name()).unwrap_or_default() }
 }
 
 fn approved(context: &Context, sight: &Sight, command: &Command, score: &PoolScore) {

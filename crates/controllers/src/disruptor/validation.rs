@@ -26,9 +26,9 @@ pub(super) async fn validate(
     decided.await
 }
 
-/// The instance types of the replacement, by what was known when it was planned.
-fn planned_types(resting: &Resting) -> BTreeSet<String> {
+/// The instance types of each replacement, by what was known when it was planned.
+fn planned_types(resting: &Resting) -> Vec<BTreeSet<String>> {
     let Resting { command, sight, .. } = resting;
     let planned = command.replacements.iter().filter_map(Replacement::planned);
-    planned.flat_map(|claim| type_names(&sight.snapshot, &sight.catalog, claim)).collect()
+    planned.map(|claim| type_names(&sight.snapshot, &sight.catalog, claim)).collect()
 }

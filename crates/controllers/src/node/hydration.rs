@@ -2,7 +2,6 @@
 //!
 //! It looks at all Nodes, as the label is what makes one managed.
 
-use k8s_openapi::api::core::v1::Node;
 use karpenter_api::labels;
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_operator::harness::{Controller, Limit, Outcome, Reconcile, Reconciled};
@@ -43,9 +42,10 @@ impl Reconcile for Hydration {
             return Ok(Outcome::Done);
         };
         let class = &claim.spec.node_class_ref;
-        let mut labelled: Node = node.as_ref().clone();
-        let labels = labelled.metadata.labels.get_or_insert_default();
-        labels.insert(labels::node_class(&class.group, &class.kind), class.name.clone());
+        let label = labels::node_class(&class.group, &class.kind);
+        let Some(labelled) = objects::with_label(node.as_ref(), label, &class.name) else {
+            return Ok(Outcome::Done);
+        };
         let api = Api::all(context.client.clone());
         let written = patch(&api, node.as_ref(), &labelled, Check::Nothing).await?;
         let end = written.end().unwrap_or_default();

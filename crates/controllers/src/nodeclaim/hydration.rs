@@ -32,9 +32,10 @@ impl Reconcile for Hydration {
             return Ok(Outcome::Done);
         };
         let class = &claim.spec.node_class_ref;
-        let mut labelled = claim.as_ref().clone();
-        let labels = labelled.metadata.labels.get_or_insert_default();
-        labels.insert(labels::node_class(&class.group, &class.kind), class.name.clone());
+        let label = labels::node_class(&class.group, &class.kind);
+        let Some(labelled) = objects::with_label(claim.as_ref(), label, &class.name) else {
+            return Ok(Outcome::Done);
+        };
         let api = Api::all(context.client.clone());
         let written = patch(&api, claim.as_ref(), &labelled, Check::Nothing).await?;
         let end = written.end().unwrap_or_default();

@@ -47,6 +47,7 @@ async fn nothing_is_collected_before_the_nodes_are_known() {
         metrics: known.metrics.clone(),
         events: known.events.clone(),
         thinker: known.thinker.clone(),
+        device_selectors: known.device_selectors.clone(),
     });
     watch(&context, &bench.tasks);
     let (process, tasks) = (context.clone(), bench.tasks.clone());

@@ -13,6 +13,7 @@ use crate::testing::Bench;
 use crate::testing::fixtures::{POOL, merged, node_claim, node_pool, pod};
 
 mod claims;
+mod devices;
 
 /// Long enough for a batch, short enough that nothing is decided twice.
 const BATCH: Duration = Duration::from_secs(3);

@@ -52,6 +52,7 @@ fn settings(options: &Decision) -> Settings {
         scheduling: options.solve_options(std::collections::BTreeSet::new()),
         search: match options.consolidation_search {
             ConsolidationSearch::Best => Search::Best,
+            ConsolidationSearch::Deep => Search::Deep,
             ConsolidationSearch::Upstream => Search::Upstream,
         },
         spot_to_spot: options.gates.is_on(Gate::SpotToSpotConsolidation),

@@ -29,6 +29,7 @@ fn nodes_that_go_and_nodes_that_stay_are_told() {
       node-2: Pod has "karpenter.sh/do-not-disrupt" annotation
         blocked by Pod batch/report
       node-6: Can't replace with a cheaper node
+        because of Pod shop/db-0
 
     3 of 7 nodes would go, 1 would come; they cost $1.4718 an hour, $1074.41 a month; this saves $0.4859 an hour, $354.71 a month (33%)
     "#);
@@ -155,9 +156,9 @@ fn a_search_without_consolidation_is_wrong_usage() {
     let ran = plan(&scenarios(), &args, "");
     assert_eq!((ran.code, ran.stdout.as_str()), (2, ""));
     insta::assert_snapshot!(ran.stderr, @r#"
-    error: --consolidation-search must be best or upstream
+    error: --consolidation-search must be best, deep or upstream
      found: "worst"
-       fix: write best or upstream
+       fix: write best, deep or upstream
       more: karpenter plan --help
     "#);
 }

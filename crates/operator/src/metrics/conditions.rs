@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use prometheus::{CounterVec, HistogramVec};
 
+use super::gauges::{self, GaugeFamily, SeriesKey};
 use super::list::{default_buckets, exponential};
-use super::registry::{Describe, GaugeFamily, Registry, Stage};
+use super::registry::{Describe, Registry, Stage};
 use super::store::{Sample, Store};
 use crate::events::Event;
 
@@ -138,9 +139,9 @@ impl Metrics {
 
     /// What stands for an object now: a series for each of its [`numbers`].
     fn samples(&self, key: &Key, seen: &Seen, extra: &[String], now: Timestamp) -> Vec<Sample> {
-        let values = |own: &[&str]| -> Vec<String> {
+        let values = |own: &[&str]| -> SeriesKey {
             let all = [key.0.as_str(), key.1.as_str()].into_iter().chain(own.iter().copied());
-            all.map(str::to_owned).chain(extra.iter().cloned()).collect()
+            gauges::key(all.chain(extra.iter().map(String::as_str))).into()
         };
         let mut series = Vec::with_capacity(2 * seen.conditions.len() + 1);
         for (condition_type, condition) in &seen.conditions {

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use super::registry::{Describe, GaugeFamily, Registry, Stage};
+use super::gauges::{self, GaugeFamily};
+use super::registry::{Describe, Registry, Stage};
 use super::store::Sample;
 
 /// Labels that all nodes have, before the well-known ones.
@@ -95,13 +96,13 @@ impl NodeMetrics {
     ) -> NodeSeries {
         let first = [node_name, phase, if is_managed { "true" } else { "false" }];
         let rest = self.labels.0.values().map(|key| label(key).unwrap_or_default());
-        NodeSeries(first.into_iter().chain(rest).map(str::to_owned).collect())
+        NodeSeries(gauges::key(first.into_iter().chain(rest)).into())
     }
 }
 
 /// What identifies a node in metrics: the values of its labels, in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeSeries(Vec<String>);
+pub struct NodeSeries(Arc<str>);
 
 /// A gauge by node and resource.
 #[derive(Clone)]
@@ -110,8 +111,8 @@ pub struct NodeResourceGauge(GaugeFamily);
 impl NodeResourceGauge {
     /// A number for a store.
     pub fn sample(&self, node: &NodeSeries, resource: &str, number: f64) -> Sample {
-        let values = node.0.iter().cloned().chain([resource_type(resource)]).collect();
-        Sample::new(&self.0, values, number)
+        let key = gauges::with(&node.0, &resource_type(resource));
+        Sample::new(&self.0, key.into(), number)
     }
 }
 
@@ -152,7 +153,7 @@ macro_rules! debug {
     ($($name:ident)+) => {$(
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{}({})", stringify!($name), self.0.name)
+                write!(f, "{}({})", stringify!($name), self.0.name())
             }
         }
     )+};

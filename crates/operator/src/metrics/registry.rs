@@ -10,10 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::Timestamp;
 use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
-use prometheus::{
-    CounterVec, Encoder as _, GaugeVec, HistogramOpts, HistogramVec, Opts, TextEncoder,
-};
+use prometheus::{CounterVec, Encoder as _, HistogramOpts, HistogramVec, Opts, TextEncoder};
 
+use super::gauges::{self, GaugeFamily};
 use super::labels::{LabelSet, LabelValues};
 use super::store::Sample;
 use super::summary::SummaryVec;
@@ -176,11 +175,10 @@ impl Registry {
     }
 
     pub(super) fn dynamic_gauge(&self, describe: Describe<'_>, labels: &[String]) -> GaugeFamily {
-        let vec = GaugeVec::new(Opts::new(describe.name, describe.help), &borrowed(labels));
-        let vec = vec.expect(VALID);
-        self.register(vec.clone());
+        let family = GaugeFamily::new(describe.name, describe.help, labels).expect(VALID);
+        self.register(family.clone());
         self.note(describe, Type::Gauge, labels, Vec::new());
-        GaugeFamily { name: describe.name.into(), vec }
+        family
     }
 
     pub(super) fn dynamic_histogram(
@@ -297,41 +295,35 @@ impl<L: LabelSet> Counter<L> {
 #[derive(Clone)]
 pub struct Gauge<L>(GaugeFamily, PhantomData<fn(L)>);
 
-/// A gauge whose labels are known when it runs.
-#[derive(Clone)]
-pub(super) struct GaugeFamily {
-    pub(super) name: Arc<str>,
-    pub(super) vec: GaugeVec,
-}
-
 impl<L: LabelSet> Gauge<L> {
     /// Sets the number.
     pub fn set(&self, labels: &L::With<'_>, number: f64) {
-        let gauge = labels.with(|values| self.0.vec.get_metric_with_label_values(values));
-        gauge.expect(COMPLETE).set(number);
+        self.0.set(&key::<L>(labels), number);
     }
 
     /// Adds to the number.
     pub fn add(&self, labels: &L::With<'_>, number: f64) {
-        let gauge = labels.with(|values| self.0.vec.get_metric_with_label_values(values));
-        gauge.expect(COMPLETE).add(number);
+        self.0.add(&key::<L>(labels), number);
     }
 
     /// Removes the series, if it is there.
     pub fn remove(&self, labels: &L::With<'_>) {
-        let _ = labels.with(|values| self.0.vec.remove_label_values(values));
+        self.0.remove(&key::<L>(labels));
     }
 
     /// Removes all series.
     pub fn clear(&self) {
-        self.0.vec.reset();
+        self.0.clear();
     }
 
     /// The number for a [`super::Store`], which removes it when it is stale.
     pub fn sample(&self, labels: &L::With<'_>, number: f64) -> Sample {
-        let values = labels.with(|values| values.iter().map(|&value| value.to_owned()).collect());
-        Sample::new(&self.0, values, number)
+        Sample::new(&self.0, key::<L>(labels).into(), number)
     }
+}
+
+fn key<L: LabelSet>(labels: &L::With<'_>) -> String {
+    labels.with(|values| gauges::key(values.iter().copied()))
 }
 
 /// Counts of observations by size.

@@ -1,32 +1,28 @@
 //! Gauge series that belong to objects (spec 40 §8.1, end): what an object no longer has is removed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::registry::GaugeFamily;
+use super::gauges::{GaugeFamily, SeriesKey};
 
 /// A number of a gauge, with the labels that it is to have.
 #[derive(Clone)]
 pub struct Sample {
-    family: GaugeFamily,
-    values: Vec<String>,
+    series: Series,
     number: f64,
 }
 
 impl Sample {
-    pub(super) fn new(family: &GaugeFamily, values: Vec<String>, number: f64) -> Self {
-        Self { family: family.clone(), values, number }
-    }
-
-    fn id(&self) -> (Arc<str>, Vec<String>) {
-        (Arc::clone(&self.family.name), self.values.clone())
+    pub(super) fn new(family: &GaugeFamily, key: SeriesKey, number: f64) -> Self {
+        Self { series: Series { family: family.clone(), key }, number }
     }
 }
 
 impl fmt::Debug for Sample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{:?} = {}", self.family.name, self.values, self.number)
+        let Series { family, key } = &self.series;
+        write!(f, "{}{key:?} = {}", family.name(), self.number)
     }
 }
 
@@ -37,10 +33,17 @@ pub struct Store<K> {
     series: Mutex<BTreeMap<K, Vec<Series>>>,
 }
 
-/// A series that stands, with a handle that sets it without a search.
+/// A series that stands.
+#[derive(Clone)]
 struct Series {
-    sample: Sample,
-    gauge: prometheus::Gauge,
+    family: GaugeFamily,
+    key: SeriesKey,
+}
+
+impl Series {
+    fn is(&self, other: &Self) -> bool {
+        self.family.is(&other.family) && self.key == other.key
+    }
 }
 
 impl<K: Ord + Clone> Store<K> {
@@ -63,7 +66,7 @@ impl<K: Ord + Clone> Store<K> {
     pub fn renumber(&self, key: &K, numbers: impl IntoIterator<Item = f64>) {
         let series = self.lock();
         let own = series.get(key).into_iter().flatten();
-        own.zip(numbers).for_each(|(series, number)| series.gauge.set(number));
+        own.zip(numbers).for_each(|(series, number)| series.family.set(&series.key, number));
     }
 
     /// Removes all that an object has.
@@ -97,25 +100,17 @@ impl<K: Ord + Clone> Store<K> {
 fn exchange(before: Vec<Series>, samples: Vec<Sample>) -> Vec<Series> {
     let mut old: Vec<Option<Series>> = before.into_iter().map(Some).collect();
     let mut after = Vec::with_capacity(samples.len());
-    for (place, sample) in samples.into_iter().enumerate() {
-        let same = |series: &mut Series| {
-            series.sample.family.name == sample.family.name && series.sample.values == sample.values
-        };
+    for (place, Sample { series, number }) in samples.into_iter().enumerate() {
+        let same = |old: &mut Series| old.is(&series);
         let kept = old.get_mut(place).and_then(|series| series.take_if(same));
-        let gauge = match kept {
-            Some(series) => Some(series.gauge),
-            None => sample.family.vec.get_metric_with_label_values(&sample.values).ok(),
-        };
-        if let Some(gauge) = gauge {
-            gauge.set(sample.number);
-            after.push(Series { sample, gauge });
-        }
+        // The key of a series that stands is the one that its family has.
+        let series = kept.unwrap_or(series);
+        series.family.put(&series.key, number);
+        after.push(series);
     }
-    let mut old = old.into_iter().flatten().peekable();
-    if old.peek().is_some() {
-        let kept: BTreeSet<_> = after.iter().map(|series| series.sample.id()).collect();
-        for stale in old.filter(|series| !kept.contains(&series.sample.id())) {
-            let _ = stale.sample.family.vec.remove_label_values(&stale.sample.values);
+    for stale in old.into_iter().flatten() {
+        if !after.iter().any(|series| series.is(&stale)) {
+            stale.family.remove(&stale.key);
         }
     }
     after

@@ -71,8 +71,8 @@ pub fn definitions() -> Vec<Definition> {
             "Default spread constraints of kube-scheduler, as YAML or JSON text, not a path."),
         row("instance-types-file-path", "INSTANCE_TYPES_FILE_PATH", "", Kind::Text,
             "KWOK only: a JSON file of instance types in place of the built-in ones."),
-        row("consolidation-search", "CONSOLIDATION_SEARCH", "best", Kind::OneOf(&["best", "upstream"]),
-            "karpenter-rs only: how far consolidation of several nodes looks. `upstream` stops where upstream does."),
+        row("consolidation-search", "CONSOLIDATION_SEARCH", "best", Kind::OneOf(&["best", "deep", "upstream"]),
+            "karpenter-rs only: how far consolidation looks. `upstream` stops where upstream does; `deep` also replaces several nodes by fewer, and leaves out zones that are too dear."),
     ];
     rows
 }

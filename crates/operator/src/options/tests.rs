@@ -94,6 +94,7 @@ fn every_option_has_a_flag_and_a_variable() {
         ("feature-gates", "FEATURE_GATES", "NodeRepair=true", "true", |o| o.is_on(Gate::NodeRepair).to_string()),
         ("scheduler-config", "SCHEDULER_CONFIG", "{podTopologySpread: {defaultConstraints: [{maxSkew: 2, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]}}", "2", |o| o.default_spread.iter().map(|s| s.max_skew.to_string()).collect()),
         ("instance-types-file-path", "INSTANCE_TYPES_FILE_PATH", "/types.json", "/types.json", |o| o.instance_types_file_path.clone()),
+        ("consolidation-search", "CONSOLIDATION_SEARCH", "deep", "Deep", |o| format!("{:?}", o.consolidation_search)),
         ("consolidation-search", "CONSOLIDATION_SEARCH", "upstream", "Upstream", |o| format!("{:?}", o.consolidation_search)),
     ];
     for (flag, env, value, wanted, field) in rows {
@@ -197,7 +198,7 @@ fn a_wrong_option_is_named_with_its_value_and_what_is_allowed() {
         (&[], &[("LOG_LEVEL", "hello")], r#"invalid LOG_LEVEL "hello": must be debug, info or error"#),
         (&["--preference-policy=respect"], &[], r#"invalid PREFERENCE_POLICY "respect" of --preference-policy: must be Respect or Ignore"#),
         (&[], &[("MIN_VALUES_POLICY", "x")], r#"invalid MIN_VALUES_POLICY "x": must be Strict or BestEffort"#),
-        (&["--consolidation-search", "worst"], &[], r#"invalid CONSOLIDATION_SEARCH "worst" of --consolidation-search: must be best or upstream"#),
+        (&["--consolidation-search", "worst"], &[], r#"invalid CONSOLIDATION_SEARCH "worst" of --consolidation-search: must be best, deep or upstream"#),
         (&["--feature-gates=Foo"], &[], r#"invalid FEATURE_GATES "Foo" of --feature-gates: malformed pair, expect string=bool"#),
         (&["--help"], &[], "help"),
         (&["-h"], &[], "help"),

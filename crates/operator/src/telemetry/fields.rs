@@ -1,5 +1,6 @@
 //! The fields of a record, and how it is written.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
@@ -11,7 +12,7 @@ use serde_json::{Map, Value};
 use tracing::Metadata;
 use tracing::field::{Field, Visit};
 
-use crate::harness::Trouble;
+use crate::harness::{Current, Trouble};
 
 /// Marks a text that is JSON. No text of ours begins with it.
 const JSON_MARK: &str = "\u{1e}json:";
@@ -30,22 +31,46 @@ impl fmt::Debug for Json {
     }
 }
 
-/// The fields of a span or an event, in their order.
+/// The fields of a span or an event, in their order. Every reconcile has a span, and most have
+/// nothing to say: so names are not copied before somebody does.
 #[derive(Debug, Default)]
-pub(super) struct Fields(Map<String, Value>);
+pub(super) struct Fields(Vec<(Cow<'static, str>, Value)>);
 
 impl Fields {
+    /// Which reconcile it is.
+    pub(super) fn of_reconcile(current: &Current) -> Self {
+        let Current { controller, group, kind, key, id } = current;
+        let fields = [
+            ("controller", (*controller).into()),
+            ("controllerGroup", (*group).into()),
+            ("controllerKind", (*kind).into()),
+            ("namespace", key.namespace.as_str().into()),
+            ("name", key.name.as_str().into()),
+            ("reconcileID", format!("{id:032x}").into()),
+        ];
+        Self(fields.map(|(name, value): (_, Value)| (Cow::Borrowed(name), value)).into())
+    }
+
     pub(super) fn message(&self) -> &str {
         self.text("message")
     }
 
     fn text(&self, key: &str) -> &str {
-        self.0.get(key).and_then(Value::as_str).unwrap_or_default()
+        let found = self.0.iter().find(|(name, _)| name == key);
+        found.and_then(|(_, value)| value.as_str()).unwrap_or_default()
     }
 
     fn insert(&mut self, field: &Field, value: impl Into<Value>) {
         let name = field.name();
-        self.0.insert(name.to_owned(), object_form(name, value.into()));
+        self.put(name, object_form(name, value.into()));
+    }
+
+    /// The last value of a name counts.
+    fn put(&mut self, name: &'static str, value: Value) {
+        match self.0.iter_mut().find(|(known, _)| known == name) {
+            Some((_, known)) => *known = value,
+            None => self.0.push((Cow::Borrowed(name), value)),
+        }
     }
 }
 
@@ -73,7 +98,9 @@ impl Visit for Fields {
     fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
         self.insert(field, value.to_string());
         for (key, value) in error_values(value) {
-            self.0.entry(key).or_insert(value);
+            if !self.0.iter().any(|(known, _)| *known == key) {
+                self.0.push((Cow::Owned(key), value));
+            }
         }
     }
 
@@ -81,7 +108,7 @@ impl Visit for Fields {
         let text = format!("{value:?}");
         match text.strip_prefix(JSON_MARK).and_then(|json| serde_json::from_str(json).ok()) {
             Some(json) => {
-                self.0.insert(field.name().to_owned(), json);
+                self.put(field.name(), json);
             }
             None => self.insert(field, text),
         }
@@ -156,7 +183,7 @@ impl Line {
             if key.starts_with("controller") && value.as_str().is_some_and(str::is_empty) {
                 continue;
             }
-            self.0.insert(key.clone(), value.clone());
+            self.0.insert(key.to_string(), value.clone());
             if key == "controllerKind" {
                 let (namespace, name) = (span.text("namespace"), span.text("name"));
                 self.0.insert(kind.to_owned(), object(&format!("{namespace}/{name}")));
@@ -165,7 +192,7 @@ impl Line {
     }
 
     pub(super) fn fields(&mut self, fields: Fields) {
-        self.0.extend(fields.0);
+        self.0.extend(fields.0.into_iter().map(|(key, value)| (key.into_owned(), value)));
     }
 
     pub(super) fn json(&self) -> String {

@@ -95,6 +95,27 @@ fn told(informer: &Informer<ConfigMap>) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_kind_that_is_not_served_has_no_objects_until_it_is() {
+    let script = || {
+        let not_served = || (404, "404 page not found\n".to_owned());
+        Script::of([not_served(), not_served(), list(9, &[object("a", 1)], None)])
+    };
+    let informer = script().informer();
+    let (feed, end) = (informer.feed(), informer.clock.sleep(Duration::from_secs(2)));
+    select(Box::pin(feed), end).await;
+    assert!(!informer.is_synced(), "it is waited for");
+
+    let script = script();
+    let informer = script.informer().where_served();
+    let (feed, end) = (informer.feed(), informer.clock.sleep(Duration::from_secs(2)));
+    select(Box::pin(feed), end).await;
+    assert!(informer.is_synced() && informer.is_empty(), "{:?}", informer.last_error());
+    assert_eq!(script.asked().len(), 1, "it need not be asked for often");
+    run(&informer).await;
+    assert_eq!(told(&informer), ["a@1"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn pages_and_events_add_up_to_one_change_per_object() {
     let script = Script::of([
         list(9, &[object("b", 2)], Some("more")),

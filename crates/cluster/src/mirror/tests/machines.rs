@@ -239,6 +239,69 @@ fn repair_follows_the_conditions_of_the_node_and_nothing_else() {
 }
 
 #[test]
+fn only_what_policies_look_at_changes_what_they_match() {
+    let one = |condition_type: &str, regex: &str| RepairPolicy {
+        condition_type: condition_type.to_owned(),
+        condition_status: "True".to_owned(),
+        reason_regex: regex.to_owned(),
+        toleration_duration: Duration::from_mins(10),
+        termination_grace_period: None,
+        priority: 0,
+        action: RepairAction::ReplaceNode,
+    };
+    let policies = Policies::new(vec![one("Bad", ""), one("Worse", ".*")]);
+    let policies = policies.expect("a set that makes sense");
+    let time = |minute: u8| format!("2025-06-15T00:{minute:02}:00Z");
+    let bench = Bench::new();
+    bench.claim("c", "m");
+    let matches = |metadata: &Value, conditions: &[&Value]| {
+        let node = json!({"metadata": metadata, "spec": {"providerID": "m"},
+            "status": {"conditions": conditions}});
+        bench.mirror.set_node("n", Some(object(node)));
+        let machine = bench.machine("m");
+        let standing = &machine.value.standing;
+        let conditions = standing.conditions.iter().map(|one| NodeCondition {
+            condition_type: &one.condition_type,
+            status: &one.status,
+            reason: &one.reason,
+            since: one.since,
+        });
+        let conditions: Vec<_> = conditions.collect();
+        policies.matches(&conditions, standing.node_created.expect("it has a time"))
+    };
+    let with = |object: &Value, field: &str, value: Value| {
+        let mut changed = object.clone();
+        changed[field] = value;
+        changed
+    };
+    let meta = json!({"name": "n", "labels": ready(), "creationTimestamp": time(0)});
+    let bad = json!({"type": "Bad", "status": "True", "reason": "R", "message": "m",
+        "lastHeartbeatTime": time(10), "lastTransitionTime": time(10)});
+    let first = matches(&meta, &[&bad]);
+    assert_eq!(first.len(), 1);
+    let labels = with(&meta, "labels", with(&ready(), "team", json!("a")));
+    let worse = with(&bad, "type", json!("Worse"));
+    #[rustfmt::skip]
+    let cases = [
+        // what changes   metadata                                       conditions                                             kept
+        ("heartbeat",     &meta,                                         vec![with(&bad, "lastHeartbeatTime", json!(time(20)))],  true),
+        ("message",       &meta,                                         vec![with(&bad, "message", json!("other"))],             true),
+        ("label",         &labels,                                       vec![bad.clone()],                                       true),
+        ("type",          &meta,                                         vec![worse.clone()],                                     false),
+        ("status",        &meta,                                         vec![with(&bad, "status", json!("False"))],              false),
+        ("reason",        &meta,                                         vec![with(&bad, "reason", json!("S"))],                  false),
+        ("transition",    &meta,                                         vec![with(&bad, "lastTransitionTime", json!(time(20)))], false),
+        ("added",         &meta,                                         vec![bad.clone(), worse],                                false),
+        ("creation",      &with(&meta, "creationTimestamp", json!(time(30))), vec![bad.clone()],                                  false),
+    ];
+    for (case, metadata, conditions, is_kept) in cases {
+        let changed = matches(metadata, &conditions.iter().collect::<Vec<_>>());
+        assert_eq!(changed == first, is_kept, "45/RP-11: {case}");
+        assert_eq!(matches(&meta, &[&bad]), first, "45/RP-11: {case}, and back");
+    }
+}
+
+#[test]
 fn capacity_counts_the_node_itself() {
     let starting = json!({"karpenter.sh/nodepool": "pool", "node.kubernetes.io/instance-type": "m",
         "karpenter.sh/registered": "true"});

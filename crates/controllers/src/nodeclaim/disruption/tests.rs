@@ -213,6 +213,36 @@ async fn claims_of_static_pools_are_never_consolidatable() {
     running(&bench, "a", &json!({})).await;
     look(&bench, "a").await;
     assert!(!has(&bench.claim("a").await, CONSOLIDATABLE, "True"), "30/NCD-14");
+    bench.cloud.set_drift(Some("AMIDrift"));
+    look(&bench, "a").await;
+    let claim = bench.claim("a").await;
+    assert_eq!(find(claim.conditions(), CONSOLIDATABLE), None, "40/LC-53");
+    assert_eq!(drift_of(&claim).as_deref(), Some("AMIDrift"), "40/LC-53");
+}
+
+#[tokio::test(start_paused = true)]
+async fn hashes_that_cannot_be_compared_are_no_drift() {
+    let notes = |hash: Option<&str>, version: Option<&str>| {
+        let mut notes = serde_json::Map::new();
+        notes.extend(hash.map(|hash| (annotations::NODEPOOL_HASH.to_owned(), json!(hash))));
+        let version = version.map(|v| (annotations::NODEPOOL_HASH_VERSION.to_owned(), json!(v)));
+        notes.extend(version);
+        json!({"metadata": {"annotations": notes}})
+    };
+    let bench = bench().await;
+    create_pool(&bench, &notes(Some("1"), Some("v3"))).await;
+    #[rustfmt::skip]
+    let cases = [
+        ("other-version", notes(Some("2"), Some("v2")), None),
+        ("no-hash",       notes(None, Some("v3")),      None),
+        ("no-version",    notes(Some("2"), None),       None),
+        ("comparable",    notes(Some("2"), Some("v3")), Some("NodePoolDrifted")),
+    ];
+    for (name, changes, expected) in cases {
+        running(&bench, name, &changes).await;
+        look(&bench, name).await;
+        assert_eq!(drift_of(&bench.claim(name).await).as_deref(), expected, "40/LC-54: {name}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

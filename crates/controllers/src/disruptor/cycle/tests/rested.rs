@@ -1,8 +1,10 @@
 //! Commands that rest before they begin.
 
 use karpenter_cluster::assume::nomination_window;
+use karpenter_core::testing::{TypeBuilder, instance_type};
 
 use super::*;
+use crate::disruptor::testing::{ZONE, types};
 
 /// As upstream searches: one command at a time.
 fn upstream() -> Options {
@@ -81,6 +83,32 @@ async fn several_nodes_are_replaced_by_one() {
         for name in ["a", "b", "c"] {
             assert!(fixture.is_deleted(name).await, "30/MUL-1: {name}");
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_nodes_are_replaced_by_fewer_when_all_of_those_are_ready() {
+    let deep = Options { consolidation_search: ConsolidationSearch::Deep, ..Options::default() };
+    let fixture = Fixture::with(deep, json!({})).await;
+    let medium = instance_type("medium").cpu("17").memory("64Gi").no_overhead();
+    let types = types().into_iter().chain([medium.on_demand(ZONE, 0.4)]);
+    fixture.bench.cloud.set_types(types.map(TypeBuilder::build));
+    // Three of these pods fit on a new node, and none on an old one.
+    for name in ["a", "b", "c"] {
+        used(&fixture, name, "5500m").await;
+        running_pod(&fixture.bench, &format!("{name}-other"), name, "5500m").await;
+    }
+    fixture.rest().await;
+    let text = "Underutilized: replace: [a, b, c] -> [2 replacements]";
+    assert_eq!(fixture.commands(), [text], "30/INV-8");
+    let [one, other] = &fixture.replacements()[..] else { panic!("two replacements") };
+    fixture.initialize(&one.name_any()).await;
+    fixture.poll().await;
+    assert!(!fixture.is_deleted("a").await, "30/INV-8: the other is not ready");
+    fixture.initialize(&other.name_any()).await;
+    fixture.poll().await;
+    for name in ["a", "b", "c"] {
+        assert!(fixture.is_deleted(name).await, "30/INV-8: {name}");
     }
 }
 

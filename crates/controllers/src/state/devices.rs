@@ -1,0 +1,41 @@
+//! Which devices the selectors of ResourceClaims and DeviceClasses match, for decisions.
+
+use std::sync::Arc;
+
+use karpenter_core::catalog::Catalog;
+use karpenter_core::scheduling::dra::DynamicState;
+use karpenter_core::snapshot::Snapshot;
+use karpenter_operator::think::think;
+use tracing::{debug, error};
+
+use crate::Context;
+
+/// Fills in the answers of the device selectors, unless requests for devices are ignored. The mirror
+/// keeps them, so that only what is new has to be worked out.
+pub(crate) async fn answer_selectors(
+    context: &Context,
+    snapshot: &mut Arc<Snapshot>,
+    catalog: &Catalog,
+) {
+    if context.options.ignore_dra_requests || snapshot.dynamic.claims.is_empty() {
+        return;
+    }
+    let (mut state, catalog) = (DynamicState::clone(&snapshot.dynamic), catalog.clone());
+    let selectors = context.device_selectors.clone();
+    let answered = think(context.thinker.as_ref(), move || {
+        let failures = selectors.evaluate(&mut state, &catalog);
+        (state.matches, failures)
+    });
+    let Some((matches, failures)) = answered.await else {
+        // Devices without an answer match nothing, and the rest can be decided.
+        error!("the device selectors were not evaluated");
+        return;
+    };
+    for (selector, error) in failures {
+        debug!(selector, error, "a device selector has no value for some devices");
+    }
+    if matches != snapshot.dynamic.matches {
+        context.mirror.set_device_matches(matches.clone());
+        Arc::make_mut(snapshot).dynamic.matches = matches;
+    }
+}

@@ -1,0 +1,142 @@
+//! Selectors of devices, which are CEL: the core decides with a table of answers, and the CEL is
+//! that of the embedded API server.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+use karpenter_apiserver::admission::device::{Attribute as Seen, Device, Prepared, Selector};
+use karpenter_core::catalog::Catalog;
+use karpenter_core::scheduling::dra::{Attribute, DeviceShape, DynamicState, SelectorError};
+use karpenter_operator::devices::DeviceSelectors;
+
+/// What all selectors and devices may cost together: seconds, and far more than real ones need.
+const STEPS: u64 = 100_000_000;
+
+/// The CEL of the embedded API server.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cel;
+
+/// A selector and what became of it.
+struct Known {
+    compiled: Result<Selector, String>,
+    /// Why it has no value for the first such device.
+    failure: Option<String>,
+}
+
+impl DeviceSelectors for Cel {
+    fn evaluate(&self, state: &mut DynamicState, catalog: &Catalog) -> BTreeMap<String, String> {
+        evaluate(state, catalog, STEPS)
+    }
+}
+
+fn evaluate(state: &mut DynamicState, catalog: &Catalog, most: u64) -> BTreeMap<String, String> {
+    let known: RefCell<BTreeMap<String, Known>> = RefCell::default();
+    let steps = Cell::new(most);
+    // By where they are in memory, which is where they stay while selectors are evaluated.
+    let prepared: RefCell<BTreeMap<*const DeviceShape, Prepared>> = RefCell::default();
+    state.evaluate_selectors(catalog, &|text, shape| {
+        let mut known = known.borrow_mut();
+        if !known.contains_key(text) {
+            let new = Known { compiled: Selector::compile(text), failure: None };
+            known.insert(text.to_owned(), new);
+        }
+        let Some(Known { compiled, failure }) = known.get_mut(text) else { return Ok(false) };
+        let selector = compiled.as_ref().map_err(|error| SelectorError::Compile(error.clone()))?;
+        let mut left = steps.get();
+        if left == 0 {
+            return Err(SelectorError::NotEvaluated);
+        }
+        let mut prepared = prepared.borrow_mut();
+        let device = if shape.driver.is_empty() {
+            &device(shape).prepare()
+        } else {
+            prepared.entry(shape).or_insert_with(|| device(shape).prepare())
+        };
+        let answer = selector.matches(device, &mut left);
+        steps.set(left);
+        answer.map_err(|error| {
+            if left == 0 {
+                // It is not the selector that took too long, but all of them together.
+                return SelectorError::NotEvaluated;
+            }
+            // A device of nobody is asked about first, to find selectors that do not compile.
+            if !shape.driver.is_empty() {
+                failure.get_or_insert_with(|| error.clone());
+            }
+            SelectorError::Evaluate(error)
+        })
+    });
+    let failed = known.into_inner().into_iter();
+    failed.filter_map(|(text, known)| Some((text, known.failure?))).collect()
+}
+
+fn device(shape: &DeviceShape) -> Device<'_> {
+    let attributes = shape.attributes.iter().map(|(name, attribute)| {
+        let seen = match attribute {
+            Attribute::Text(value) => Seen::Text(value),
+            Attribute::Int(value) => Seen::Int(*value),
+            Attribute::Bool(value) => Seen::Bool(*value),
+            Attribute::Version(value) => Seen::Version(value),
+        };
+        (name.as_str(), seen)
+    });
+    let capacity = shape.capacity.iter();
+    Device {
+        driver: &shape.driver,
+        attributes: attributes.collect(),
+        capacity: capacity.map(|(name, c)| (name.as_str(), c.value.canonical())).collect(),
+        allow_multiple_allocations: shape.allows_multiple,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use karpenter_core::scheduling::dra::{
+        Device as Published, DeviceClass, DeviceSelector, Reach, Slice,
+    };
+
+    use super::*;
+
+    /// Three different devices, and a selector that is long.
+    fn state() -> DynamicState {
+        let device = |number: i64| {
+            let attributes = BTreeMap::from([("number".to_owned(), Attribute::Int(number))]);
+            let shape = DeviceShape { driver: "d".into(), attributes, ..DeviceShape::default() };
+            let name = number.to_string().as_str().into();
+            Published { name, shape: Arc::new(shape), consumes: Vec::new() }
+        };
+        let slice = Slice {
+            driver: "d".into(),
+            pool: "p".into(),
+            generation: 1,
+            slice_count: 1,
+            owner_node: None,
+            reach: Reach::AllNodes,
+            devices: (0..3).map(device).collect(),
+            counters: Vec::new(),
+        };
+        let long = "[1, 2, 3, 4, 5, 6, 7, 8].all(a, a > 0)".to_owned();
+        let class = DeviceClass { selectors: vec![DeviceSelector::Cel(long)] };
+        let mut state = DynamicState::default();
+        state.slices.push(Arc::new(slice));
+        state.classes.insert("gpu".to_owned(), Arc::new(class));
+        state
+    }
+
+    #[test]
+    fn what_took_too_long_is_answered_later() {
+        let catalog = Catalog::default();
+        let mut whole = state();
+        evaluate(&mut whole, &catalog, STEPS);
+        let (mut part, mut calls) = (state(), 0);
+        while part.matches != whole.matches {
+            let told = evaluate(&mut part, &catalog, 100);
+            assert_eq!(told, BTreeMap::new(), "it is no failure of the selector");
+            calls += 1;
+            assert!(calls < 100, "it gets further each time");
+        }
+        assert!(calls > 1, "one call was not enough");
+    }
+}
