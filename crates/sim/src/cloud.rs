@@ -1,5 +1,5 @@
 //! A cloud with troubles: a decorator of any provider that makes launches late, lets offerings run
-//! short, loses instances and fails calls.
+//! short, changes prices, loses instances and fails calls.
 //!
 //! ```text
 //! call ─▶ too many in flight? ─▶ slow? ─▶ fails? ─▶ provider ─▶ answer lost?
@@ -12,6 +12,7 @@
 //! [`Troubled::silence_lost`], which a world runs beside it.
 
 mod fate;
+mod price;
 mod shortage;
 
 use std::collections::BTreeMap;
@@ -38,6 +39,7 @@ use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 
 use self::fate::Fates;
+pub use self::price::PriceChange;
 pub use self::shortage::Shortage;
 pub(crate) use self::shortage::glob;
 use crate::faults::{Journal, Late, Switch};
@@ -134,7 +136,9 @@ pub struct Troubled {
     fates: Fates,
     /// Is shown every instance that is to be ended, before it is.
     witness: Mutex<Option<Witness>>,
-    /// The types of a pool with the offerings that are short, as last made.
+    /// What is not at its usual price.
+    prices: Mutex<Vec<PriceChange>>,
+    /// The types of a pool with their prices and the offerings that are short, as last made.
     marked: Mutex<BTreeMap<String, shortage::Marked>>,
 }
 
@@ -157,6 +161,7 @@ impl Troubled {
             in_flight: AtomicU32::new(0),
             fates: Fates::default(),
             witness: Mutex::default(),
+            prices: Mutex::default(),
             marked: Mutex::default(),
         }
     }
@@ -170,6 +175,21 @@ impl Troubled {
     pub async fn instances(&self) -> CloudResult<Vec<NodeClaim>> {
         let found = self.inner.list().await?;
         Ok(self.fates.seen(found, self.clock.now()))
+    }
+
+    /// From now on these prices are other than usual, and no others.
+    pub fn set_prices(&self, changes: Vec<PriceChange>) {
+        *self.prices.lock().unwrap_or_else(PoisonError::into_inner) = changes;
+    }
+
+    /// What an instance costs per hour at the moment; none if it is not known.
+    pub async fn price(&self, node_claim: &NodeClaim) -> Option<f64> {
+        let types = self.inner.instance_types(&shortage::pool_of(node_claim)).await.ok()?;
+        price::of(node_claim, &price::changed(types, &self.prices()))
+    }
+
+    fn prices(&self) -> Vec<PriceChange> {
+        self.prices.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Loses an instance now.
@@ -251,7 +271,10 @@ impl Troubled {
     }
 
     async fn launch(&self, node_claim: &NodeClaim) -> CloudResult<NodeClaim> {
-        let Some(on) = self.switch.now() else { return self.inner.create(node_claim).await };
+        let Some(on) = self.switch.now() else {
+            let narrowed = self.narrowed(node_claim).await?;
+            return self.inner.create(narrowed.as_ref().unwrap_or(node_claim)).await;
+        };
         let about = format!("NodeClaim {}", node_claim.name_any());
         // Of the claim, not of the call: a launch that is repeated does not get another chance.
         let uid = node_claim.metadata.uid.as_deref().unwrap_or_default();
@@ -280,14 +303,17 @@ impl Troubled {
         Ok(launched)
     }
 
-    /// The claim, narrowed to an offering that is not short; none if nothing is short.
+    /// The claim, narrowed to an offering that is not short; none if nothing is short and prices
+    /// are as the provider has them.
     async fn narrowed(&self, node_claim: &NodeClaim) -> CloudResult<Option<NodeClaim>> {
-        let short = self.short();
-        if short.is_empty() {
+        let (short, prices) = (self.short(), self.prices());
+        if short.is_empty() && prices.is_empty() {
             return Ok(None);
         }
         let types = self.inner.instance_types(&shortage::pool_of(node_claim)).await?;
-        shortage::narrow(node_claim, &types, &self.inner.vocabulary(), &short)
+        let types = price::changed(types, &prices);
+        let vocabulary = self.inner.vocabulary();
+        shortage::narrow(node_claim, &types, &vocabulary, &short, !prices.is_empty())
     }
 
     /// The shortages of this moment.
@@ -298,18 +324,20 @@ impl Troubled {
         on.what.shortages.iter().filter(|shortage| shortage.is_on(passed)).cloned().collect()
     }
 
-    /// The types with the offerings marked that are short. Made anew only when something changes.
+    /// The types at their prices, with the offerings marked that are short. Made anew only when
+    /// something changes.
     fn mark(&self, pool: &NodePool, types: InstanceTypes) -> InstanceTypes {
-        let short = self.short();
-        if short.is_empty() {
+        let (short, prices) = (self.short(), self.prices());
+        if short.is_empty() && prices.is_empty() {
             return types;
         }
         let mut marked = self.marked.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = marked.get(&pool.name_any()).filter(|known| known.is_of(&types, &short));
+        let known = marked.get(&pool.name_any());
+        let known = known.filter(|known| known.is_of(&types, &short, &prices));
         if let Some(known) = known {
             return Arc::clone(&known.types);
         }
-        let made = shortage::Marked::new(types, short);
+        let made = shortage::Marked::new(types, short, prices);
         let types = Arc::clone(&made.types);
         marked.insert(pool.name_any(), made);
         types

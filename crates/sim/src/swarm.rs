@@ -4,6 +4,7 @@
 //! seed ── generate ──▶ Plan ── run ──▶ Outcome: what was wrong, and how much happened
 //!                               ├─ check        rules over the whole world, now and then
 //!                               ├─ witness      each deletion of the product, when it happens
+//!                               ├─ commands     each disruption by the product, from begin to end
 //!                               └─ invariants   limits of pools; at the end: all runs, nobody writes
 //! ```
 //!
@@ -11,8 +12,10 @@
 //! comes to rest, and for an hour the product must not write at all. One seed gives one world, always
 //! the same, so a seed that fails is a bug report. [`many`] runs a range of them on all cores.
 
+mod commands;
 pub mod generate;
 mod invariants;
+mod listener;
 pub mod many;
 pub mod plan;
 mod run;

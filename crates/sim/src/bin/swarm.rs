@@ -46,19 +46,16 @@ struct Args {
     /// Two hours instead of a day.
     #[arg(long, conflicts_with = "hours")]
     short: bool,
-    /// `consolidateAfter` of every pool.
-    #[arg(long, default_value = "Never")]
-    consolidate_after: String,
+    /// `consolidateAfter` of every pool [default: drawn for each].
+    #[arg(long, value_name = "DURATION")]
+    consolidate_after: Option<String>,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let options = Options {
-        consolidate_after: args.consolidate_after.clone(),
-        busy: Duration::from_hours(args.hours),
-        ..Options::default()
-    };
-    let options = if args.short { Options::short() } else { options };
+    let busy = Duration::from_hours(args.hours);
+    let length = if args.short { Options::short() } else { Options { busy, ..Options::default() } };
+    let options = Options { consolidate_after: args.consolidate_after.clone(), ..length };
     let is_good = match args.only {
         Some(seed) => replay(seed, &options, args.logs),
         None => swarm(&args, &options),
@@ -97,7 +94,7 @@ fn report(outcome: &Outcome, took: SignedDuration) {
     if outcome.is_good() {
         let stats = &outcome.stats;
         print(&format!(
-            "seed {:>5}  ok  {:>5.1} s  {:>3} nodes  {:>3} pods  {:>4} claims  {:>6} faults  {:>2} restarts  {:>6} writes",
+            "seed {:>5}  ok  {:>5.1} s  {:>3} nodes  {:>3} pods  {:>4} claims  {:>6} faults  {:>2} restarts  {:>3} disruptions  {:>6} writes",
             outcome.seed,
             took.as_secs_f64(),
             stats.most_nodes,
@@ -105,6 +102,7 @@ fn report(outcome: &Outcome, took: SignedDuration) {
             stats.claims,
             stats.faults,
             stats.restarts,
+            stats.removals,
             stats.writes,
         ));
     } else {
@@ -158,6 +156,8 @@ struct Summary {
     claims: usize,
     faults: u64,
     restarts: u64,
+    commands: usize,
+    removals: usize,
     writes: u64,
     longest: SignedDuration,
     first_memory: Option<u64>,
@@ -172,6 +172,8 @@ impl Summary {
         self.claims += outcome.stats.claims;
         self.faults += outcome.stats.faults;
         self.restarts += outcome.stats.restarts;
+        self.commands += outcome.stats.commands;
+        self.removals += outcome.stats.removals;
         self.writes += outcome.stats.writes;
         self.longest = self.longest.max(took);
         if self.worlds == 20 {
@@ -193,6 +195,7 @@ impl Summary {
         print(&format!("claims     {}", self.claims));
         print(&format!("faults     {}", self.faults));
         print(&format!("restarts   {}", self.restarts));
+        print(&format!("commands   {} for {} nodes", self.commands, self.removals));
         print(&format!("writes     {}", self.writes));
         if let Some(now) = memory() {
             let first = self.first_memory.map(|first| format!(", {first} MiB after 20 worlds"));

@@ -11,6 +11,8 @@ use karpenter_api::requirement::Requirement;
 use karpenter_core::catalog::{InstanceType, InstanceTypes, Offering};
 use karpenter_operator::cloud::{CloudError, CloudResult, Vocabulary, claim};
 
+use super::price::{self, PriceChange};
+
 /// Offerings that there is nothing left of, for a while. Texts are patterns in which `*` stands for
 /// anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,15 +46,22 @@ impl Shortage {
     }
 
     fn covers(&self, instance_type: &str, offering: &Offering) -> bool {
-        // One that leaves it open counts as short: a part of it is.
-        let matches = |key: &str, pattern: &str| {
-            let requirement = offering.requirements.get(key).filter(|r| !r.is_complement());
-            requirement.is_none_or(|r| r.values().iter().any(|value| glob(pattern, value)))
-        };
-        glob(&self.instance_type, instance_type)
-            && matches(labels::ZONE, &self.zone)
-            && matches(labels::CAPACITY_TYPE, &self.capacity_type)
+        let patterns = [&*self.instance_type, &*self.zone, &*self.capacity_type];
+        is_meant(patterns, instance_type, offering)
     }
+}
+
+/// Whether patterns of a type, a zone and a capacity type are those of an offering. One that leaves
+/// it open is meant: a part of it is.
+pub(super) fn is_meant(patterns: [&str; 3], instance_type: &str, offering: &Offering) -> bool {
+    let [of_type, zone, capacity_type] = patterns;
+    let matches = |key: &str, pattern: &str| {
+        let requirement = offering.requirements.get(key).filter(|r| !r.is_complement());
+        requirement.is_none_or(|r| r.values().iter().any(|value| glob(pattern, value)))
+    };
+    glob(of_type, instance_type)
+        && matches(labels::ZONE, zone)
+        && matches(labels::CAPACITY_TYPE, capacity_type)
 }
 
 fn is_short(short: &[Shortage], instance_type: &InstanceType, offering: &Offering) -> bool {
@@ -73,16 +82,17 @@ pub(crate) fn glob(pattern: &str, text: &str) -> bool {
     text.ends_with(end)
 }
 
-/// A list of types with the offerings marked that are short.
+/// A list of types with the prices of the moment and the offerings marked that are short.
 #[derive(Debug)]
 pub(super) struct Marked {
     of: InstanceTypes,
     short: Vec<Shortage>,
+    prices: Vec<PriceChange>,
     pub(super) types: InstanceTypes,
 }
 
 impl Marked {
-    pub(super) fn new(of: InstanceTypes, short: Vec<Shortage>) -> Self {
+    pub(super) fn new(of: InstanceTypes, short: Vec<Shortage>, prices: Vec<PriceChange>) -> Self {
         let mark = |known: &Arc<InstanceType>| {
             if !known.offerings.iter().any(|o| o.available && is_short(&short, known, o)) {
                 return Arc::clone(known);
@@ -93,12 +103,17 @@ impl Marked {
             }
             Arc::new(marked)
         };
-        let types = of.iter().map(mark).collect();
-        Self { of, short, types }
+        let types = price::changed(Arc::clone(&of), &prices).iter().map(mark).collect();
+        Self { of, short, prices, types }
     }
 
-    pub(super) fn is_of(&self, types: &InstanceTypes, short: &[Shortage]) -> bool {
-        Arc::ptr_eq(&self.of, types) && self.short == short
+    pub(super) fn is_of(
+        &self,
+        types: &InstanceTypes,
+        short: &[Shortage],
+        prices: &[PriceChange],
+    ) -> bool {
+        Arc::ptr_eq(&self.of, types) && self.short == short && self.prices == prices
     }
 }
 
@@ -113,17 +128,19 @@ pub(super) fn pool_of(node_claim: &NodeClaim) -> NodePool {
 }
 
 /// The claim, narrowed to the cheapest offering that suits it and is not short. None if no offering
-/// that suits it is short: then the choice is the provider's. An error if all are.
+/// that suits it is short and prices are as usual: then the choice is the provider's. An error if
+/// all are.
 pub(super) fn narrow(
     node_claim: &NodeClaim,
     types: &InstanceTypes,
     vocabulary: &Vocabulary,
     short: &[Shortage],
+    is_priced_anew: bool,
 ) -> CloudResult<Option<NodeClaim>> {
     let requirements = claim::requirements(node_claim, &vocabulary.aliases)?;
     let requests = claim::requests(node_claim)?;
     let well_known = &vocabulary.well_known;
-    let mut is_touched = false;
+    let mut is_touched = is_priced_anew;
     let mut best: Option<(&InstanceType, &Offering)> = None;
     for instance_type in types.iter() {
         let suits = requirements.compatible(&instance_type.requirements, well_known).is_ok()

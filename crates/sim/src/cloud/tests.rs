@@ -301,3 +301,32 @@ async fn a_launch_that_is_repeated_meets_the_same_fate() {
         assert!(count == 0 || count == 2, "seed {seed}: {count}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_price_is_seen_and_launches_mind_it() {
+    let test = Test::new(1);
+    let usual = test.cloud.create(&any("usual")).await.unwrap();
+    let price = test.cloud.price(&usual).await.unwrap();
+    let change = PriceChange {
+        instance_type: label(&usual, labels::INSTANCE_TYPE).to_owned(),
+        zone: "*".to_owned(),
+        capacity_type: "*".to_owned(),
+        factor: 100.0,
+    };
+    test.cloud.set_prices(vec![change]);
+    let dearer = test.cloud.price(&usual).await.unwrap();
+    assert!((dearer - 100.0 * price).abs() < 1e-9, "{price} {dearer}");
+    let types = test.cloud.instance_types(&NodePool::default()).await.unwrap();
+    let seen = types.iter().find(|known| known.name == label(&usual, labels::INSTANCE_TYPE));
+    let seen = seen.unwrap().offerings.iter().map(|offering| offering.price);
+    assert!(
+        seen.clone().any(|price| price.total_cmp(&dearer).is_eq()),
+        "{:?}",
+        seen.collect::<Vec<_>>()
+    );
+    let other = test.cloud.create(&any("other")).await.unwrap();
+    assert_ne!(label(&other, labels::INSTANCE_TYPE), label(&usual, labels::INSTANCE_TYPE));
+    test.cloud.set_prices(Vec::new());
+    let again = test.cloud.create(&any("again")).await.unwrap();
+    assert_eq!(label(&again, labels::INSTANCE_TYPE), label(&usual, labels::INSTANCE_TYPE));
+}

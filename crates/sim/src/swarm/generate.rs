@@ -4,7 +4,8 @@
 //! are made leaves the faults of a seed as they are.
 //!
 //! Whatever is drawn, every pod can run in the end: the pool `base` takes all that has no special
-//! wishes, no budget forbids every eviction, and what is lost or broken is cleared away by somebody.
+//! wishes, no budget forbids every eviction for ever, and what is lost or broken is cleared away by
+//! somebody.
 
 mod apps;
 mod pools;
@@ -21,7 +22,8 @@ use super::plan::{Options, Plan, Step, What};
 pub fn generate(seed: u64, options: &Options) -> Plan {
     let chance = Chance::new(seed).fork("swarm");
     let pools = pools::draw(&mut chance.fork("pools"), options);
-    let apps = apps::draw(&mut chance.fork("apps"), &pools);
+    let mut apps = apps::draw(&mut chance.fork("apps"), &pools);
+    let unprotected = apps::protect(&mut chance.fork("protect"), &mut apps);
     let mut objects: Vec<_> = pools.iter().map(|pool| pool.manifest.clone()).collect();
     objects.push(apps::storage_class());
     objects.extend(apps.iter().flat_map(|app| app.manifests.iter().cloned()));
@@ -32,18 +34,18 @@ pub fn generate(seed: u64, options: &Options) -> Plan {
     pools::edits(&mut steps, &mut chance.fork("edits"), &pools, last);
     apps::jobs(&mut steps, &mut chance.fork("jobs"), last);
     by_hand(&mut steps, &mut chance.fork("by hand"), last);
+    waves(&mut steps, &mut chance.fork("waves"), &apps, last);
+    apps::blocks(&mut steps, &mut chance.fork("blocks"), &apps, last);
     troubles::draw(&mut steps, &mut chance.fork("troubles"), last);
+    troubles::prices(&mut steps, &mut chance.fork("prices"), last);
+    troubles::in_commands(&mut steps, &mut chance.fork("in commands"), last);
     restarts(&mut steps, &mut chance.fork("restarts"), last);
     let rest = options.busy;
     steps.push(Step { at: rest, what: What::Trouble(Box::default()) });
     steps.push(Step { at: rest, what: What::DeleteSilent });
-    // What was to expire expires once more, and then no more.
-    steps.extend(
-        pools
-            .iter()
-            .filter_map(pools::without_expiry)
-            .map(|pool| Step { at: rest, what: What::Apply(pool) }),
-    );
+    // What was to expire expires once more, and then no more. Nothing keeps nodes for ever.
+    let last_words = pools.iter().filter_map(pools::at_rest).chain(unprotected);
+    steps.extend(last_words.map(|object| Step { at: rest, what: What::Apply(object) }));
     steps.sort_by_key(|step| step.at);
     Plan { objects, steps }
 }
@@ -69,6 +71,21 @@ fn scale(steps: &mut Vec<Step>, chance: &mut Chance, apps: &[App], last: Duratio
         if chance.happens(0.3) {
             let what = What::Apply(app.rolled(chance.range(1..1000)));
             steps.push(Step { at: some_time(chance, last), what });
+        }
+    }
+}
+
+/// Everything grows, and shrinks again: what is left is spread over too many nodes.
+fn waves(steps: &mut Vec<Step>, chance: &mut Chance, apps: &[App], last: Duration) {
+    for _ in 0..chance.range(0..4) {
+        let at = some_time(chance, last.mul_f64(0.9));
+        let until = at + chance.duration(last / 100..last / 12);
+        for app in apps.iter().filter(|app| app.most > 0) {
+            let (name, kind) = (app.name.clone(), app.kind);
+            let up = What::Scale { kind, name: name.clone(), replicas: app.most };
+            let down = What::Scale { kind, name, replicas: chance.range(0..app.most / 2 + 1) };
+            steps.push(Step { at, what: up });
+            steps.push(Step { at: until, what: down });
         }
     }
 }

@@ -95,9 +95,14 @@ pub(super) fn at_rest(facts: &Facts) -> Vec<String> {
     found
 }
 
-/// Reasons of events that say why nothing is done, and are said again every quarter of an hour as
-/// upstream does: they are gone after one.
-const WHY_NOT: [&str; 2] = ["Unconsolidatable", "DisruptionBlocked"];
+/// Reasons of events that say why nothing is done, and are said again and again as upstream does:
+/// they are gone after a while.
+const WHY_NOT: [&str; 4] = [
+    "Unconsolidatable",
+    "DisruptionBlocked",
+    "DoNotDisruptUntil",
+    "DoNotDisruptGracePeriodElapsed",
+];
 
 /// What the product has written since a time from which on there was no reason to, for example in a
 /// quiet hour.

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::cloud::PriceChange;
 use crate::faults::Trouble;
 use crate::objects;
 
 /// What all worlds of a swarm have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// `consolidateAfter` of every pool; `Never` for nodes that stay as long as nobody wants them
-    /// gone.
-    pub consolidate_after: String,
+    /// `consolidateAfter` of every pool; if it does not say, that is drawn.
+    pub consolidate_after: Option<String>,
     /// How long things happen.
     pub busy: Duration,
     /// How long the world then has to come to rest.
@@ -25,7 +25,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            consolidate_after: "Never".to_owned(),
+            consolidate_after: None,
             busy: Duration::from_hours(20),
             rest: Duration::from_hours(3),
             quiet: Duration::from_hours(1),
@@ -44,10 +44,10 @@ impl Options {
         } else {
             format!(" --hours {}", self.busy.as_secs() / 3600)
         };
-        if self.consolidate_after == usual.consolidate_after {
-            return length;
+        match &self.consolidate_after {
+            None => length,
+            Some(after) => format!("{length} --consolidate-after {after}"),
         }
-        format!("{length} --consolidate-after {}", self.consolidate_after)
     }
 
     /// For a quick look: two hours instead of a day.
@@ -101,6 +101,17 @@ pub enum What {
     DeleteSilent,
     /// The cloud takes an instance away.
     LoseInstance(u64),
+    /// The cloud takes an instance away that the last command of the product is about.
+    LoseOfCommand(u64),
+    /// Somebody deletes a NodeClaim that the last command of the product is about.
+    DeleteOfCommand(u64),
+    /// From now on these prices are other than usual, and no others.
+    Prices(Vec<PriceChange>),
+    /// So long after the product's next command has begun, this happens.
+    WhenDisrupting {
+        after: Duration,
+        what: Box<What>,
+    },
     /// From now on this goes wrong, and nothing else.
     Trouble(Box<Trouble>),
     /// The product's process is killed, and started again after a while.
@@ -121,6 +132,16 @@ impl fmt::Display for What {
             Self::Silence(_) => f.write_str("a kubelet falls silent"),
             Self::DeleteSilent => f.write_str("delete silent Nodes"),
             Self::LoseInstance(_) => f.write_str("an instance is lost"),
+            Self::LoseOfCommand(_) => f.write_str("an instance of the last command is lost"),
+            Self::DeleteOfCommand(_) => f.write_str("delete a NodeClaim of the last command"),
+            Self::Prices(changes) if changes.is_empty() => f.write_str("prices are as usual"),
+            Self::Prices(changes) => {
+                let shown: Vec<String> = changes.iter().map(changed).collect();
+                write!(f, "prices: {}", shown.join(", "))
+            }
+            Self::WhenDisrupting { after, what } => {
+                write!(f, "{}s after the next command begins: {what}", after.as_secs())
+            }
             Self::Trouble(trouble) if **trouble == Trouble::default() => {
                 f.write_str("no more faults")
             }
@@ -128,6 +149,11 @@ impl fmt::Display for What {
             Self::Restart { down } => write!(f, "the product is killed for {}s", down.as_secs()),
         }
     }
+}
+
+fn changed(change: &PriceChange) -> String {
+    let PriceChange { instance_type, zone, capacity_type, factor } = change;
+    format!("{capacity_type} {instance_type} in {zone} × {factor:.2}")
 }
 
 /// What of it is on.

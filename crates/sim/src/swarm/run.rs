@@ -53,6 +53,10 @@ const STARTED: Duration = Duration::from_mins(10);
 /// A claim that is still going then is not waited for any more.
 const LONGEST: SignedDuration = SignedDuration::from_hours(60);
 
+/// How many nodes the product may remove by itself when nothing happens any more, for each node that
+/// there is then; and how many in any case, such as those that were on their way.
+const MOVES: (usize, usize) = (3, 5);
+
 /// What became of a world.
 #[derive(Debug, Clone)]
 pub struct Outcome {
@@ -72,6 +76,9 @@ pub struct Stats {
     pub claims: usize,
     pub faults: u64,
     pub restarts: u64,
+    /// Disruptions by the product itself, and how many nodes they were about.
+    pub commands: usize,
+    pub removals: usize,
     pub writes: u64,
 }
 
@@ -120,17 +127,21 @@ pub(super) async fn run_in(
     let clock = Arc::new(ScaledClock::starting_at(FIXED_START));
     let world = change(World::new(clock, seed).with_leases(LEASE_EVERY));
     let mut day = Box::new(Day::new(&world, tell));
+    let listening = day.witness.listen();
     let result = Box::pin(day.pass(&plan, options)).await;
     if let Err(trouble) = result {
         day.note(format!("the world cannot be played: {trouble}"));
     }
     world.end().await;
+    drop(listening);
     let panics = world.panics() + world.tasks.panicked();
     if panics > 0 {
         day.note(format!("{panics} panics"));
     }
     day.stats.faults = world.faults.journal.count();
     day.stats.writes = world.writes.count();
+    day.stats.commands = *day.witness.begun().borrow();
+    day.stats.removals = day.witness.removals_since(0);
     let Day { violations, stats, .. } = *day;
     Outcome { seed, replay: replay(seed, options), violations, stats }
 }
@@ -145,6 +156,10 @@ struct Day<'a> {
     limits: Limits,
     /// When the product comes back, while it is away.
     back_at: Option<Timestamp>,
+    /// What waits for a command: how many there were before, how long after it, and what.
+    traps: Vec<(usize, Duration, What)>,
+    /// What is to happen beside the plan.
+    due: BTreeMap<Timestamp, What>,
     looked: Option<Timestamp>,
     claims: BTreeSet<String>,
     violations: Vec<(SignedDuration, String)>,
@@ -159,6 +174,8 @@ impl<'a> Day<'a> {
             witness: Witness::begin(world),
             checker: Checker::with_window(WINDOW),
             back_at: None,
+            traps: Vec::new(),
+            due: BTreeMap::new(),
             limits: Limits::default(),
             looked: None,
             claims: BTreeSet::new(),
@@ -174,8 +191,15 @@ impl<'a> Day<'a> {
             objects::apply(&world.client(), object).await?;
         }
         let end = options.busy + options.rest;
+        let mut at_rest = None;
         for (at, steps) in schedule(plan, end) {
-            self.pass_until(world.start + at).await;
+            self.pass_until(world.start + at).await?;
+            if at >= options.busy && at_rest.is_none() {
+                self.traps.clear();
+                self.due.clear();
+                let commands = *self.witness.begun().borrow();
+                at_rest = Some((commands, self.all::<Node>().await?.len()));
+            }
             for step in steps {
                 let step = &plan.steps[step].what;
                 (self.tell)(self.now(), &step.to_string());
@@ -183,7 +207,10 @@ impl<'a> Day<'a> {
             }
             self.look().await?;
         }
-        self.await_expirations(as_signed(options.quiet)).await?;
+        self.await_rest(as_signed(options.quiet)).await?;
+        if let Some((commands, nodes)) = at_rest {
+            self.count_moves(commands, nodes);
+        }
         let since = world.clock.now();
         world.clock.sleep(options.quiet).await;
         let mut found = invariants::quiet(world, since, "in a quiet hour").await?;
@@ -200,14 +227,62 @@ impl<'a> Day<'a> {
         Ok(())
     }
 
-    /// Lets time pass, and the product come back.
-    async fn pass_until(&mut self, time: Timestamp) {
-        if let Some(back) = self.back_at.take_if(|back| *back <= time) {
-            self.world.clock.sleep_until(back).await;
-            (self.tell)(self.now(), "the product is started");
-            self.world.start_product();
+    /// How often the product has moved things by itself since nothing happens any more.
+    fn count_moves(&mut self, commands: usize, nodes: usize) {
+        let removals = self.witness.removals_since(commands);
+        let (each, any) = MOVES;
+        if removals > each * nodes + any {
+            self.note(format!("{removals} nodes were removed at rest, where there were {nodes}"));
         }
-        self.world.clock.sleep_until(time).await;
+    }
+
+    /// Lets time pass, the product come back, and happen what was to happen meanwhile.
+    async fn pass_until(&mut self, time: Timestamp) -> Result<(), Trouble> {
+        let world = self.world;
+        loop {
+            let due = self.due.keys().next().copied();
+            let next = due.into_iter().chain(self.back_at).chain([time]).min().unwrap_or(time);
+            let mut begun = self.witness.begun();
+            let waiting = self.traps.iter().map(|(before, ..)| *before).min();
+            let command = async {
+                match waiting {
+                    Some(before) => drop(begun.wait_for(|count| *count > before).await),
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = world.clock.sleep_until(next) => {}
+                () = command => {
+                    self.spring();
+                    continue;
+                }
+            }
+            let now = world.clock.now();
+            if self.back_at.take_if(|back| *back <= now).is_some() {
+                (self.tell)(self.now(), "the product is started");
+                world.start_product();
+            }
+            if let Some(first) = self.due.first_entry().filter(|first| *first.key() <= now) {
+                let what = first.remove();
+                (self.tell)(self.now(), &what.to_string());
+                self.perform(&what).await?;
+            }
+            if now >= time && self.due.keys().next().is_none_or(|due| *due > now) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A command has begun.
+    fn spring(&mut self) {
+        let (now, count) = (self.world.clock.now(), *self.witness.begun().borrow());
+        let (sprung, waiting) =
+            std::mem::take(&mut self.traps).into_iter().partition(|(before, ..)| count > *before);
+        self.traps = waiting;
+        for (_, after, what) in sprung {
+            self.due.insert(now + as_signed(after), what);
+        }
     }
 
     fn now(&self) -> SignedDuration {
@@ -251,9 +326,9 @@ impl<'a> Day<'a> {
         Ok(())
     }
 
-    /// Waits until no claim expires while it is to be quiet, or has done so lately, and none is on
-    /// its way out.
-    async fn await_expirations(&mut self, quiet: SignedDuration) -> Result<(), Trouble> {
+    /// Waits until no claim expires while it is to be quiet, or has done so lately, none is on its way
+    /// out, and the product has found no more nodes to remove for a while.
+    async fn await_rest(&mut self, quiet: SignedDuration) -> Result<(), Trouble> {
         loop {
             let now = self.world.clock.now();
             let claims: Vec<NodeClaim> = self.all().await?;
@@ -262,9 +337,11 @@ impl<'a> Day<'a> {
             let going = claims.iter().any(|claim| {
                 claim.metadata.deletion_timestamp.is_some() || is_true(claim.conditions(), DRIFTED)
             });
+            let last = self.witness.last_command().map(|command| command.at);
+            let moves = last.is_some_and(|last| now.duration_since(last) < REPLACED);
             let until = match busy.max() {
                 Some(time) => time + REPLACED,
-                None if going && self.now() < LONGEST => now + REPLACED,
+                None if (going || moves) && self.now() < LONGEST => now + REPLACED,
                 None => return Ok(()),
             };
             self.world.clock.sleep_until(until).await;
@@ -337,14 +414,45 @@ impl<'a> Day<'a> {
                     world.instances.lose(id);
                 }
             }
+            What::LoseOfCommand(which) => {
+                let claims: Vec<NodeClaim> = self.all().await?;
+                let claims = self.of_last_command(&claims);
+                if let Some(id) = at(&claims, *which).and_then(|claim| cloud::provider_id(claim)) {
+                    (self.tell)(self.now(), &format!("  it is {id}"));
+                    world.instances.lose(id);
+                }
+            }
+            What::DeleteOfCommand(which) => {
+                let claims: Vec<NodeClaim> = self.all().await?;
+                if let Some(claim) = at(&self.of_last_command(&claims), *which) {
+                    self.delete(Api::all(client), *claim).await?;
+                }
+            }
+            What::Prices(changes) => {
+                world.instances.set_prices(changes.clone());
+                self.witness.see_prices();
+            }
+            What::WhenDisrupting { after, what } => {
+                let before = *self.witness.begun().borrow();
+                self.traps.push((before, *after, (**what).clone()));
+            }
             What::Trouble(trouble) => world.faults.set(trouble),
             What::Restart { down } => {
                 self.stats.restarts += 1;
                 world.kill_product().await;
+                self.witness.see_death();
                 self.back_at = Some(world.clock.now() + as_signed(*down));
             }
         }
         Ok(())
+    }
+
+    /// Those claims that the last command is about.
+    fn of_last_command<'c>(&self, claims: &'c [NodeClaim]) -> Vec<&'c NodeClaim> {
+        let Some(command) = self.witness.last_command() else { return Vec::new() };
+        let names: Vec<&String> =
+            command.sources.iter().chain(command.replacements.iter().flatten()).collect();
+        claims.iter().filter(|claim| names.contains(&&claim.name_any())).collect()
     }
 
     async fn delete<K>(&self, api: Api<K>, object: &K) -> Result<(), kube::Error>

@@ -3,10 +3,11 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_api::nodepool::NodePool;
 use karpenter_operator::options::Options as ProductOptions;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::generate::generate;
 use super::many::one;
@@ -21,20 +22,36 @@ fn a_seed_makes_one_world_and_another_seed_another_one() {
     assert_ne!(generate(7, &options), generate(8, &options));
 }
 
+/// The large swarm is `cargo xtask swarm`. These have a shorter day.
+#[track_caller]
+fn runs_well(seed: u64, consolidate_after: Option<&str>) -> Stats {
+    let consolidate_after = consolidate_after.map(str::to_owned);
+    let outcome = one(seed, &Options { consolidate_after, ..Options::short() }, &|_, _| {});
+    assert!(outcome.is_good(), "{outcome}");
+    let stats = outcome.stats;
+    assert!(stats.claims > 0 && stats.restarts > 0, "{stats:?}");
+    stats
+}
+
 #[test]
-fn a_few_seeds_run_without_a_fault_of_the_product() {
-    // The large swarm is `cargo xtask swarm`. These have a shorter day.
-    let options = Options::short();
-    for seed in 1..=2 {
-        let outcome = one(seed, &options, &|_, _| {});
-        assert!(outcome.is_good(), "{outcome}");
-        assert!(outcome.stats.claims > 0 && outcome.stats.restarts > 0, "{:?}", outcome.stats);
-    }
+fn a_world_without_consolidation_runs_without_a_fault_of_the_product() {
+    runs_well(1, Some("Never"));
+}
+
+#[test]
+fn a_world_runs_without_a_fault_of_the_product() {
+    runs_well(2, None);
+}
+
+#[test]
+fn a_world_that_is_consolidated_runs_without_a_fault_of_the_product() {
+    let stats = runs_well(3, Some("30s"));
+    assert!(stats.commands > 0, "{stats:?}");
 }
 
 #[test]
 fn the_command_of_a_replay_has_the_options_of_the_swarm() {
-    let day = Options { consolidate_after: "5m".to_owned(), ..Options::default() };
+    let day = Options { consolidate_after: Some("5m".to_owned()), ..Options::default() };
     let rows = [
         (Options::default(), "cargo xtask swarm --only 7"),
         (Options::short(), "cargo xtask swarm --only 7 --short"),
@@ -42,6 +59,29 @@ fn the_command_of_a_replay_has_the_options_of_the_swarm() {
     ];
     for (options, expected) in rows {
         assert_eq!(replay(7, &options), expected);
+    }
+}
+
+/// Logs a command that takes all nodes at once, while no pool allows any.
+async fn say_that_all_go(claims: &Api<NodeClaim>, pools: &Api<NodePool>) {
+    let Ok(found) = claims.list(&ListParams::default()).await else { return };
+    let of = |claim: &NodeClaim| json!({"NodeClaim": {"name": claim.name_any()}});
+    let nodes = json!(found.items.iter().map(of).collect::<Vec<_>>()).to_string();
+    set_budgets(pools, &json!([{"nodes": "0"}])).await;
+    tracing::info!(
+        target: "karpenter_controllers::disruptor",
+        command = "Drifted/1: delete: nodepools=[]: []",
+        "disrupted-nodes" = nodes,
+        "disrupting node(s)"
+    );
+    set_budgets(pools, &Value::Null).await;
+}
+
+async fn set_budgets(pools: &Api<NodePool>, budgets: &Value) {
+    let Ok(found) = pools.list(&ListParams::default()).await else { return };
+    let patch = Patch::Merge(json!({"spec": {"disruption": {"budgets": budgets}}}));
+    for pool in found.items {
+        let _ = pools.patch(&pool.name_any(), &PatchParams::default(), &patch).await;
     }
 }
 
@@ -70,6 +110,7 @@ async fn misbehave(world: World) {
             break (pod, claim);
         }
     };
+    say_that_all_go(&claims, &Api::all(client.clone())).await;
     let _ = world.cloud.delete(&claim).await;
     let _ = pods.delete(&pod.name_any(), &DeleteParams::default()).await;
     let maps: Api<ConfigMap> = Api::default_namespaced(client);
@@ -95,6 +136,7 @@ async fn what_a_product_must_not_do_is_found() {
     let outcome = run_in(change, 2, &Options::short(), &|_, _| {}).await;
     let found = outcome.to_string();
     let expected = [
+        "are disrupted at once, of ",
         "was ended, but the claim stays",
         "was ended with pod app-",
         "was deleted by the product, not evicted",

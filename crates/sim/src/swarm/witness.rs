@@ -3,11 +3,12 @@
 //! | the product | must not |
 //! |---|---|
 //! | deletes a NodeClaim | unless it never became a node, its node is not ready or going, or its time is up |
+//! | begins a command, deletes its nodes | against what [`commands`](super::commands) says |
 //! | deletes a pod, instead of evicting it | unless the node has to be gone before the pod could end by itself |
 //! | ends an instance | before its NodeClaim is going, nor while pods run on its node that should have left |
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -15,11 +16,16 @@ use karpenter_api::annotations::NODECLAIM_TERMINATION_TIMESTAMP;
 use karpenter_api::condition_set::{HasConditions as _, is_true};
 use karpenter_api::conditions::{DISRUPTION_REASON, REGISTERED};
 use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_api::nodepool::NodePool;
 use karpenter_operator::clock::Clock;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
+use tokio::sync::watch;
+use tracing::dispatcher::DefaultGuard;
 
-use crate::cloud::provider_id;
+use super::commands::{self, Command, Commands};
+use super::listener::{self, Line};
+use crate::cloud::{Troubled, provider_id};
 use crate::world::World;
 use crate::writes::Write;
 
@@ -31,6 +37,13 @@ const SLACK: SignedDuration = SignedDuration::from_secs(2);
 pub(super) struct Witness {
     client: Client,
     clock: Arc<dyn Clock>,
+    /// Not to keep the world: it has the witness.
+    cloud: Weak<Troubled>,
+    commands: Arc<Mutex<Commands>>,
+    /// How many commands have begun.
+    begun: watch::Sender<usize>,
+    /// When prices last changed.
+    repriced: Arc<Mutex<Option<Timestamp>>>,
     found: Arc<Mutex<Vec<(Timestamp, String)>>>,
     /// Each is told once.
     told: Arc<Mutex<BTreeSet<String>>>,
@@ -42,6 +55,10 @@ impl Witness {
         let witness = Self {
             client: world.client(),
             clock: world.clock.clone(),
+            cloud: Arc::downgrade(&world.instances),
+            commands: Arc::default(),
+            begun: watch::Sender::new(0),
+            repriced: Arc::default(),
             found: Arc::default(),
             told: Arc::default(),
         };
@@ -57,6 +74,41 @@ impl Witness {
         witness
     }
 
+    /// Hears of commands as long as the guard lives.
+    pub(super) fn listen(&self) -> DefaultGuard {
+        let witness = self.clone();
+        listener::listen(move |line: &Line| {
+            if lock(&witness.commands).hear(line, witness.clock.now()) {
+                witness.begun.send_modify(|count| *count += 1);
+            }
+        })
+    }
+
+    /// How many commands have begun, and when another does.
+    pub(super) fn begun(&self) -> watch::Receiver<usize> {
+        self.begun.subscribe()
+    }
+
+    /// How many nodes were to go because of commands after the first so many.
+    pub(super) fn removals_since(&self, first: usize) -> usize {
+        lock(&self.commands).removals_since(first)
+    }
+
+    /// The last command.
+    pub(super) fn last_command(&self) -> Option<Command> {
+        lock(&self.commands).all.last().cloned()
+    }
+
+    /// The product's process is gone.
+    pub(super) fn see_death(&self) {
+        lock(&self.commands).forget_fresh();
+    }
+
+    /// Prices have changed.
+    pub(super) fn see_prices(&self) {
+        *lock(&self.repriced) = Some(self.clock.now());
+    }
+
     /// What was found since the last call.
     pub(super) fn take(&self) -> Vec<(Timestamp, String)> {
         std::mem::take(&mut *lock(&self.found))
@@ -69,6 +121,11 @@ impl Witness {
     }
 
     async fn see_write(&self, write: &Write) {
+        // The first that comes of a command is a write, so this is the moment of its begin.
+        let fresh = lock(&self.commands).take_fresh();
+        if !fresh.is_empty() {
+            self.see_begin(&fresh).await;
+        }
         if write.method != http::Method::DELETE {
             return;
         }
@@ -79,6 +136,64 @@ impl Witness {
                 self.see_pod_go(namespace, name).await;
             }
             _ => {}
+        }
+    }
+
+    async fn see_begin(&self, begun: &[Command]) {
+        let (pools, claims): (Api<NodePool>, Api<NodeClaim>) =
+            (Api::all(self.client.clone()), Api::all(self.client.clone()));
+        let Ok(pools) = pools.list(&ListParams::default()).await else { return };
+        let Ok(claims) = claims.list(&ListParams::default()).await else { return };
+        for text in commands::overspent(begun, &pools.items, &claims.items, self.clock.now()) {
+            self.tell(text);
+        }
+        for command in begun {
+            let is_its = |claim: &&NodeClaim| command.sources.contains(&claim.name_any());
+            let sources: Vec<&NodeClaim> = claims.items.iter().filter(is_its).collect();
+            let cost = self.cost(&sources).await.filter(|_| sources.len() == command.sources.len());
+            if let Some(known) = lock(&self.commands).get_mut(&command.id) {
+                known.cost = cost;
+            }
+        }
+    }
+
+    /// What instances cost together per hour; none if that is not known.
+    async fn cost(&self, claims: &[&NodeClaim]) -> Option<f64> {
+        let (mut sum, cloud) = (0.0, self.cloud.upgrade()?);
+        for claim in claims {
+            sum += cloud.price(claim).await?;
+        }
+        Some(sum)
+    }
+
+    /// A node goes because of a command.
+    async fn see_source_go(&self, name: &str) {
+        let Some(command) = lock(&self.commands).of(name).cloned() else { return };
+        let claims: Api<NodeClaim> = Api::all(self.client.clone());
+        let Ok(claims) = claims.list(&ListParams::default()).await else { return };
+        for late in commands::not_ready(&command, &claims.items) {
+            self.tell(format!(
+                "NodeClaim {name} was deleted for {} before its replacement {} was ready",
+                command.reason,
+                late.name_any()
+            ));
+        }
+        let names: Vec<&String> = command.replacements.iter().flatten().collect();
+        let is_its = |claim: &&NodeClaim| names.contains(&&claim.name_any());
+        let replacements: Vec<&NodeClaim> = claims.items.iter().filter(is_its).collect();
+        if replacements.len() < names.len()
+            || !commands::has_to_save(&command, *lock(&self.repriced))
+        {
+            return;
+        }
+        let (Some(before), Some(after)) = (command.cost, self.cost(&replacements).await) else {
+            return;
+        };
+        if after >= before {
+            self.tell(format!(
+                "the command of NodeClaim {name} makes ${after:.4} of ${before:.4} an hour, for {}",
+                command.reason
+            ));
         }
     }
 
@@ -94,7 +209,11 @@ impl Witness {
             return;
         }
         let has_reason = is_true(claim.conditions(), DISRUPTION_REASON);
-        if !has_reason && !self.is_expired(&claim) {
+        let is_expired = self.is_expired(&claim);
+        if has_reason && !is_expired {
+            self.see_source_go(name).await;
+        }
+        if !has_reason && !is_expired {
             self.tell(format!(
                 "NodeClaim {name} was deleted by the product, although its node {} is ready",
                 node.name_any()

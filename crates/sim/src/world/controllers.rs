@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use karpenter_controllers::{Context, Ports, process};
 use karpenter_operator::cloud::Metered;
+use karpenter_operator::devices::NoSelectors;
 use karpenter_operator::events::Recorder;
 use karpenter_operator::harness::{Begun, Ended, Finished, Observe, Shutdown};
 use karpenter_operator::metrics::{Metrics, MetricsConfig};
@@ -30,6 +31,8 @@ pub fn controllers(options: Options) -> StartProduct {
             metrics: Arc::new(metrics.clone()),
             events: Recorder::start(client, clock, tasks),
             thinker: Arc::new(OnTheSpot),
+            // The scheduler of a world knows no devices.
+            device_selectors: Arc::new(NoSelectors),
         });
         process::watch(&context, tasks);
         let running = tasks.clone();

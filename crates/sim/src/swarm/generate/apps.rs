@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use karpenter_api::annotations::DO_NOT_DISRUPT;
 use karpenter_api::labels;
 use karpenter_operator::chance::Chance;
 use serde_json::{Value, json};
@@ -34,6 +35,41 @@ impl App {
         manifest["spec"]["template"]["metadata"]["annotations"]["example.com/release"] =
             release.to_string().into();
         manifest
+    }
+}
+
+/// Pods of some apps are not to be disrupted: for a while after their start, or until somebody
+/// changes that. Returns the apps for which somebody has to, without it.
+pub(super) fn protect(chance: &mut Chance, apps: &mut [App]) -> Vec<Value> {
+    let mut unprotected = Vec::new();
+    for app in apps.iter_mut().filter(|app| app.most > 0) {
+        if !chance.happens(0.2) {
+            continue;
+        }
+        let how = *chance.pick(&["true", "10m", "1h"]).expect("there are some");
+        // What ends soon ends by itself.
+        if how != "10m" {
+            unprotected.push(app.rolled(1000));
+        }
+        let template = &mut app.manifests[0]["spec"]["template"];
+        template["metadata"]["annotations"][DO_NOT_DISRUPT] = how.into();
+    }
+    unprotected
+}
+
+/// Budgets that let no pod go for a while.
+pub(super) fn blocks(steps: &mut Vec<Step>, chance: &mut Chance, apps: &[App], last: Duration) {
+    for app in apps.iter().filter(|app| app.most > 0) {
+        if !chance.happens(0.3) {
+            continue;
+        }
+        let at = some_time(chance, last.mul_f64(0.85));
+        let until = at + chance.duration(last / 100..last / 8);
+        let none = pod_budget(&app.name, json!({"maxUnavailable": 0}));
+        let usual = app.manifests.iter().find(|manifest| manifest["kind"] == none["kind"]);
+        let lifted = usual.cloned().map_or_else(|| What::Delete(none.clone()), What::Apply);
+        steps.push(Step { at, what: What::Apply(none) });
+        steps.push(Step { at: until, what: lifted });
     }
 }
 
@@ -131,13 +167,16 @@ fn budget(chance: &mut Chance, app: &str) -> Option<Value> {
         2 => json!({"minAvailable": "50%"}),
         _ => return None,
     };
-    let mut spec = limit;
+    Some(pod_budget(app, limit))
+}
+
+fn pod_budget(app: &str, mut spec: Value) -> Value {
     spec["selector"] = json!({"matchLabels": {"app": app}});
-    Some(json!({
+    json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
         "metadata": {"name": app, "namespace": "default"},
         "spec": spec,
-    }))
+    })
 }
 
 pub(super) fn storage_class() -> Value {
@@ -208,7 +247,7 @@ pub(super) fn jobs(steps: &mut Vec<Step>, chance: &mut Chance, last: Duration) {
         template["metadata"]["annotations"][RUN_FOR] =
             format!("{}s", chance.range(20..last.as_secs() / 40)).into();
         if chance.happens(0.3) {
-            template["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] = "true".into();
+            template["metadata"]["annotations"][DO_NOT_DISRUPT] = "true".into();
         }
         template["spec"]["restartPolicy"] = "Never".into();
         let parallelism = chance.range(2..most.clamp(2, 12) + 1);

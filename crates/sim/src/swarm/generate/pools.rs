@@ -50,8 +50,42 @@ pub(super) fn draw(chance: &mut Chance, options: &Options) -> Vec<Pool> {
     let optional = [Kind::Limited, Kind::Spot, Kind::Arm, Kind::Dedicated];
     let mut kinds = vec![Kind::Base];
     kinds.extend(optional.into_iter().filter(|_| chance.happens(0.5)));
-    let mut pool = |kind| Pool { kind, manifest: manifest(kind, chance, options) };
+    let mut of_disruption = chance.fork("disruption");
+    // In some worlds nodes stay as long as nobody wants them gone.
+    let never = of_disruption.happens(1.0 / 3.0).then(|| "Never".to_owned());
+    let after = options.consolidate_after.clone().or(never);
+    let mut pool = |kind| {
+        let mut manifest = manifest(kind, chance, options);
+        manifest["spec"]["disruption"] = disruption(&mut of_disruption, after.as_deref());
+        Pool { kind, manifest }
+    };
     kinds.into_iter().map(&mut pool).collect()
+}
+
+/// When and how fast nodes of a pool may go. Drift gets its turn under all of it.
+fn disruption(chance: &mut Chance, after: Option<&str>) -> Value {
+    let drawn = *chance.pick(&["30s", "2m", "15m"]).expect("there are times");
+    let policies =
+        ["WhenEmpty", "WhenEmptyOrUnderutilized", "WhenEmptyOrUnderutilized", "Balanced"];
+    let mut disruption = json!({
+        "consolidationPolicy": chance.pick(&policies),
+        "consolidateAfter": after.unwrap_or(drawn),
+    });
+    let budgets = match chance.range(0..7) {
+        0 => json!([{"nodes": "1"}]),
+        1 => json!([{"nodes": "100%"}]),
+        2 => {
+            json!([{"nodes": "50%"}, {"nodes": "0", "schedule": "*/20 * * * *", "duration": "10m"}])
+        }
+        3 => json!([{"nodes": "2"}, {"nodes": "0", "schedule": "0 */2 * * *", "duration": "1h"}]),
+        4 => json!([{"nodes": "50%"}, {"nodes": "1", "reasons": ["Underutilized"]}]),
+        5 => {
+            json!([{"nodes": "34%", "reasons": ["Drifted"]}, {"nodes": "3", "reasons": ["Empty"]}])
+        }
+        _ => return disruption,
+    };
+    disruption["budgets"] = budgets;
+    disruption
 }
 
 fn manifest(kind: Kind, chance: &mut Chance, options: &Options) -> Value {
@@ -81,12 +115,7 @@ fn manifest(kind: Kind, chance: &mut Chance, options: &Options) -> Value {
     if chance.happens(0.3) {
         template["terminationGracePeriod"] = format!("{}m", chance.range(2..30)).into();
     }
-    let mut spec = json!({
-        "disruption": {
-            "consolidationPolicy": "WhenEmptyOrUnderutilized",
-            "consolidateAfter": options.consolidate_after,
-        },
-    });
+    let mut spec = json!({});
     let mut metadata = json!({});
     match kind {
         Kind::Base => {}
@@ -116,15 +145,15 @@ pub(super) fn team_of(spec: &mut Value) {
     spec["tolerations"] = json!([{"key": TAINT, "operator": "Exists"}]);
 }
 
-/// The pool without an end of its nodes, if it has one.
-pub(super) fn without_expiry(pool: &Pool) -> Option<Value> {
+/// The pool without what happens by the clock alone, if there is such a thing in it: an end of its
+/// nodes, and budgets with a schedule.
+pub(super) fn at_rest(pool: &Pool) -> Option<Value> {
     let mut manifest = pool.manifest.clone();
-    let expiry = &mut manifest["spec"]["template"]["spec"]["expireAfter"];
-    if *expiry == "Never" {
-        return None;
+    manifest["spec"]["template"]["spec"]["expireAfter"] = "Never".into();
+    if let Some(budgets) = manifest["spec"]["disruption"]["budgets"].as_array_mut() {
+        budgets.retain(|budget| budget.get("schedule").is_none());
     }
-    *expiry = "Never".into();
-    Some(manifest)
+    (manifest != pool.manifest).then_some(manifest)
 }
 
 pub(super) fn edits(steps: &mut Vec<Step>, chance: &mut Chance, pools: &[Pool], last: Duration) {

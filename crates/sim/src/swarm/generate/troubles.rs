@@ -5,7 +5,7 @@ use std::time::Duration;
 use karpenter_operator::chance::Chance;
 
 use super::{no_trouble, some_time};
-use crate::cloud::{CallFaults, CloudFaults, Shortage};
+use crate::cloud::{CallFaults, CloudFaults, PriceChange, Shortage};
 use crate::faults::{ApiFaults, Late, Trouble};
 use crate::swarm::plan::{Step, What};
 
@@ -23,6 +23,40 @@ pub(super) fn draw(steps: &mut Vec<Step>, chance: &mut Chance, last: Duration) {
         if chance.happens(0.2) {
             steps.push(Step { at: at + length / 2, what: no_trouble() });
         }
+    }
+}
+
+/// Prices that change, for a while or for good.
+pub(super) fn prices(steps: &mut Vec<Step>, chance: &mut Chance, last: Duration) {
+    for _ in 0..chance.range(0..4) {
+        let at = some_time(chance, last.mul_f64(0.85));
+        let mut other = || {
+            let Shortage { instance_type, zone, capacity_type, .. } = shortage(chance);
+            let factor = if chance.happens(0.5) { 1.05 } else { 0.3 };
+            let factor = factor + chance.f64() * 1.5 * factor;
+            PriceChange { instance_type, zone, capacity_type, factor }
+        };
+        let changes = vec![other(), other()];
+        steps.push(Step { at, what: What::Prices(changes) });
+        if chance.happens(0.5) {
+            let later = chance.duration(last / 100..last / 8);
+            steps.push(Step { at: at + later, what: What::Prices(Vec::new()) });
+        }
+    }
+}
+
+/// What happens in the first half minute of a command: then there is the most to lose.
+pub(super) fn in_commands(steps: &mut Vec<Step>, chance: &mut Chance, last: Duration) {
+    for _ in 0..chance.range(2..8) {
+        let at = some_time(chance, last);
+        let after = chance.duration(Duration::from_millis(1)..Duration::from_secs(30));
+        let which = chance.range(0..1000);
+        let what = match chance.range(0..4) {
+            0 => What::LoseOfCommand(which),
+            1 => What::DeleteOfCommand(which),
+            _ => What::Restart { down: chance.duration(Duration::ZERO..Duration::from_secs(30)) },
+        };
+        steps.push(Step { at, what: What::WhenDisrupting { after, what: Box::new(what) } });
     }
 }
 
