@@ -1,21 +1,74 @@
 //! The page of all results, `bench/results/README.md`: a section per command, which each command
 //! writes anew without touching those of the others.
 
+use std::fmt::Write as _;
 use std::fs;
 
 use anyhow::{Context as _, Result};
+use serde::Serialize;
+use serde_json::json;
 
 use crate::host;
+use crate::limit::Limit;
+use crate::machine::Machine;
 
 const HEAD: &str = "# Results\n\n\
                     Written by `cargo xtask bench`, a section per command; edit nothing here.\n";
 
-/// Writes the section of this title; `text` is what follows its heading.
-pub(crate) fn keep(title: &str, text: &str) -> Result<()> {
-    let path = host::repo().join("bench/results/README.md");
-    let page = fs::read_to_string(&path).unwrap_or_default();
-    fs::write(&path, with_section(&page, title, text))
-        .with_context(|| format!("cannot write {}", path.display()))
+/// What a command has measured.
+pub(crate) struct Section<'a, R> {
+    /// In lower case it is also the name of the file with the figures.
+    pub(crate) title: &'static str,
+    /// The command that makes it.
+    pub(crate) command: &'static str,
+    /// What the figures mean.
+    pub(crate) about: &'static str,
+    /// The figures, as Markdown.
+    pub(crate) table: String,
+    /// The same, for the file.
+    pub(crate) rows: &'a [R],
+    pub(crate) limits: &'a [Limit],
+}
+
+impl<R: Serialize> Section<'_, R> {
+    /// Writes `bench/results/<date>-<machine>/<title>.json` and the section.
+    pub(crate) fn keep(&self) -> Result<()> {
+        let machine = Machine::this();
+        let folder = machine.folder()?;
+        let limits: Vec<_> = self.limits.iter().map(ToString::to_string).collect();
+        let value = json!({
+            "command": self.command, "date": machine.date, "cores": machine.cores,
+            "cpu": machine.cpu, "rows": self.rows, "limits": limits,
+        });
+        let file = folder.join(self.title.to_lowercase()).with_extension("json");
+        fs::write(file, serde_json::to_string_pretty(&value)? + "\n")?;
+        let path = host::repo().join("bench/results/README.md");
+        let page = fs::read_to_string(&path).unwrap_or_default();
+        fs::write(&path, with_section(&page, self.title, &self.text(&machine, &limits)))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        host::note(&format!("kept in {}", folder.display()));
+        Ok(())
+    }
+
+    fn text(&self, machine: &Machine, limits: &[String]) -> String {
+        let Self { command, about, table, .. } = self;
+        let Machine { date, cores, cpu, .. } = machine;
+        let mut text = format!("`{command}`, {date} on {cores} cores ({cpu}). {about}\n\n{table}");
+        text.push_str("\nWhat must be reached:\n\n");
+        for limit in limits {
+            let _ = writeln!(text, "- {limit}");
+        }
+        text
+    }
+}
+
+pub(crate) fn seconds(seconds: f64) -> String {
+    if seconds < 1.0 { format!("{:.2} ms", seconds * 1e3) } else { format!("{seconds:.2} s") }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "sizes of memory, for people")]
+pub(crate) fn mebibytes(size: u64) -> String {
+    format!("{:.1} MiB", size as f64 / 1_048_576.0)
 }
 
 fn with_section(page: &str, title: &str, text: &str) -> String {

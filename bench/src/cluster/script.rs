@@ -20,8 +20,9 @@ pub(super) type Figure = (&'static str, Option<f64>, &'static str);
 const LIMIT: Duration = Duration::from_mins(10);
 /// A scale-down has settled when no node has gone for so long.
 const SETTLED: Duration = Duration::from_secs(45);
-/// What a cluster may need to come to rest before it counts as idle.
-const REST: Duration = Duration::from_secs(30);
+/// What a cluster may need to come to rest before it counts as idle: `consolidateAfter`, which sets a
+/// condition of every NodeClaim, and some more.
+const REST: Duration = Duration::from_mins(1);
 /// How long an idle cluster, and one that cannot do anything, is looked at.
 const LOOK: Duration = Duration::from_mins(1);
 /// How many stranded pods are created at once.
@@ -143,6 +144,8 @@ impl Run<'_> {
         let if_worked = |value: f64| has_worked.then_some(value);
         self.add("scale-down: time until it settles", if_worked(settled.as_secs_f64()), "s");
         self.add("scale-down: nodes that are left", if_worked(number(least)), "");
+        let bill = self.world.bill().await?;
+        self.add("scale-down: what is left costs", if_worked(bill), "$ an hour");
         let cpu = after.cpu_seconds - before.cpu_seconds;
         self.add("scale-down: CPU", if_worked(cpu), "s");
         Ok(())
@@ -151,7 +154,7 @@ impl Run<'_> {
     async fn idle(&mut self, nodes: usize) -> Result<()> {
         self.world
             .disrupt(json!({
-                "consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s", "budgets": null,
+                "consolidationPolicy": "WhenEmpty", "consolidateAfter": "20s", "budgets": null,
             }))
             .await?;
         let (_, already) = self.world.ready().await?;

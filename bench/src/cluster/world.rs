@@ -1,12 +1,18 @@
 //! The objects of the script, and questions about them.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
 use karpenter_api::kwok_nodeclass::KwokNodeClass;
+use karpenter_api::labels;
 use karpenter_api::nodepool::NodePool;
+use karpenter_core::catalog::Offering;
+use karpenter_operator::kwok::catalog;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client, Resource};
+use kube::core::PartialObjectMeta;
+use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -133,6 +139,26 @@ impl World {
     pub(super) async fn nodes(&self) -> Result<usize> {
         let api: Api<Node> = Api::all(self.client.clone());
         Ok(api.list_metadata(&ListParams::default()).await?.items.len())
+    }
+
+    /// What the nodes cost, in dollars per hour.
+    pub(super) async fn bill(&self) -> Result<f64> {
+        let api: Api<Node> = Api::all(self.client.clone());
+        let nodes = api.list_metadata(&ListParams::default()).await?.items;
+        let types: BTreeMap<String, _> =
+            catalog::built_in().into_iter().map(|one| (one.name.clone(), one)).collect();
+        let price = |node: &PartialObjectMeta<Node>| {
+            let label = |key: &str| node.labels().get(key).map_or("", String::as_str);
+            let own = types.get(label(labels::INSTANCE_TYPE))?;
+            let is = |offering: &&Offering, key: &str| {
+                offering.requirements.get(key).is_some_and(|said| said.has(label(key)))
+            };
+            let sold = |offering: &&Offering| {
+                is(offering, labels::ZONE) && is(offering, labels::CAPACITY_TYPE)
+            };
+            own.offerings.iter().find(sold).map(|offering| offering.price)
+        };
+        Ok(nodes.iter().filter_map(price).sum())
     }
 
     async fn create<K>(&self, object: Value) -> Result<K>

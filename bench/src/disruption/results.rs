@@ -1,16 +1,12 @@
 //! The table, and where it is kept.
 
 use std::fmt::Write as _;
-use std::fs;
 
 use anyhow::Result;
-use serde_json::json;
 
 use super::{Row, Side};
-use crate::host;
 use crate::limit::Limit;
-use crate::machine::Machine;
-use crate::page;
+use crate::page::{Section, mebibytes, seconds};
 
 /// What makes the table.
 const COMMAND: &str = "cargo xtask bench disruption";
@@ -82,51 +78,23 @@ fn cells(row: &Row) -> [String; 12] {
     ]
 }
 
-fn seconds(seconds: f64) -> String {
-    if seconds < 1.0 { format!("{:.2} ms", seconds * 1e3) } else { format!("{seconds:.2} s") }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "sizes of memory, for people")]
-fn mebibytes(size: u64) -> String {
-    format!("{:.1} MiB", size as f64 / 1_048_576.0)
-}
-
-/// Writes `bench/results/<date>-<machine>/disruption.json` and the table in the README.
+/// Keeps the table.
 pub(super) fn keep(rows: &[Row], limits: &[Limit]) -> Result<()> {
-    let machine = Machine::this();
-    let folder = machine.folder()?;
-    let limits: Vec<_> = limits.iter().map(ToString::to_string).collect();
-    let value = json!({
-        "command": COMMAND, "date": machine.date, "cores": machine.cores, "cpu": machine.cpu,
-        "rows": rows, "limits": limits,
-    });
-    fs::write(folder.join("disruption.json"), serde_json::to_string_pretty(&value)? + "\n")?;
-    page::keep("Disruption", &section(rows, &limits, &machine))?;
-    host::note(&format!("kept in {}", folder.display()));
-    Ok(())
+    let mut table =
+        format!("| workload | {} |\n|---|{}\n", HEAD.join(" | "), "---:|".repeat(HEAD.len()));
+    for row in rows {
+        let _ = writeln!(table, "| {} | {} |", row.name, cells(row).join(" | "));
+    }
+    Section { title: "Disruption", command: COMMAND, about: ABOUT, table, rows, limits }.keep()
 }
 
-fn section(rows: &[Row], limits: &[String], machine: &Machine) -> String {
-    let mut text = format!(
-        "`{COMMAND}`, {} on {} cores ({}). One run on one machine: each side decides about the same file in a \
-         process of its own.\n\
-         Time is the decision alone. *upstream* is one pass of v1.15.0, without the wait before a \
-         command is looked at again; *first* is ours with `--consolidation-search=upstream`, which \
-         stops at the same command; *best* is ours by default, which looks at every candidate; \
-         *unchanged* is the pass after it with nothing changed. Memory is the peak over what is \
-         resident after the snapshot is loaded (upstream / best; ours: or the peak of the heap, if that \
-         is more). Saved dollars per hour, removed \
-         and added nodes are upstream / first / best. `packed`: full nodes, nothing to gain.\n\n",
-        machine.date, machine.cores, machine.cpu
-    );
-    let _ = writeln!(text, "| workload | {} |", HEAD.join(" | "));
-    let _ = writeln!(text, "|---|{}", "---:|".repeat(HEAD.len()));
-    for row in rows {
-        let _ = writeln!(text, "| {} | {} |", row.name, cells(row).join(" | "));
-    }
-    text.push_str("\nWhat must be reached:\n\n");
-    for limit in limits {
-        let _ = writeln!(text, "- {limit}");
-    }
-    text
-}
+const ABOUT: &str = "One run on one machine: each side decides about the same file in a process of \
+                     its own.\n\
+                     Time is the decision alone. *upstream* is one pass of v1.15.0, without the \
+                     wait before a command is looked at again; *first* is ours with \
+                     `--consolidation-search=upstream`, which stops at the same command; *best* is \
+                     ours by default, which looks at every candidate; *unchanged* is the pass after \
+                     it with nothing changed. Memory is the peak over what is resident after the \
+                     snapshot is loaded (upstream / best; ours: or the peak of the heap, if that is \
+                     more). Saved dollars per hour, removed and added nodes are upstream / first / \
+                     best. `packed`: full nodes, nothing to gain.";

@@ -1,15 +1,12 @@
 //! Tables, and where they are kept.
 
 use std::fmt::Write as _;
-use std::fs;
 
 use anyhow::Result;
-use serde_json::json;
 
 use super::{Row, Side};
 use crate::limit::Limit;
-use crate::machine::Machine;
-use crate::{host, page};
+use crate::page::{Section, mebibytes, seconds};
 
 /// What makes the table.
 const COMMAND: &str = "cargo xtask bench scheduling";
@@ -65,51 +62,26 @@ fn cells(row: &Row) -> [String; 8] {
     ]
 }
 
-fn seconds(seconds: f64) -> String {
-    if seconds < 1.0 { format!("{:.2} ms", seconds * 1e3) } else { format!("{seconds:.2} s") }
-}
-
-fn mebibytes(size: u64) -> String {
-    format!("{:.1} MiB", bytes(size) / 1_048_576.0)
-}
-
 #[expect(clippy::cast_precision_loss, reason = "sizes of memory, for people")]
 fn bytes(bytes: u64) -> f64 {
     bytes as f64
 }
 
-/// Writes `bench/results/<date>-<machine>/scheduling.json` and the table in the README.
+/// Keeps the table.
 pub(super) fn keep(rows: &[Row], limits: &[Limit]) -> Result<()> {
-    let machine = Machine::this();
-    let folder = machine.folder()?;
-    let limits: Vec<_> = limits.iter().map(ToString::to_string).collect();
-    let value = json!({
-        "command": COMMAND, "date": machine.date, "cores": machine.cores, "cpu": machine.cpu,
-        "rows": rows, "limits": limits,
-    });
-    fs::write(folder.join("scheduling.json"), serde_json::to_string_pretty(&value)? + "\n")?;
-    page::keep("Scheduling", &section(rows, &limits, &machine))?;
-    host::note(&format!("kept in {}", folder.display()));
-    Ok(())
+    let mut table =
+        "| workload | upstream | ours | faster | memory, upstream | memory, ours | less \
+                     | nodes | price per hour |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|\n"
+            .to_owned();
+    for row in rows {
+        let _ = writeln!(table, "| {} | {} |", row.name, cells(row).join(" | "));
+    }
+    Section { title: "Scheduling", command: COMMAND, about: ABOUT, table, rows, limits }.keep()
 }
 
-fn section(rows: &[Row], limits: &[String], machine: &Machine) -> String {
-    let mut text = format!(
-        "`{COMMAND}`, {} on {} cores ({}). One run on one machine: each side decides about the same file in a \
-         process of its own.\n\
-         Time is the decision alone: upstream's `Solve` of v1.15.0 once, the best of some solves of \
-         ours. Memory is the peak over what is resident after the snapshot is loaded (ours: or the \
-         peak of the heap, if that is more). Pairs are upstream's / ours.\n\n\
-         | workload | upstream | ours | faster | memory, upstream | memory, ours | less | nodes | price per hour |\n\
-         |---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
-        machine.date, machine.cores, machine.cpu
-    );
-    for row in rows {
-        let _ = writeln!(text, "| {} | {} |", row.name, cells(row).join(" | "));
-    }
-    text.push_str("\nWhat must be reached:\n\n");
-    for limit in limits {
-        let _ = writeln!(text, "- {limit}");
-    }
-    text
-}
+const ABOUT: &str = "One run on one machine: each side decides about the same file in a process of \
+                     its own.\n\
+                     Time is the decision alone: upstream's `Solve` of v1.15.0 once, the best of \
+                     some solves of ours. Memory is the peak over what is resident after the \
+                     snapshot is loaded (ours: or the peak of the heap, if that is more). Pairs \
+                     are upstream's / ours.";
