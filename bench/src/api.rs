@@ -19,8 +19,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use self::client::{Client, WallClock};
-use self::results::Limit;
 use crate::host::{self, Stopwatch};
+use crate::limit;
 use crate::measure::resident_bytes;
 
 #[derive(Debug, clap::Args)]
@@ -55,14 +55,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let rows = runtime.block_on(measure(args))?;
     let limits = results::limits(&rows);
-    for limit in &limits {
-        host::print(&format!("{limit}\n"));
-    }
+    let verdict = limit::judge(&limits);
     if (args.nodes, args.pods) == (NODES, PODS) {
         results::keep(&rows, &limits)?;
     }
-    let is_missed = limits.iter().any(Limit::is_missed);
-    Ok(if is_missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(verdict)
 }
 
 async fn measure(args: &Args) -> Result<Vec<Row>> {

@@ -24,7 +24,7 @@ use serde::Serialize;
 use self::process::Side;
 use self::results::Row;
 use crate::host;
-use crate::limit::Limit;
+use crate::limit;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -94,15 +94,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let rows = runtime.block_on(measure(args))?;
     host::print(&results::table(&rows));
     let limits = results::limits(&rows);
-    for limit in &limits {
-        host::print(&format!("{limit}\n"));
-    }
+    let verdict = limit::judge(&limits);
     let is_whole = args.only.is_empty() && !args.no_upstream && !args.only_upstream;
     if is_whole && args.sizes() == Sizes::FULL {
         results::keep(&rows, &limits)?;
     }
-    let is_missed = limits.iter().any(Limit::is_missed);
-    Ok(if is_missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(verdict)
 }
 
 async fn measure(args: &Args) -> Result<Vec<Row>> {

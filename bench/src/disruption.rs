@@ -9,10 +9,10 @@ pub mod measure;
 mod results;
 mod workload;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -20,24 +20,16 @@ use crate::consolidated::{self, Search};
 use crate::decision::{Files, output};
 use crate::generate::Types;
 use crate::host;
-use crate::limit::Limit;
+use crate::limit;
+use crate::selection::Selection;
 
 use measure::Measured;
 use workload::{WORKLOADS, Workload};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Upstream's decision code, as a program (`cargo xtask bench` builds it).
-    #[arg(long, value_name = "FILE", hide = true, required_unless_present = "no_upstream")]
-    oracle: Option<PathBuf>,
-
-    /// Only the workload of this name, or those whose names contain it (repeat for more). Results are not kept then.
-    #[arg(long, value_name = "TEXT")]
-    only: Vec<String>,
-
-    /// Measures only our side. Results are not kept then.
-    #[arg(long)]
-    no_upstream: bool,
+    #[command(flatten)]
+    selection: Selection,
 
     /// How many of our passes are timed; the best counts. Upstream decides once.
     #[arg(long, default_value_t = 5, value_name = "N")]
@@ -88,37 +80,19 @@ pub struct Row {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let wanted: Vec<_> = WORKLOADS.iter().filter(|workload| is_wanted(workload, args)).collect();
-    ensure!(!wanted.is_empty(), "no workload is called like that; there are: {}", names());
-    let mut rows = Vec::new();
     host::print(&(results::header() + "\n"));
-    for (at, workload) in wanted.iter().enumerate() {
-        host::note(&format!("[{:>2}/{}] {}…", at + 1, wanted.len(), workload.name));
-        let row = measure(workload, args).with_context(|| workload.name.to_owned())?;
-        host::print(&(results::line(&row) + "\n"));
-        rows.push(row);
-    }
+    let rows = args.selection.measure(
+        WORKLOADS,
+        |workload| workload.name,
+        |workload| measure(workload, args),
+        results::line,
+    )?;
     let limits = limits::check(&rows);
-    for limit in &limits {
-        host::print(&format!("{limit}\n"));
-    }
-    let failed = limits.iter().any(Limit::is_missed);
-    if args.only.is_empty() && !args.no_upstream {
+    let verdict = limit::judge(&limits);
+    if args.selection.is_whole() {
         results::keep(&rows, &limits)?;
     }
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-fn is_wanted(workload: &Workload, args: &Args) -> bool {
-    let is_name = |text: &str| WORKLOADS.iter().any(|workload| workload.name == text);
-    let fits = |text: &String| {
-        workload.name == text || (!is_name(text) && workload.name.contains(text.as_str()))
-    };
-    args.only.is_empty() || args.only.iter().any(fits)
-}
-
-fn names() -> String {
-    WORKLOADS.iter().map(|workload| workload.name).collect::<Vec<_>>().join(", ")
+    Ok(verdict)
 }
 
 fn measure(workload: &Workload, args: &Args) -> Result<Row> {
@@ -135,8 +109,8 @@ fn measure(workload: &Workload, args: &Args) -> Result<Row> {
     // Our allocator may fill holes that loading left, which hides from the resident size; the
     // heap's own peak does not see its overhead. The larger one counts.
     side.memory_bytes = side.memory_bytes.max(heap.peak_bytes);
-    let upstream = match &args.oracle {
-        Some(oracle) if workload.upstream && !args.no_upstream => Some(upstream(oracle, &files)?),
+    let upstream = match args.selection.upstream() {
+        Some(oracle) if workload.upstream => Some(upstream(oracle, &files)?),
         _ => None,
     };
     Ok(Row {

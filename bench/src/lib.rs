@@ -30,3 +30,4 @@ mod page;
 pub mod parity;
 pub mod random;
 pub mod scheduling;
+mod selection;

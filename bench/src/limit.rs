@@ -1,6 +1,9 @@
 //! A figure that must be reached, and whether it is.
 
 use std::fmt;
+use std::process::ExitCode;
+
+use crate::host;
 
 /// A figure and whether it is met.
 #[derive(Debug)]
@@ -42,4 +45,12 @@ impl fmt::Display for Limit {
             Bound::AtMost(most) => write!(f, "{verdict}: {}: {found} (at most {most})", self.what),
         }
     }
+}
+
+/// Prints the limits; the exit code says whether all were reached.
+pub(crate) fn judge(limits: &[Limit]) -> ExitCode {
+    for limit in limits {
+        host::print(&format!("{limit}\n"));
+    }
+    if limits.iter().any(Limit::is_missed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

@@ -6,6 +6,7 @@
 
 mod consolidate;
 mod record;
+mod report;
 #[cfg(test)]
 mod tests;
 mod upstream;
@@ -13,20 +14,16 @@ mod upstream;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use serde_json::Value;
 
 use crate::decision::{self, Files};
 use crate::generate::{Case, Profile, Recipe, Types};
-use crate::host::{self, Stopwatch};
+use crate::host;
 
+use report::Verdict;
 pub use upstream::{Difference, Upstream};
-
-/// Clusters about which we decide otherwise on purpose, a line each: `name: reason`.
-const EXPLAINED: &str = "scenarios/parity/explained.txt";
 
 /// After a difference upstream is asked so many times more: what it does once in ten times is
 /// upstream's decision, too.
@@ -98,16 +95,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let karpenter = host::sibling("karpenter")?;
-    let watch = Stopwatch::start();
-    let done = each(
-        &recipes,
-        |recipe| compare(recipe, &karpenter, args),
-        |recipe, outcome| match outcome {
-            Ok(outcome) => outcome.line(recipe),
-            Err(error) => format!("{}  FAILED  {}", recipe.name(), first_line(error)),
-        },
-    );
-    Ok(report(&recipes, &done, watch.elapsed().as_secs_f64()))
+    Ok(report::run(&recipes, |recipe| compare(recipe, &karpenter, args)))
 }
 
 /// A profile, how many pods wait, how many nodes are there.
@@ -132,59 +120,25 @@ fn kinds(kinds: &[Kind], args: &Args) -> Vec<Recipe> {
         .collect()
 }
 
-/// Does `work` for each recipe on all cores, and prints a line for each that is done.
-fn each<T: Send>(
-    recipes: &[Recipe],
-    work: impl Fn(&Recipe) -> Result<T> + Sync,
-    line: impl Fn(&Recipe, &Result<T>) -> String + Sync,
-) -> Vec<Result<T>> {
-    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let results: Mutex<Vec<Option<Result<T>>>> = Mutex::new(recipes.iter().map(|_| None).collect());
-    std::thread::scope(|scope| {
-        for _ in 0..host::cores() {
-            scope.spawn(|| {
-                while let Some((at, recipe)) = Some(next.fetch_add(1, Ordering::Relaxed))
-                    .and_then(|at| Some((at, recipes.get(at)?)))
-                {
-                    let result = work(recipe);
-                    let count = done.fetch_add(1, Ordering::Relaxed) + 1;
-                    host::note(&format!(
-                        "[{count:>4}/{}] {}",
-                        recipes.len(),
-                        line(recipe, &result)
-                    ));
-                    if let Ok(mut results) = results.lock() {
-                        results[at] = Some(result);
-                    }
-                }
-            });
-        }
-    });
-    let results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    results.into_iter().map(|result| result.context("never tried").flatten()).collect()
-}
-
 /// How one cluster went.
 struct Outcome {
-    differences: Vec<Difference>,
-    /// Upstream's runs agreed only after a second look.
-    looked_twice: bool,
+    verdict: Verdict,
     nodes: usize,
     price: f64,
     upstream: Upstream,
 }
 
-impl Outcome {
-    fn line(&self, recipe: &Recipe) -> String {
-        let verdict = match (self.differences.is_empty(), self.looked_twice) {
-            (true, false) => "same",
-            (true, true) => "same as a rarer run",
-            (false, _) => "DIFFERENT",
-        };
+impl report::Outcome for Outcome {
+    const EXPLAINED: &'static str = "scenarios/parity/explained.txt";
+
+    fn verdict(&self) -> &Verdict {
+        &self.verdict
+    }
+
+    fn figures(&self) -> String {
         let Upstream { nodes, price, unplaced } = &self.upstream;
         format!(
-            "{:<22} nodes {:>3} ({}–{})  price {:>8.4} ({:.4}–{:.4})  unplaced {:>2}  {verdict}",
-            recipe.name(),
+            "nodes {:>3} ({}–{})  price {:>8.4} ({:.4}–{:.4})  unplaced {:>2}",
             self.nodes,
             nodes.0,
             nodes.1,
@@ -212,7 +166,8 @@ fn compare(recipe: &Recipe, karpenter: &Path, args: &Args) -> Result<Outcome> {
         differences = upstream.judge(&ours, &waiting);
     }
     let (nodes, price) = (ours.node_claims.len(), ours.total_price);
-    Ok(Outcome { differences, looked_twice, nodes, price, upstream })
+    let differences = differences.iter().map(ToString::to_string).collect();
+    Ok(Outcome { verdict: Verdict { differences, looked_twice }, nodes, price, upstream })
 }
 
 /// The pods of a snapshot that no node holds.
@@ -225,49 +180,6 @@ pub(crate) fn waiting(objects: &[Value]) -> BTreeSet<String> {
             format!("{}/{}", text(&pod["metadata"]["namespace"]), text(&pod["metadata"]["name"]))
         })
         .collect()
-}
-
-fn report(recipes: &[Recipe], outcomes: &[Result<Outcome>], seconds: f64) -> ExitCode {
-    let known = std::fs::read_to_string(host::repo().join(EXPLAINED)).unwrap_or_default();
-    let reason =
-        |name: &str| known.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-    let mut lines = Vec::new();
-    let (mut same, mut rare, mut explained, mut different) = (0, 0, 0, 0);
-    for (recipe, outcome) in recipes.iter().zip(outcomes) {
-        let name = recipe.name();
-        let complaints: Vec<String> = match outcome {
-            Ok(outcome) if outcome.differences.is_empty() => {
-                same += 1;
-                rare += usize::from(outcome.looked_twice);
-                continue;
-            }
-            Ok(outcome) => outcome.differences.iter().map(ToString::to_string).collect(),
-            Err(error) => vec![format!("{error:#}")],
-        };
-        if let Some(reason) = reason(&name) {
-            explained += 1;
-            lines.push(format!("{name}: explained: {reason}"));
-            continue;
-        }
-        different += 1;
-        lines.extend(complaints.iter().map(|complaint| format!("{name}: {complaint}")));
-        let features = recipe.features().names();
-        if !features.is_empty() {
-            lines.push(format!("    features: {features}"));
-        }
-        lines.push(format!("    {} > s.yaml", recipe.command()));
-    }
-    lines.push(format!(
-        "{} clusters in {seconds:.0} s: {same} decided as upstream does ({rare} as a rarer run of it), \
-         {explained} differ and are explained, {different} differ",
-        recipes.len(),
-    ));
-    host::print(&(lines.join("\n") + "\n"));
-    if different == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-fn first_line(error: &anyhow::Error) -> String {
-    format!("{error:#}").lines().next().unwrap_or_default().to_owned()
 }
 
 /// A case as it is kept in `scenarios/parity`.

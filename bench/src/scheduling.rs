@@ -8,33 +8,25 @@ mod limits;
 mod results;
 mod workload;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::decision::{self, Files, output};
 use crate::generate::Types;
 use crate::host;
-use crate::limit::Limit;
+use crate::limit;
 use crate::measure::Measured;
+use crate::selection::Selection;
 
 pub use workload::{WORKLOADS, Workload};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Upstream's decision code, as a program (`cargo xtask bench` builds it).
-    #[arg(long, value_name = "FILE", hide = true, required_unless_present = "no_upstream")]
-    oracle: Option<PathBuf>,
-
-    /// Only the workload of this name, or those whose names contain it (repeat for more). Results are not kept then.
-    #[arg(long, value_name = "TEXT")]
-    only: Vec<String>,
-
-    /// Measures only our side. Results are not kept then.
-    #[arg(long)]
-    no_upstream: bool,
+    #[command(flatten)]
+    selection: Selection,
 
     /// How many of our solves are timed; the best counts. Upstream decides once, or twice where
     /// that takes less than a second.
@@ -76,37 +68,19 @@ pub struct Row {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let wanted: Vec<_> = WORKLOADS.iter().filter(|workload| is_wanted(workload, args)).collect();
-    ensure!(!wanted.is_empty(), "no workload is called like that; there are: {}", names());
-    let mut rows = Vec::new();
     host::print(&(results::header() + "\n"));
-    for (at, workload) in wanted.iter().enumerate() {
-        host::note(&format!("[{:>2}/{}] {}…", at + 1, wanted.len(), workload.name));
-        let row = measure(workload, args).with_context(|| workload.name.to_owned())?;
-        host::print(&(results::line(&row) + "\n"));
-        rows.push(row);
+    let rows = args.selection.measure(
+        WORKLOADS,
+        |workload| workload.name,
+        |workload| measure(workload, args),
+        results::line,
+    )?;
+    let limits = limits::check(&rows);
+    let verdict = limit::judge(&limits);
+    if args.selection.is_whole() {
+        results::keep(&rows, &limits)?;
     }
-    let missed = limits::check(&rows);
-    for limit in &missed {
-        host::print(&format!("{limit}\n"));
-    }
-    let failed = missed.iter().any(Limit::is_missed);
-    if args.only.is_empty() && !args.no_upstream {
-        results::keep(&rows, &missed)?;
-    }
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-fn is_wanted(workload: &Workload, args: &Args) -> bool {
-    let is_name = |text: &str| WORKLOADS.iter().any(|workload| workload.name == text);
-    let fits = |text: &String| {
-        workload.name == text || (!is_name(text) && workload.name.contains(text.as_str()))
-    };
-    args.only.is_empty() || args.only.iter().any(fits)
-}
-
-fn names() -> String {
-    WORKLOADS.iter().map(|workload| workload.name).collect::<Vec<_>>().join(", ")
+    Ok(verdict)
 }
 
 fn measure(workload: &Workload, args: &Args) -> Result<Row> {
@@ -116,8 +90,8 @@ fn measure(workload: &Workload, args: &Args) -> Result<Row> {
     let files = Files::write(&case, workload.types, folder.path())?;
     drop(case);
     let ours = ours(&files, args.runs)?;
-    let upstream = match &args.oracle {
-        Some(oracle) if workload.upstream && !args.no_upstream => Some(upstream(oracle, &files)?),
+    let upstream = match args.selection.upstream() {
+        Some(oracle) if workload.upstream => Some(upstream(oracle, &files)?),
         _ => None,
     };
     Ok(Row { name: workload.name.to_owned(), ours, upstream })

@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Result;
 
 use super::Row;
-use crate::limit::Bound;
-pub(super) use crate::limit::Limit;
+use crate::limit::{Bound, Limit};
 use crate::page::Section;
 
 const COMMAND: &str = "cargo xtask bench api";

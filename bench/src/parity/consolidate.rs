@@ -16,17 +16,15 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use super::{Args, Kind, SECOND_LOOK, each, first_line, kinds};
+use super::report::{self, Verdict};
+use super::{Args, Kind, SECOND_LOOK, kinds};
 use crate::consolidated::{self, Consolidated, Search};
 use crate::decision::Files;
 use crate::generate::{Profile, Recipe};
-use crate::host::{self, Stopwatch};
+use crate::host;
 
-use judge::{Difference, judge};
+use judge::judge;
 use settle::{Settled, Side};
-
-/// Clusters about which we decide otherwise on purpose, a line each: `name: reason`.
-const EXPLAINED: &str = "scenarios/consolidation/explained.txt";
 
 /// The kinds of clusters.
 const KINDS: &[Kind] = &[
@@ -47,35 +45,26 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let karpenter = host::sibling("karpenter")?;
-    let watch = Stopwatch::start();
-    let done = each(
-        &recipes,
-        |recipe| compare(recipe, &karpenter, args),
-        |recipe, outcome| match outcome {
-            Ok(outcome) => outcome.line(recipe),
-            Err(error) => format!("{}  FAILED  {}", recipe.name(), first_line(error)),
-        },
-    );
-    Ok(report(&recipes, &done, watch.elapsed().as_secs_f64()))
+    Ok(report::run(&recipes, |recipe| compare(recipe, &karpenter, args)))
 }
 
 /// How one cluster went.
 struct Outcome {
-    differences: Vec<Difference>,
-    looked_twice: bool,
+    verdict: Verdict,
     best: Consolidated,
     upstream: Vec<Consolidated>,
     /// Ours and upstream's, where it was asked for.
     settled: Option<(Settled, Settled)>,
 }
 
-impl Outcome {
-    fn line(&self, recipe: &Recipe) -> String {
-        let verdict = match (self.differences.is_empty(), self.looked_twice) {
-            (true, false) => "same",
-            (true, true) => "same as a rarer run",
-            (false, _) => "DIFFERENT",
-        };
+impl report::Outcome for Outcome {
+    const EXPLAINED: &'static str = "scenarios/consolidation/explained.txt";
+
+    fn verdict(&self) -> &Verdict {
+        &self.verdict
+    }
+
+    fn figures(&self) -> String {
         let first = self.upstream.first().cloned().unwrap_or_default();
         let (out, new) = self.best.nodes();
         let (upstream_out, upstream_new) = first.nodes();
@@ -84,11 +73,32 @@ impl Outcome {
             Some((ours, upstream)) => format!("  settles at {ours} ({upstream})"),
         };
         format!(
-            "{:<22} nodes -{out}+{new} (-{upstream_out}+{upstream_new})  saves {:>8.4} ({:.4}){settled}  {verdict}",
-            recipe.name(),
+            "nodes -{out}+{new} (-{upstream_out}+{upstream_new})  saves {:>8.4} ({:.4}){settled}",
             self.best.savings(),
             first.savings(),
         )
+    }
+
+    /// What all clusters save and cost together.
+    fn sums(outcomes: &[&Self]) -> Vec<String> {
+        let highest = |outcome: &&Self| {
+            outcome.upstream.iter().map(Consolidated::savings).fold(0.0, f64::max)
+        };
+        let ours: f64 = outcomes.iter().map(|outcome| outcome.best.savings()).sum();
+        let upstream: f64 = outcomes.iter().map(highest).sum();
+        let mut lines =
+            vec![format!("a pass saves ${ours:.2} an hour, upstream's at most ${upstream:.2}")];
+        let settled: Vec<_> =
+            outcomes.iter().filter_map(|outcome| outcome.settled.as_ref()).collect();
+        if !settled.is_empty() {
+            let ours: f64 = settled.iter().map(|(ours, _)| ours.price).sum();
+            let upstream: f64 = settled.iter().map(|(_, upstream)| upstream.price).sum();
+            lines.push(format!(
+                "{} clusters settle at ${ours:.2} an hour, with upstream at ${upstream:.2}",
+                settled.len(),
+            ));
+        }
+        lines
     }
 }
 
@@ -114,69 +124,6 @@ fn compare(recipe: &Recipe, karpenter: &Path, args: &Args) -> Result<Outcome> {
     } else {
         None
     };
-    Ok(Outcome { differences, looked_twice, best, upstream, settled })
-}
-
-fn report(recipes: &[Recipe], outcomes: &[Result<Outcome>], seconds: f64) -> ExitCode {
-    let known = std::fs::read_to_string(host::repo().join(EXPLAINED)).unwrap_or_default();
-    let reason =
-        |name: &str| known.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-    let mut lines = Vec::new();
-    let (mut same, mut rare, mut explained, mut different) = (0, 0, 0, 0);
-    for (recipe, outcome) in recipes.iter().zip(outcomes) {
-        let name = recipe.name();
-        let complaints: Vec<String> = match outcome {
-            Ok(outcome) if outcome.differences.is_empty() => {
-                same += 1;
-                rare += usize::from(outcome.looked_twice);
-                continue;
-            }
-            Ok(outcome) => outcome.differences.iter().map(ToString::to_string).collect(),
-            Err(error) => vec![format!("{error:#}")],
-        };
-        if let Some(reason) = reason(&name) {
-            explained += 1;
-            lines.push(format!("{name}: explained: {reason}"));
-            continue;
-        }
-        different += 1;
-        lines.extend(complaints.iter().map(|complaint| format!("{name}: {complaint}")));
-        let features = recipe.features().names();
-        if !features.is_empty() {
-            lines.push(format!("    features: {features}"));
-        }
-        lines.push(format!("    {} > s.yaml", recipe.command()));
-    }
-    lines.extend(bills(outcomes));
-    lines.push(format!(
-        "{} clusters in {seconds:.0} s: {same} decided as upstream does ({rare} as a rarer run of it), \
-         {explained} differ and are explained, {different} differ",
-        recipes.len(),
-    ));
-    host::print(&(lines.join("\n") + "\n"));
-    if different == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// What all clusters save and cost together.
-fn bills(outcomes: &[Result<Outcome>]) -> Vec<String> {
-    let done = || outcomes.iter().filter_map(|outcome| outcome.as_ref().ok());
-    let ours: f64 = done().map(|outcome| outcome.best.savings()).sum();
-    let highest =
-        |outcome: &Outcome| outcome.upstream.iter().map(Consolidated::savings).fold(0.0, f64::max);
-    let upstream: f64 = done().map(highest).sum();
-    let mut lines =
-        vec![format!("a pass saves ${ours:.2} an hour, upstream's at most ${upstream:.2}")];
-    let settled = || done().filter_map(|outcome| outcome.settled.as_ref());
-    if settled().next().is_some() {
-        let bill = |of: fn(&(Settled, Settled)) -> &Settled| {
-            settled().map(|both| of(both).price).sum::<f64>()
-        };
-        lines.push(format!(
-            "{} clusters settle at ${:.2} an hour, with upstream at ${:.2}",
-            settled().count(),
-            bill(|both| &both.0),
-            bill(|both| &both.1),
-        ));
-    }
-    lines
+    let differences = differences.iter().map(ToString::to_string).collect();
+    Ok(Outcome { verdict: Verdict { differences, looked_twice }, best, upstream, settled })
 }

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use super::{SECOND_LOOK, Upstream, each, first_line, scenario, waiting};
+use super::report::{each, first_line};
+use super::{SECOND_LOOK, Upstream, scenario, waiting};
 use crate::decision::{self, Files};
 use crate::generate::Recipe;
 use crate::host;

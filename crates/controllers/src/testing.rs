@@ -12,7 +12,7 @@ use karpenter_apiserver::Api as ApiServer;
 use karpenter_apiserver::environment::Environment as _;
 use karpenter_apiserver::testing::environment::TestEnvironment;
 use karpenter_operator::chance::Chance;
-use karpenter_operator::clock::{Clock, ScaledClock};
+use karpenter_operator::clock::{Clock, TokioClock};
 use karpenter_operator::events::{Published, Recorder};
 use karpenter_operator::harness::spawn::Tasks;
 use karpenter_operator::harness::{Controller, Harness, NoObserver, Reconciled, Shutdown};
@@ -56,7 +56,7 @@ impl Bench {
 
     async fn make(options: Options) -> Self {
         let environment = TestEnvironment::new();
-        let clock: Arc<dyn Clock> = Arc::new(ScaledClock::starting_at(environment.now()));
+        let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(environment.now()));
         let server = ApiServer::new(Arc::new(environment));
         let client = Client::new(server.service(), "default");
         let cloud = Arc::new(FakeCloud::new());

@@ -32,6 +32,6 @@ pub use pool::{PoolBuilder, daemon, pool};
 pub use solve::{solve_alike, solve_both, solve_fast, solve_listing};
 pub use terms::{Spread, Term, spread, term};
 pub use text::{check, world};
-pub use types::{RESERVATION_ID, TypeBuilder, instance_type, offering, reserved};
+pub use types::{RESERVATION_ID, TypeBuilder, instance_type, offering, reserved, roomy_type};
 pub use volumes::{allowed_zones, claim, local_volume, storage_class, volume};
 pub use world::World;

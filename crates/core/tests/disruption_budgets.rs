@@ -6,7 +6,7 @@ use karpenter_core::disruption::{
 };
 use karpenter_core::requirement::Operator;
 use karpenter_core::testing::{
-    NodeBuilder, TypeBuilder, World, instance_type, node, offering, pod, pool,
+    NodeBuilder, TypeBuilder, World, node, offering, pod, pool, roomy_type,
 };
 
 const ZONE: &str = "test-zone-1";
@@ -16,12 +16,7 @@ fn now() -> Timestamp {
 }
 
 fn sized(cpu: u32) -> TypeBuilder {
-    instance_type(&format!("t{cpu}"))
-        .cpu(&cpu.to_string())
-        .memory("100Gi")
-        .pods("100")
-        .no_overhead()
-        .sold(offering("on-demand", ZONE, f64::from(cpu)))
+    roomy_type(cpu).sold(offering("on-demand", ZONE, f64::from(cpu)))
 }
 
 fn of(name: &str, cpu: u32) -> NodeBuilder {

@@ -13,7 +13,7 @@ use karpenter_core::requirement::Operator;
 use karpenter_core::scheduling::{Fuel, PreferencePolicy};
 use karpenter_core::testing::{
     NodeBuilder, PoolBuilder, TypeBuilder, World, instance_type, node, offering, pod, pool,
-    reserved, term,
+    reserved, roomy_type, term,
 };
 
 #[path = "disruption_methods/balanced.rs"]
@@ -52,13 +52,11 @@ fn now() -> Timestamp {
 /// `t<cpu>` with that many cpu at that price, on demand and for a tenth less as spot.
 fn sized(cpu: u32) -> TypeBuilder {
     let price = f64::from(cpu);
-    instance_type(&format!("t{cpu}"))
-        .cpu(&cpu.to_string())
-        .memory("100Gi")
-        .pods("100")
-        .no_overhead()
-        .sold(offering("on-demand", ZONE, price))
-        .sold(offering("spot", ZONE, price * 0.9))
+    roomy_type(cpu).sold(offering("on-demand", ZONE, price)).sold(offering(
+        "spot",
+        ZONE,
+        price * 0.9,
+    ))
 }
 
 fn sizes() -> Vec<TypeBuilder> {

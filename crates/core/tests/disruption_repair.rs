@@ -12,8 +12,7 @@ use karpenter_core::requirement::Operator;
 use karpenter_core::snapshot::NodeCondition;
 use karpenter_core::static_capacity::ClaimCounts;
 use karpenter_core::testing::{
-    NodeBuilder, PoolBuilder, TypeBuilder, World, instance_type, node, offering, pod, pool,
-    reserved,
+    NodeBuilder, PoolBuilder, TypeBuilder, World, node, offering, pod, pool, reserved, roomy_type,
 };
 
 const ZONE: &str = "test-zone-1";
@@ -43,12 +42,7 @@ fn policies(grace: Option<u64>) -> Policies {
 }
 
 fn sized(cpu: u32) -> TypeBuilder {
-    instance_type(&format!("t{cpu}"))
-        .cpu(&cpu.to_string())
-        .memory("100Gi")
-        .pods("100")
-        .no_overhead()
-        .sold(offering("on-demand", ZONE, f64::from(cpu)))
+    roomy_type(cpu).sold(offering("on-demand", ZONE, f64::from(cpu)))
 }
 
 fn healthy(name: &str) -> NodeBuilder {
@@ -315,7 +309,7 @@ fn a_pool_whose_types_are_not_known_does_not_hold_up_the_repair_of_others() {
 #[test]
 fn a_full_reservation_lets_the_broken_node_go_first() {
     let full = sized(4).named("t4");
-    let types = instance_type("t4").cpu("4").memory("100Gi").pods("100").no_overhead();
+    let types = roomy_type(4);
     let node = broken("n", "Ready", "", 31)
         .of_type(&full.build())
         .label("capacity-type", "reserved")

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_apiserver::Server;
-use karpenter_operator::clock::{Clock, ScaledClock};
+use karpenter_operator::clock::{Clock, TokioClock};
 use karpenter_sim::scenario::{FIXED_START, Scenario, play};
 use karpenter_sim::timeline::Timeline;
 use karpenter_sim::view::{self, Prices, View};
@@ -113,7 +113,7 @@ async fn drive(
     settings: &Settings,
 ) -> Result<Outcome, Failure> {
     let start = start(scenario, settings.speed, crate::clock::now());
-    let clock: Arc<dyn Clock> = Arc::new(ScaledClock::starting_at(start));
+    let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(start));
     let mut world = World::new(clock.clone(), settings.seed);
     world.begin().await.map_err(anyhow::Error::from)?;
     play::load(&world, scenario).await.map_err(|error| unplayable(source, &error))?;

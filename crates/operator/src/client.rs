@@ -217,11 +217,11 @@ mod tests {
     use karpenter_apiserver::testing::environment::TestEnvironment;
 
     use super::*;
-    use crate::clock::ScaledClock;
+    use crate::clock::TokioClock;
 
     #[tokio::test(start_paused = true)]
     async fn a_burst_goes_through_and_the_rest_at_its_rate() {
-        let clock: Arc<dyn Clock> = Arc::new(ScaledClock::starting_at(Timestamp::UNIX_EPOCH));
+        let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Timestamp::UNIX_EPOCH));
         let api = karpenter_apiserver::Api::new(Arc::new(TestEnvironment::new()));
         let behaviour = ClientConfig {
             limit: Some(RequestLimit { per_second: 10.0, burst: 5.0 }),
@@ -257,7 +257,7 @@ mod tests {
             ("a wish without end", 429, Some("18446744073709551615"), 11, 600),
         ];
         for (name, code, after, requests, seconds) in rows {
-            let clock: Arc<dyn Clock> = Arc::new(ScaledClock::starting_at(Timestamp::UNIX_EPOCH));
+            let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Timestamp::UNIX_EPOCH));
             let behaviour = ClientConfig { limit: None, user_agent: "karpenter/test".to_owned() };
             let told: Arc<Mutex<u32>> = Arc::default();
             let tells = told.clone();

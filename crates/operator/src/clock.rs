@@ -4,10 +4,10 @@
 //! or a simulated world that brings its own clock has all of the time in its hand:
 //!
 //! ```text
-//! production           SystemClock
-//! demo --speed 60      ScaledClock, speed 60: an hour passes in a minute
-//! demo --speed max     ScaledClock, speed 1, on a runtime whose time is paused: virtual time, which
-//! and tests            tokio moves on to the next sleeper as soon as everybody waits
+//! production             SystemClock
+//! demo, worlds, tests    TokioClock: starts when it is told to, and keeps step with tokio's time,
+//!                        which may be paused (it moves on to the next sleeper as soon as
+//!                        everybody waits) or paced (an hour in a minute)
 //! ```
 
 use std::fmt::Debug;
@@ -57,53 +57,30 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that starts at a chosen time and may run faster or slower than tokio's, on which it
-/// runs. Where that is paused and the speed is 1, time is virtual.
+/// A clock that starts at a chosen time and keeps step with tokio's. Where that is paused, time is
+/// virtual.
 #[derive(Clone, Debug)]
-pub struct ScaledClock {
+pub struct TokioClock {
     base: Timestamp,
     started: Instant,
-    speed: f64,
 }
 
-/// A speed that is not above zero, or not a number.
-#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[error("a clock cannot run at speed {0}")]
-pub struct SpeedError(pub f64);
-
-impl ScaledClock {
-    /// Starts at `base` now, with `speed` seconds to the second.
-    pub fn new(base: Timestamp, speed: f64) -> Result<Self, SpeedError> {
-        if !(speed.is_finite() && speed > 0.0) {
-            return Err(SpeedError(speed));
-        }
-        Ok(Self { speed, ..Self::starting_at(base) })
-    }
-
-    /// Starts at `base` now, and keeps step with tokio's time.
+impl TokioClock {
+    /// Starts at `base` now.
     pub fn starting_at(base: Timestamp) -> Self {
-        Self { base, started: Instant::now(), speed: 1.0 }
+        Self { base, started: Instant::now() }
     }
 }
 
-impl Clock for ScaledClock {
+impl Clock for TokioClock {
     fn now(&self) -> Timestamp {
-        let elapsed = scaled(self.started.elapsed(), self.speed);
-        self.base.checked_add(elapsed).unwrap_or(Timestamp::MAX)
+        self.base.checked_add(self.started.elapsed()).unwrap_or(Timestamp::MAX)
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the wrapper")]
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep(scaled(duration, self.speed.recip())))
+        Box::pin(tokio::time::sleep(duration))
     }
-}
-
-/// The duration times the factor, exact where that is 1, and at most the longest there is.
-fn scaled(duration: Duration, factor: f64) -> Duration {
-    if factor.to_bits() == 1.0_f64.to_bits() {
-        return duration;
-    }
-    Duration::try_from_secs_f64(duration.as_secs_f64() * factor).unwrap_or(Duration::MAX)
 }
 
 /// Ticks at equal distances: the first one at once, each next one a period after the last. A tick

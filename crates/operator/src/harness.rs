@@ -22,7 +22,7 @@ mod trouble;
 
 pub use controller::{Controller, Outcome, Reconcile, Reconciled};
 pub use limit::{Bucket, Limit, scaled_workers};
-pub use observe::{Begun, Ended, Finished, NoObserver, Observe};
+pub use observe::{Begun, Ended, Finished, NoObserver, Observe, ObserveWork};
 pub use queue::Queue;
 pub(crate) use run::{Current, with_current};
 pub use run::{Harness, current_controller};

@@ -51,7 +51,7 @@ pub struct Metrics {
     /// Status conditions of CapacityBuffers.
     pub capacitybuffer_status: ConditionMetrics,
     twins: Twins,
-    running: harness::Running,
+    work: harness::AllWork,
     solves: solves::Solves,
 }
 
@@ -87,7 +87,7 @@ impl Metrics {
             let labels = labels::ConsolidationType { consolidation_type };
             core.voluntary_disruption_consolidation_timeouts.add(&labels, 0.0);
         }
-        let running = harness::Running::shown_in(&registry, &core);
+        let work = harness::AllWork::shown_in(&registry, &core);
         let solves = solves::Solves::shown_in(&registry, &core);
         let twins = Twins::new(&registry);
         let classes = config.node_class_labels.iter().map(String::as_str);
@@ -111,7 +111,7 @@ impl Metrics {
             ),
             core,
             twins,
-            running,
+            work,
             solves,
             registry,
         }

@@ -17,7 +17,7 @@ use k8s_openapi::serde::de::DeserializeOwned;
 use karpenter_apiserver::environment::Environment;
 use karpenter_apiserver::{Api as Server, Options};
 use karpenter_operator::chance::Chance;
-use karpenter_operator::clock::{Clock, ScaledClock};
+use karpenter_operator::clock::{Clock, TokioClock};
 use karpenter_sim::binder;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -54,7 +54,7 @@ struct Actor {
 /// Runs a test beside a binder.
 async fn beside_a_binder<T, F: Future<Output = T>>(test: impl FnOnce(Actor) -> F) -> T {
     let clock: Arc<dyn Clock> =
-        Arc::new(ScaledClock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()));
+        Arc::new(TokioClock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()));
     let world = World { clock: Arc::clone(&clock), chance: Mutex::new(Chance::new(1)) };
     let api = Server::with_options(Arc::new(world), Options { service_accounts: false });
     let client = Client::new(api.service(), "default");

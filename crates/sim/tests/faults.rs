@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use karpenter_operator::clock::ScaledClock;
+use karpenter_operator::clock::TokioClock;
 use karpenter_sim::check::{self, Checker, Facts};
 use karpenter_sim::scenario::{FIXED_START, Scenario, play};
 use karpenter_sim::timeline::Timeline;
@@ -48,7 +48,7 @@ fn scenario(faults: &str, objects: &str, steps: &str) -> Scenario {
 }
 
 fn world(seed: u64, scenario: &Scenario) -> World {
-    World::new(Arc::new(ScaledClock::starting_at(scenario.start.unwrap_or(FIXED_START))), seed)
+    World::new(Arc::new(TokioClock::starting_at(scenario.start.unwrap_or(FIXED_START))), seed)
 }
 
 /// A played world, with all that was wrong in it by the end of a time after the last step.

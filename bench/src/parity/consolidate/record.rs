@@ -6,12 +6,13 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde_json::json;
 
+use super::SECOND_LOOK;
 use super::judge::equal;
-use super::{SECOND_LOOK, each, first_line};
 use crate::consolidated::{self, Command, Consolidated};
 use crate::decision::Files;
 use crate::generate::Recipe;
 use crate::host;
+use crate::parity::report::{each, first_line};
 
 /// Writes `scenarios/consolidation/<name>/{snapshot.yaml,upstream.json}` for each recipe, and
 /// `instance-types.json` where the cluster has its own.

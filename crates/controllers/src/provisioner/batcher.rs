@@ -83,7 +83,7 @@ impl Batcher {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
-    use karpenter_operator::clock::ScaledClock;
+    use karpenter_operator::clock::TokioClock;
     use karpenter_operator::harness::spawn::Tasks;
 
     use super::*;
@@ -96,7 +96,7 @@ mod tests {
 
     /// When a wait returns, and what, if these triggers come at these seconds.
     async fn waited(triggers: Triggers<'_>) -> (f64, bool) {
-        let clock: Arc<dyn Clock> = Arc::new(ScaledClock::starting_at(Timestamp::UNIX_EPOCH));
+        let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Timestamp::UNIX_EPOCH));
         let batcher = Batcher::new(&clock, seconds(5.0), seconds(10.0));
         let tasks = Tasks::new();
         for &(time, uid) in triggers {

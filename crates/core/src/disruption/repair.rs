@@ -224,12 +224,5 @@ fn created(standing: &NodeStanding) -> Timestamp {
 }
 
 fn conditions(standing: &NodeStanding) -> Vec<NodeCondition<'_>> {
-    let all = standing.conditions.iter();
-    all.map(|condition| NodeCondition {
-        condition_type: &condition.condition_type,
-        status: &condition.status,
-        reason: &condition.reason,
-        since: condition.since,
-    })
-    .collect()
+    standing.conditions.iter().map(NodeCondition::from).collect()
 }

@@ -14,6 +14,8 @@ pub mod policy;
 
 use jiff::Timestamp;
 
+use crate::snapshot;
+
 /// A condition of a Node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeCondition<'a> {
@@ -25,6 +27,17 @@ pub struct NodeCondition<'a> {
     pub reason: &'a str,
     /// Since when it has this status, if that is told.
     pub since: Option<Timestamp>,
+}
+
+impl<'a> From<&'a snapshot::NodeCondition> for NodeCondition<'a> {
+    fn from(condition: &'a snapshot::NodeCondition) -> Self {
+        Self {
+            condition_type: &condition.condition_type,
+            status: &condition.status,
+            reason: &condition.reason,
+            since: condition.since,
+        }
+    }
 }
 
 /// Unhealthy nodes in percent above which nothing is repaired: the cause is not the nodes then.

@@ -25,6 +25,12 @@ pub struct TypeBuilder {
     dynamic_resources: DynamicResources,
 }
 
+/// `t<cpu>` with that many cpu, all of it for pods, and room for all else. Nobody sells it yet.
+pub fn roomy_type(cpu: u32) -> TypeBuilder {
+    let name = format!("t{cpu}");
+    instance_type(&name).cpu(&cpu.to_string()).memory("100Gi").pods("100").no_overhead()
+}
+
 /// A type with 4 cpu, 4Gi, 5 pods, sold in five offerings at a price that follows from its size.
 pub fn instance_type(name: &str) -> TypeBuilder {
     TypeBuilder {

@@ -19,7 +19,7 @@ fn drifted(types: Vec<TypeBuilder>, pools: Vec<PoolBuilder>) -> World {
 fn reserved_only(left: u32, available: bool) -> Vec<TypeBuilder> {
     let mut offering = reserved("r-1", ZONE, left);
     offering.available = available;
-    let own = instance_type("t4").cpu("4").memory("100Gi").pods("100").no_overhead();
+    let own = roomy_type(4);
     vec![own.sold(offering)]
 }
 

@@ -76,13 +76,13 @@ fn without_id(command: &str) -> String {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
-    use karpenter_operator::clock::ScaledClock;
+    use karpenter_operator::clock::TokioClock;
 
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn commands_come_into_the_timeline() {
-        let clock: Arc<dyn Clock> = Arc::new(ScaledClock::starting_at(Timestamp::UNIX_EPOCH));
+        let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Timestamp::UNIX_EPOCH));
         let timeline = Timeline::new(Timestamp::UNIX_EPOCH);
         let _listening = listen(&timeline, &clock);
         let command =

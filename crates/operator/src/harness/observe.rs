@@ -1,6 +1,7 @@
 //! What the harness tells about its work, for metrics.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -44,26 +45,36 @@ pub struct Ended {
     pub how: Finished,
 }
 
-/// Is told what controllers do. All of it is called from the controllers' loops and must be quick.
+/// Is told which controllers there are.
 pub trait Observe: Debug + Send + Sync {
-    /// A controller has started, with so many workers.
-    fn started(&self, _controller: &'static str, _workers: usize) {}
+    /// A controller starts, with so many workers. The answer is told what it does.
+    fn started(&self, controller: &'static str, workers: usize) -> Arc<dyn ObserveWork>;
+}
 
+/// Is told what one controller does. All of it is called from the controller's loop and must be
+/// quick.
+pub trait ObserveWork: Debug + Send + Sync {
     /// So many keys have come into the queue, where so many wait now.
-    fn added(&self, _controller: &'static str, _count: usize, _depth: usize) {}
+    fn added(&self, _count: usize, _depth: usize) {}
 
     /// A key is to come into the queue after a pause.
-    fn retried(&self, _controller: &'static str) {}
+    fn retried(&self) {}
 
     /// A key has left the queue and is in work.
-    fn taken(&self, _controller: &'static str, _begun: Begun) {}
+    fn taken(&self, _begun: Begun) {}
 
     /// A reconcile has ended; so many still run.
-    fn finished(&self, _controller: &'static str, _ended: Ended, _active: usize) {}
+    fn finished(&self, _ended: Ended, _active: usize) {}
 }
 
 /// Nobody listens.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoObserver;
 
-impl Observe for NoObserver {}
+impl Observe for NoObserver {
+    fn started(&self, _: &'static str, _: usize) -> Arc<dyn ObserveWork> {
+        Arc::new(Self)
+    }
+}
+
+impl ObserveWork for NoObserver {}

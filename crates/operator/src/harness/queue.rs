@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Invariant: a key is in work at most once, and waits at most once in each of ready and delayed.
+//! What is known of a key is in one place, and nothing is kept of a key that is at rest.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 
 use super::limit::{Bucket, Limit};
-use super::observe::Observe;
+use super::observe::ObserveWork;
 use crate::clock::Clock;
 use crate::watch::ObjectKey;
 
@@ -33,31 +34,44 @@ struct Inner {
     limit: Limit,
     state: Mutex<State>,
     news: Notify,
-    /// Whose queue it is, and who is told what comes into it.
-    observer: OnceLock<(&'static str, Arc<dyn Observe>)>,
+    /// Who is told what comes into it.
+    observer: OnceLock<Arc<dyn ObserveWork>>,
 }
 
 struct State {
-    ready: VecDeque<ObjectKey>,
-    /// Since when keys are in `ready`.
-    waiting: BTreeMap<ObjectKey, Timestamp>,
-    running: BTreeSet<ObjectKey>,
-    /// Keys that were added while they were in work.
-    dirty: BTreeSet<ObjectKey>,
-    delayed: BTreeSet<(Timestamp, u64, ObjectKey)>,
-    due: BTreeMap<ObjectKey, (Timestamp, u64)>,
+    /// What is known of keys that are not at rest. Their order is that of `ready` and `delayed`.
+    keys: HashMap<Arc<ObjectKey>, Standing>,
+    ready: VecDeque<Arc<ObjectKey>>,
+    /// By time, then by arrival.
+    delayed: BTreeSet<(Due, Arc<ObjectKey>)>,
     /// Ties of `delayed` go by the order of arrival.
     arrivals: u64,
     /// How many keys have come into `ready` of which nobody was told yet.
     untold: usize,
-    failures: BTreeMap<ObjectKey, u32>,
     bucket: Bucket,
+}
+
+/// When a key is to be looked at, and the number of its arrival.
+type Due = (Timestamp, u64);
+
+/// What is known of a key.
+#[derive(Default, PartialEq)]
+struct Standing {
+    /// Since when it is in `ready`.
+    waits: Option<Timestamp>,
+    is_running: bool,
+    /// It was added while it was in work.
+    is_dirty: bool,
+    /// Where it is in `delayed`.
+    due: Option<Due>,
+    /// How often it has failed since it last came to rest.
+    failures: u32,
 }
 
 /// A key to work on.
 #[derive(Debug)]
 pub(super) struct Taken {
-    pub(super) key: ObjectKey,
+    pub(super) key: Arc<ObjectKey>,
     pub(super) waited: Duration,
     pub(super) depth: usize,
 }
@@ -66,15 +80,11 @@ impl Queue {
     /// An empty queue.
     pub fn new(clock: &Arc<dyn Clock>, limit: Limit) -> Self {
         let state = State {
+            keys: HashMap::new(),
             ready: VecDeque::new(),
-            waiting: BTreeMap::new(),
-            running: BTreeSet::new(),
-            dirty: BTreeSet::new(),
             delayed: BTreeSet::new(),
-            due: BTreeMap::new(),
             arrivals: 0,
             untold: 0,
-            failures: BTreeMap::new(),
             bucket: Bucket::new(limit.per_second, limit.burst),
         };
         Self(Arc::new(Inner {
@@ -86,43 +96,43 @@ impl Queue {
         }))
     }
 
-    /// From now on the observer is told what comes into the queue of that controller, and now of what
-    /// came before. A queue has one observer, the first.
-    pub(super) fn observed_by(&self, controller: &'static str, observer: &Arc<dyn Observe>) {
-        let _ = self.0.observer.set((controller, observer.clone()));
+    /// From now on the observer is told what comes into the queue, and now of what came before. A
+    /// queue has one observer, the first.
+    pub(super) fn observed_by(&self, observer: &Arc<dyn ObserveWork>) {
+        let _ = self.0.observer.set(observer.clone());
         self.tell(self.state());
     }
 
     /// The key is to be looked at as soon as possible.
-    pub fn add(&self, key: ObjectKey) {
+    pub fn add(&self, key: impl Into<Arc<ObjectKey>>) {
         let now = self.0.clock.now();
         let mut state = self.state();
-        state.add(key, now);
+        state.add(&key.into(), now);
         self.tell(state);
         self.0.news.notify_one();
     }
 
     /// The key is to be looked at after a while. Of several times the earliest counts.
-    pub fn add_after(&self, key: ObjectKey, pause: Duration) {
+    pub fn add_after(&self, key: &Arc<ObjectKey>, pause: Duration) {
         if pause.is_zero() {
-            return self.add(key);
+            return self.add(key.clone());
         }
         let due = self.0.clock.now().checked_add(pause).unwrap_or(Timestamp::MAX);
         self.state().delay(key, due);
-        if let Some((controller, observer)) = self.0.observer.get() {
-            observer.retried(controller);
+        if let Some(observer) = self.0.observer.get() {
+            observer.retried();
         }
         self.0.news.notify_one();
     }
 
     /// The key is to be looked at again, later each time until [`Self::forget`].
-    pub fn add_limited(&self, key: ObjectKey) {
+    pub fn add_limited(&self, key: &Arc<ObjectKey>) {
         let now = self.0.clock.now();
         let pause = {
             let mut state = self.state();
-            let failures = state.failures.entry(key.clone()).or_default();
-            let pause = self.0.limit.pause(*failures);
-            *failures = failures.saturating_add(1);
+            let standing = state.standing(key);
+            let pause = self.0.limit.pause(standing.failures);
+            standing.failures = standing.failures.saturating_add(1);
             pause.max(state.bucket.take(now))
         };
         self.add_after(key, pause);
@@ -130,7 +140,7 @@ impl Queue {
 
     /// The key has come to rest: its next failure is its first.
     pub fn forget(&self, key: &ObjectKey) {
-        self.state().failures.remove(key);
+        self.state().change(key, |standing| standing.failures = 0);
     }
 
     /// How many keys wait to be looked at now.
@@ -149,8 +159,9 @@ impl Queue {
         let mut state = self.state();
         state.wake_delayed(now);
         let taken = state.ready.pop_front().map(|key| {
-            let since = state.waiting.remove(&key).unwrap_or(now);
-            state.running.insert(key.clone());
+            let standing = state.standing(&key);
+            let since = standing.waits.take().unwrap_or(now);
+            standing.is_running = true;
             let waited = Duration::try_from(now.duration_since(since)).unwrap_or_default();
             Taken { key, waited, depth: state.ready.len() }
         });
@@ -159,19 +170,23 @@ impl Queue {
     }
 
     /// The key is out of work.
-    pub(super) fn done(&self, key: &ObjectKey) {
+    pub(super) fn done(&self, key: &Arc<ObjectKey>) {
         let now = self.0.clock.now();
         let mut state = self.state();
-        state.running.remove(key);
-        if state.dirty.remove(key) {
-            state.add(key.clone(), now);
+        let mut is_dirty = false;
+        state.change(key, |standing| {
+            standing.is_running = false;
+            is_dirty = std::mem::take(&mut standing.is_dirty);
+        });
+        if is_dirty {
+            state.add(key, now);
         }
         self.tell(state);
     }
 
     /// Done when there may be something to take: a key came, or the time of one.
     pub(super) async fn news(&self) {
-        let first = self.state().delayed.first().map(|(due, ..)| *due);
+        let first = self.state().delayed.first().map(|((due, _), _)| *due);
         let news = self.0.news.notified();
         match first {
             None => news.await,
@@ -184,11 +199,11 @@ impl Queue {
 
     /// Tells the observer, if there is one yet, what has come into the queue.
     fn tell(&self, mut state: MutexGuard<'_, State>) {
-        let Some((controller, observer)) = self.0.observer.get() else { return };
+        let Some(observer) = self.0.observer.get() else { return };
         let (count, depth) = (std::mem::take(&mut state.untold), state.ready.len());
         drop(state);
         if count > 0 {
-            observer.added(controller, count, depth);
+            observer.added(count, depth);
         }
     }
 
@@ -199,33 +214,51 @@ impl Queue {
 }
 
 impl State {
-    fn add(&mut self, key: ObjectKey, now: Timestamp) {
-        if self.running.contains(&key) {
-            self.dirty.insert(key);
-        } else if !self.waiting.contains_key(&key) {
-            self.waiting.insert(key.clone(), now);
-            self.ready.push_back(key);
+    fn standing(&mut self, key: &Arc<ObjectKey>) -> &mut Standing {
+        self.keys.entry(key.clone()).or_default()
+    }
+
+    /// Changes what is known of a key, if anything is, and forgets a key that is at rest then.
+    fn change(&mut self, key: &ObjectKey, change: impl FnOnce(&mut Standing)) {
+        let Some(standing) = self.keys.get_mut(key) else { return };
+        change(standing);
+        if *standing == Standing::default() {
+            self.keys.remove(key);
+        }
+    }
+
+    fn add(&mut self, key: &Arc<ObjectKey>, now: Timestamp) {
+        let standing = self.standing(key);
+        if standing.is_running {
+            standing.is_dirty = true;
+        } else if standing.waits.is_none() {
+            standing.waits = Some(now);
+            self.ready.push_back(key.clone());
             self.untold += 1;
         }
     }
 
-    fn delay(&mut self, key: ObjectKey, due: Timestamp) {
-        if let Some(known) = self.due.get(&key).copied() {
-            if known.0 <= due {
-                return;
+    fn delay(&mut self, key: &Arc<ObjectKey>, time: Timestamp) {
+        let due = (time, self.arrivals + 1);
+        let standing = self.standing(key);
+        match standing.due {
+            Some(known) if known.0 <= time => return,
+            known => {
+                standing.due = Some(due);
+                if let Some(known) = known {
+                    self.delayed.remove(&(known, key.clone()));
+                }
             }
-            self.delayed.remove(&(known.0, known.1, key.clone()));
         }
         self.arrivals += 1;
-        self.due.insert(key.clone(), (due, self.arrivals));
-        self.delayed.insert((due, self.arrivals, key));
+        self.delayed.insert((due, key.clone()));
     }
 
     fn wake_delayed(&mut self, now: Timestamp) {
-        while self.delayed.first().is_some_and(|(due, ..)| *due <= now) {
-            let Some((.., key)) = self.delayed.pop_first() else { return };
-            self.due.remove(&key);
-            self.add(key, now);
+        while self.delayed.first().is_some_and(|((due, _), _)| *due <= now) {
+            let Some((_, key)) = self.delayed.pop_first() else { return };
+            self.standing(&key).due = None;
+            self.add(&key, now);
         }
     }
 }
@@ -235,7 +268,7 @@ impl fmt::Debug for Queue {
         let state = self.state();
         f.debug_struct("Queue")
             .field("ready", &state.ready.len())
-            .field("running", &state.running.len())
+            .field("running", &state.keys.values().filter(|key| key.is_running).count())
             .field("delayed", &state.delayed.len())
             .finish_non_exhaustive()
     }

@@ -31,7 +31,7 @@ pub(crate) struct Current {
     pub(crate) controller: &'static str,
     pub(crate) group: &'static str,
     pub(crate) kind: &'static str,
-    pub(crate) key: ObjectKey,
+    pub(crate) key: Arc<ObjectKey>,
     pub(crate) id: u128,
 }
 
@@ -65,8 +65,8 @@ impl Harness {
     pub async fn run(&self, mut controller: Controller) {
         let (name, queue) = (controller.name, controller.queue.clone());
         let mut ids = self.chance.fork("reconcile ids").fork(name);
-        self.observer.started(name, controller.workers);
-        queue.observed_by(name, &self.observer);
+        let observer = self.observer.started(name, controller.workers);
+        queue.observed_by(&observer);
         let sources = std::mem::take(&mut controller.sources);
         // Kept until the end. What they call holds the process's knowledge, which holds them.
         let _subscriptions: Vec<_> =
@@ -78,7 +78,7 @@ impl Harness {
                 let Taken { key, waited, depth } = taken;
                 let begun =
                     Begun { at: self.clock.now(), waited, depth, active: running.len() + 1 };
-                self.observer.taken(name, begun);
+                observer.taken(begun);
                 running.push(self.work(&controller, key, begun.at, ids.u128()));
             }
             if self.shutdown.has_begun() && running.is_empty() {
@@ -107,7 +107,7 @@ impl Harness {
                 Either::Right((ended, _)) => Some(ended),
             };
             if let Some(ended) = ended {
-                self.observer.finished(name, ended, running.len());
+                observer.finished(ended, running.len());
             }
         }
     }
@@ -115,7 +115,7 @@ impl Harness {
     async fn work(
         &self,
         controller: &Controller,
-        key: ObjectKey,
+        key: Arc<ObjectKey>,
         began: Timestamp,
         id: u128,
     ) -> Ended {
@@ -132,7 +132,7 @@ impl Harness {
                 Ok(result) => settle(queue, &key, result),
                 Err(panic) => {
                     error!(error = panic_text(panic.as_ref()), "Observed a panic");
-                    queue.add_limited(key.clone());
+                    queue.add_limited(&key);
                     Finished::Panic
                 }
             }
@@ -144,7 +144,7 @@ impl Harness {
 }
 
 /// Puts the key where its outcome says.
-fn settle(queue: &Queue, key: &ObjectKey, result: Reconciled) -> Finished {
+fn settle(queue: &Queue, key: &Arc<ObjectKey>, result: Reconciled) -> Finished {
     match result {
         Ok(Outcome::Done) => {
             queue.forget(key);
@@ -152,16 +152,16 @@ fn settle(queue: &Queue, key: &ObjectKey, result: Reconciled) -> Finished {
         }
         Ok(Outcome::After(pause)) => {
             queue.forget(key);
-            queue.add_after(key.clone(), pause);
+            queue.add_after(key, pause);
             Finished::RequeueAfter
         }
         Ok(Outcome::Again) => {
-            queue.add_limited(key.clone());
+            queue.add_limited(key);
             Finished::Requeue
         }
         Err(trouble) => {
             log(&trouble);
-            queue.add_limited(key.clone());
+            queue.add_limited(key);
             Finished::Error
         }
     }

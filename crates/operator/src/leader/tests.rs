@@ -1,7 +1,7 @@
 use karpenter_apiserver::testing::environment::TestEnvironment;
 
 use super::*;
-use crate::clock::ScaledClock;
+use crate::clock::TokioClock;
 use crate::harness::spawn::Tasks;
 
 fn at(clock: &Arc<dyn Clock>) -> i64 {
@@ -10,7 +10,7 @@ fn at(clock: &Arc<dyn Clock>) -> i64 {
 
 fn world() -> (Client, Arc<dyn Clock>) {
     let api = karpenter_apiserver::Api::new(Arc::new(TestEnvironment::new()));
-    let clock = Arc::new(ScaledClock::starting_at(Timestamp::UNIX_EPOCH));
+    let clock = Arc::new(TokioClock::starting_at(Timestamp::UNIX_EPOCH));
     (Client::new(api.service(), "default"), clock)
 }
 

@@ -1,6 +1,7 @@
 //! What controllers and their queues do, as metrics: what the harness tells, recorded.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -8,123 +9,159 @@ use jiff::Timestamp;
 use super::labels::{Controller, Queue, QueuePriority, ReconcileResult};
 use super::list::CoreMetrics;
 use super::{Metrics, Registry};
-use crate::harness::{Begun, Ended, Finished, Observe};
+use crate::harness::{Begun, Ended, Finished, Observe, ObserveWork};
 
 impl Observe for Metrics {
-    fn started(&self, controller: &'static str, workers: usize) {
+    fn started(&self, controller: &'static str, workers: usize) -> Arc<dyn ObserveWork> {
         let of_controller = Controller { controller };
         self.max_concurrent_reconciles.set(&of_controller, number(workers));
-        self.active_workers.set(&of_controller, 0.0);
-        for result in ["error", "requeue_after", "requeue", "success"] {
-            self.reconcile.add(&ReconcileResult { controller, result }, 0.0);
-        }
-        for counter in [
-            &self.reconcile_errors,
-            &self.terminal_reconcile_errors,
-            &self.reconcile_panics,
-            &self.reconcile_timeouts,
-        ] {
+        for counter in [&self.terminal_reconcile_errors, &self.reconcile_timeouts] {
             counter.add(&of_controller, 0.0);
         }
-        self.depth(controller, 0);
-        self.workqueue_adds.add(&Queue { name: controller, controller }, 0.0);
-        self.workqueue_retries.add(&Queue { name: controller, controller }, 0.0);
-        self.running.lock().entry(controller).or_default().clear();
+        let work = Arc::new(Work::of(controller, self));
+        self.work.lock().insert(controller, work.clone());
+        work
     }
+}
 
-    fn added(&self, controller: &'static str, count: usize, depth: usize) {
-        self.workqueue_adds.add(&Queue { name: controller, controller }, number(count));
-        self.depth(controller, depth);
-    }
+/// What one controller does.
+///
+/// Its series are looked up once, and what is true only now is a gauge only when somebody looks:
+/// doing both for each reconcile was a twenty-fifth of the work of a scale-up.
+struct Work {
+    adds: prometheus::Counter,
+    retries: prometheus::Counter,
+    waited: prometheus::Histogram,
+    worked: prometheus::Histogram,
+    took: prometheus::Histogram,
+    succeeded: prometheus::Counter,
+    requeued: prometheus::Counter,
+    requeued_after: prometheus::Counter,
+    failed: prometheus::Counter,
+    errors: prometheus::Counter,
+    panics: prometheus::Counter,
+    now: Mutex<Now>,
+}
 
-    fn retried(&self, controller: &'static str) {
-        self.workqueue_retries.inc(&Queue { name: controller, controller });
-    }
+#[derive(Default)]
+struct Now {
+    depth: usize,
+    active: usize,
+    /// How many of the reconciles that run began at a time.
+    began: BTreeMap<Timestamp, usize>,
+}
 
-    fn taken(&self, controller: &'static str, begun: Begun) {
-        let Begun { at, waited, depth, active } = begun;
-        self.running.begin(controller, at);
-        let queue = Queue { name: controller, controller };
-        self.workqueue_queue_duration.observe(&queue, waited.as_secs_f64());
-        self.depth(controller, depth);
-        self.active_workers.set(&Controller { controller }, number(active));
-    }
-
-    fn finished(&self, controller: &'static str, ended: Ended, active: usize) {
-        let Ended { began, took, how } = ended;
-        self.running.end(controller, began);
+impl Work {
+    fn of(controller: &'static str, metrics: &CoreMetrics) -> Self {
         let of_controller = Controller { controller };
-        let result = match how {
-            Finished::Success => "success",
-            Finished::RequeueAfter => "requeue_after",
-            Finished::Requeue => "requeue",
-            // A panic is an error too, as upstream has it.
-            Finished::Error | Finished::Panic => "error",
-        };
-        self.reconcile.inc(&ReconcileResult { controller, result });
-        if matches!(how, Finished::Error | Finished::Panic) {
-            self.reconcile_errors.inc(&of_controller);
-        }
-        if how == Finished::Panic {
-            self.reconcile_panics.inc(&of_controller);
-        }
-        self.reconcile_time.observe(&of_controller, took.as_secs_f64());
         let queue = Queue { name: controller, controller };
-        self.workqueue_work_duration.observe(&queue, took.as_secs_f64());
-        self.active_workers.set(&of_controller, number(active));
+        let ended = |result| metrics.reconcile.series(&ReconcileResult { controller, result });
+        Self {
+            adds: metrics.workqueue_adds.series(&queue),
+            retries: metrics.workqueue_retries.series(&queue),
+            waited: metrics.workqueue_queue_duration.series(&queue),
+            worked: metrics.workqueue_work_duration.series(&queue),
+            took: metrics.reconcile_time.series(&of_controller),
+            succeeded: ended("success"),
+            requeued: ended("requeue"),
+            requeued_after: ended("requeue_after"),
+            failed: ended("error"),
+            errors: metrics.reconcile_errors.series(&of_controller),
+            panics: metrics.reconcile_panics.series(&of_controller),
+            now: Mutex::default(),
+        }
+    }
+
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Metrics {
-    fn depth(&self, controller: &str, depth: usize) {
-        // Keys have no priorities here, which is upstream's priority 0.
-        let labels = QueuePriority { name: controller, controller, priority: "0" };
-        self.workqueue_depth.set(&labels, number(depth));
+impl ObserveWork for Work {
+    fn added(&self, count: usize, depth: usize) {
+        self.adds.inc_by(number(count));
+        self.now().depth = depth;
+    }
+
+    fn retried(&self) {
+        self.retries.inc();
+    }
+
+    fn taken(&self, begun: Begun) {
+        let Begun { at, waited, depth, active } = begun;
+        self.waited.observe(waited.as_secs_f64());
+        let mut now = self.now();
+        (now.depth, now.active) = (depth, active);
+        *now.began.entry(at).or_default() += 1;
+    }
+
+    fn finished(&self, ended: Ended, active: usize) {
+        let Ended { began, took, how } = ended;
+        match how {
+            Finished::Success => self.succeeded.inc(),
+            Finished::RequeueAfter => self.requeued_after.inc(),
+            Finished::Requeue => self.requeued.inc(),
+            Finished::Error | Finished::Panic => {
+                self.failed.inc();
+                self.errors.inc();
+            }
+        }
+        // A panic is an error too, as upstream has it.
+        if how == Finished::Panic {
+            self.panics.inc();
+        }
+        self.took.observe(took.as_secs_f64());
+        self.worked.observe(took.as_secs_f64());
+        let mut now = self.now();
+        now.active = active;
+        if let Some(count) = now.began.get_mut(&began) {
+            *count -= 1;
+            if *count == 0 {
+                now.began.remove(&began);
+            }
+        }
     }
 }
 
-/// When the reconciles that run now began. Clones are handles to the same.
+impl fmt::Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Work")
+    }
+}
+
+/// What all controllers do. Clones are handles to the same.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Running(Arc<Mutex<Began>>);
+pub(super) struct AllWork(Arc<Mutex<BTreeMap<&'static str, Arc<Work>>>>);
 
-/// How many reconciles of a controller began at a time.
-type Began = BTreeMap<&'static str, BTreeMap<Timestamp, usize>>;
-
-impl Running {
-    /// Their ages are set whenever somebody looks: a reconcile that hangs says nothing by itself.
+impl AllWork {
+    /// Gauges are set whenever somebody looks: a reconcile that hangs says nothing by itself.
     pub(super) fn shown_in(registry: &Registry, metrics: &CoreMetrics) -> Self {
-        let running = Self::default();
-        let (shown, sum) = (running.clone(), metrics.workqueue_unfinished_work.clone());
-        let longest = metrics.workqueue_longest_running_processor.clone();
-        registry.refresh(move |now| {
-            for (&controller, began) in shown.lock().iter() {
-                let age = |at: &Timestamp| now.duration_since(*at).as_secs_f64().max(0.0);
-                let ages = began.iter().map(|(at, &count)| age(at) * number(count));
-                let queue = Queue { name: controller, controller };
-                sum.set(&queue, ages.sum());
-                longest.set(&queue, began.keys().next().map_or(0.0, age));
+        let all = Self::default();
+        let (shown, metrics) = (all.clone(), metrics.clone());
+        registry.refresh(move |time| {
+            for (&controller, work) in shown.lock().iter() {
+                show(&metrics, controller, &work.now(), time);
             }
         });
-        running
+        all
     }
 
-    fn begin(&self, controller: &'static str, at: Timestamp) {
-        *self.lock().entry(controller).or_default().entry(at).or_default() += 1;
-    }
-
-    fn end(&self, controller: &'static str, began: Timestamp) {
-        let mut all = self.lock();
-        let Some(running) = all.get_mut(controller) else { return };
-        let Some(count) = running.get_mut(&began) else { return };
-        *count -= 1;
-        if *count == 0 {
-            running.remove(&began);
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Began> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, Arc<Work>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn show(metrics: &CoreMetrics, controller: &str, now: &Now, time: Timestamp) {
+    metrics.active_workers.set(&Controller { controller }, number(now.active));
+    // Keys have no priorities here, which is upstream's priority 0.
+    let labels = QueuePriority { name: controller, controller, priority: "0" };
+    metrics.workqueue_depth.set(&labels, number(now.depth));
+    let age = |at: &Timestamp| time.duration_since(*at).as_secs_f64().max(0.0);
+    let ages = now.began.iter().map(|(at, &count)| age(at) * number(count));
+    let queue = Queue { name: controller, controller };
+    metrics.workqueue_unfinished_work.set(&queue, ages.sum());
+    let longest = now.began.keys().next().map_or(0.0, age);
+    metrics.workqueue_longest_running_processor.set(&queue, longest);
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of workers and keys are small")]

@@ -284,10 +284,15 @@ impl<L: LabelSet> Counter<L> {
 
     /// Adds a number that is not negative; nothing otherwise. Adding 0 creates the series.
     pub fn add(&self, labels: &L::With<'_>, number: f64) {
-        let counter = labels.with(|values| self.0.get_metric_with_label_values(values));
+        let series = self.series(labels);
         if number >= 0.0 {
-            counter.expect(COMPLETE).inc_by(number);
+            series.inc_by(number);
         }
+    }
+
+    /// The series, from now on there.
+    pub(super) fn series(&self, labels: &L::With<'_>) -> prometheus::Counter {
+        labels.with(|values| self.0.get_metric_with_label_values(values)).expect(COMPLETE)
     }
 }
 
@@ -333,8 +338,12 @@ pub struct Histogram<L>(HistogramVec, PhantomData<fn(L)>);
 impl<L: LabelSet> Histogram<L> {
     /// Counts an observation.
     pub fn observe(&self, labels: &L::With<'_>, number: f64) {
-        let histogram = labels.with(|values| self.0.get_metric_with_label_values(values));
-        histogram.expect(COMPLETE).observe(number);
+        self.series(labels).observe(number);
+    }
+
+    /// The series, from now on there.
+    pub(super) fn series(&self, labels: &L::With<'_>) -> prometheus::Histogram {
+        labels.with(|values| self.0.get_metric_with_label_values(values)).expect(COMPLETE)
     }
 }
 

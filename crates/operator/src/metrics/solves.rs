@@ -107,7 +107,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::clock::{Clock, ScaledClock};
+    use crate::clock::{Clock, TokioClock};
     use crate::metrics::MetricsConfig;
 
     const DEPTH: &str = "karpenter_scheduler_queue_depth";
@@ -115,7 +115,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_run_ages_until_it_ends_and_its_depth_stays_until_the_next() {
-        let clock: Arc<dyn Clock> = Arc::new(ScaledClock::starting_at(Timestamp::UNIX_EPOCH));
+        let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Timestamp::UNIX_EPOCH));
         let metrics = Metrics::new(clock.clone(), &MetricsConfig::default());
         let value = |name: &str, controller: &str, id: &str| {
             metrics.registry().value(name, &[("controller", controller), ("scheduling_id", id)])

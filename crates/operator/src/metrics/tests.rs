@@ -5,10 +5,10 @@ use jiff::Timestamp;
 
 use super::labels::{Code, PodName, Pool};
 use super::*;
-use crate::clock::ScaledClock;
+use crate::clock::TokioClock;
 
 fn metrics() -> Metrics {
-    let clock: Arc<dyn Clock> = Arc::new(ScaledClock::starting_at(Timestamp::UNIX_EPOCH));
+    let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Timestamp::UNIX_EPOCH));
     let config = MetricsConfig {
         well_known: karpenter_api::labels::WELL_KNOWN.iter().map(|&key| key.to_owned()).collect(),
         node_class_labels: vec!["karpenter.test.sh/testnodeclass".to_owned()],
@@ -195,7 +195,7 @@ fn resources_keep_their_group() {
 
 #[tokio::test]
 async fn keys_with_one_name_do_not_clash() {
-    let clock: Arc<dyn Clock> = Arc::new(ScaledClock::starting_at(Timestamp::UNIX_EPOCH));
+    let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Timestamp::UNIX_EPOCH));
     let well_known = ["a/zone", "b/zone", "c/phase", "d/resource-type", ""].map(str::to_owned);
     let config = MetricsConfig { well_known: well_known.into(), node_class_labels: Vec::new() };
     let metrics = Metrics::new(clock, &config);
@@ -206,7 +206,7 @@ async fn keys_with_one_name_do_not_clash() {
 
 #[tokio::test(start_paused = true)]
 async fn summaries_show_quantiles_of_the_last_ten_minutes() {
-    let clock: Arc<dyn Clock> = Arc::new(ScaledClock::starting_at(Timestamp::UNIX_EPOCH));
+    let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Timestamp::UNIX_EPOCH));
     let metrics = Metrics::new(clock.clone(), &MetricsConfig::default());
     let pool = Pool { nodepool: "p" };
     for seconds in 1..=1000 {

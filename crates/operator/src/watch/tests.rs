@@ -10,7 +10,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::clock::ScaledClock;
+use crate::clock::TokioClock;
 
 /// An API that answers what it is told, in order, and then not at all. It notes what was asked, and
 /// how many seconds after the start.
@@ -28,7 +28,7 @@ impl Script {
     }
 
     fn informer(&self) -> Informer<ConfigMap> {
-        let clock: Arc<dyn Clock> = Arc::new(ScaledClock::starting_at(Timestamp::UNIX_EPOCH));
+        let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Timestamp::UNIX_EPOCH));
         let (script, asked_at) = (self.clone(), Arc::clone(&clock));
         let service = tower::service_fn(move |request: Request<Body>| {
             let seconds = asked_at.now().as_second();

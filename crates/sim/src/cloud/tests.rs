@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use futures_util::future::join_all;
 use karpenter_api::labels;
 use karpenter_core::requirement::Requirement;
-use karpenter_operator::clock::ScaledClock;
+use karpenter_operator::clock::TokioClock;
 use karpenter_operator::cloud::CloudErrorClass;
 use karpenter_operator::testing::FakeCloud;
 use serde_json::Value;
@@ -21,7 +21,7 @@ struct Test {
 impl Test {
     fn new(seed: u64) -> Self {
         let start = "2026-01-05T08:00:00Z".parse().unwrap();
-        let clock: Arc<dyn Clock> = Arc::new(ScaledClock::starting_at(start));
+        let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(start));
         let faults = Faults::new(&clock);
         let inner = Arc::new(FakeCloud::new());
         let (switch, journal) = (faults.cloud.clone(), faults.journal.clone());

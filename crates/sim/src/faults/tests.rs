@@ -5,7 +5,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::select;
 use http::Request;
 use k8s_openapi::api::core::v1::ConfigMap;
-use karpenter_operator::clock::ScaledClock;
+use karpenter_operator::clock::TokioClock;
 use kube::api::{Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::client::Body;
 use kube::{Api, ResourceExt as _};
@@ -18,7 +18,7 @@ use karpenter_operator::watch::{Informer, Wake};
 
 fn world(seed: u64) -> World {
     let start = "2026-01-05T08:00:00Z".parse().unwrap();
-    World::new(Arc::new(ScaledClock::starting_at(start)), seed)
+    World::new(Arc::new(TokioClock::starting_at(start)), seed)
 }
 
 fn maps(client: kube::Client) -> Api<ConfigMap> {

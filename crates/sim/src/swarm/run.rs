@@ -11,7 +11,7 @@ use karpenter_api::condition_set::{HasConditions as _, is_true};
 use karpenter_api::conditions::DRIFTED;
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodepool::NodePool;
-use karpenter_operator::clock::ScaledClock;
+use karpenter_operator::clock::TokioClock;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt as _};
 use serde_json::json;
@@ -124,7 +124,7 @@ pub(super) async fn run_in(
     tell: Tell<'_>,
 ) -> Outcome {
     let plan = generate(seed, options);
-    let clock = Arc::new(ScaledClock::starting_at(FIXED_START));
+    let clock = Arc::new(TokioClock::starting_at(FIXED_START));
     let world = change(World::new(clock, seed).with_leases(LEASE_EVERY));
     let mut day = Box::new(Day::new(&world, tell));
     let listening = day.witness.listen();

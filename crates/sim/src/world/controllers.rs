@@ -6,7 +6,7 @@ use karpenter_controllers::{Context, Ports, process};
 use karpenter_operator::cloud::Metered;
 use karpenter_operator::devices::NoSelectors;
 use karpenter_operator::events::Recorder;
-use karpenter_operator::harness::{Begun, Ended, Finished, Observe, Shutdown};
+use karpenter_operator::harness::{Begun, Ended, Finished, Observe, ObserveWork, Shutdown};
 use karpenter_operator::metrics::{Metrics, MetricsConfig};
 use karpenter_operator::options::Options;
 use karpenter_operator::think::OnTheSpot;
@@ -51,26 +51,35 @@ struct Observer {
 }
 
 impl Observe for Observer {
-    fn started(&self, controller: &'static str, workers: usize) {
-        self.metrics.started(controller, workers);
+    fn started(&self, controller: &'static str, workers: usize) -> Arc<dyn ObserveWork> {
+        let metrics = self.metrics.started(controller, workers);
+        Arc::new(Work { metrics, panics: self.panics.clone() })
+    }
+}
+
+#[derive(Debug)]
+struct Work {
+    metrics: Arc<dyn ObserveWork>,
+    panics: Arc<Panics>,
+}
+
+impl ObserveWork for Work {
+    fn added(&self, count: usize, depth: usize) {
+        self.metrics.added(count, depth);
     }
 
-    fn added(&self, controller: &'static str, count: usize, depth: usize) {
-        self.metrics.added(controller, count, depth);
+    fn retried(&self) {
+        self.metrics.retried();
     }
 
-    fn retried(&self, controller: &'static str) {
-        self.metrics.retried(controller);
+    fn taken(&self, begun: Begun) {
+        self.metrics.taken(begun);
     }
 
-    fn taken(&self, controller: &'static str, begun: Begun) {
-        self.metrics.taken(controller, begun);
-    }
-
-    fn finished(&self, controller: &'static str, ended: Ended, active: usize) {
+    fn finished(&self, ended: Ended, active: usize) {
         if ended.how == Finished::Panic {
             self.panics.add(1);
         }
-        self.metrics.finished(controller, ended, active);
+        self.metrics.finished(ended, active);
     }
 }

@@ -1,11 +1,11 @@
 use std::sync::Mutex;
 
-use karpenter_operator::clock::ScaledClock;
+use karpenter_operator::clock::TokioClock;
 
 use super::*;
 
 fn clock() -> Arc<dyn Clock> {
-    Arc::new(ScaledClock::starting_at("2026-01-05T08:00:00Z".parse().unwrap()))
+    Arc::new(TokioClock::starting_at("2026-01-05T08:00:00Z".parse().unwrap()))
 }
 
 /// Says when it ends.

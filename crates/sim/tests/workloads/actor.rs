@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::serde::de::DeserializeOwned;
-use karpenter_operator::clock::{Clock, ScaledClock};
+use karpenter_operator::clock::{Clock, TokioClock};
 use karpenter_sim::objects;
 use karpenter_sim::scenario::Scenario;
 use karpenter_sim::scenario::play::play;
@@ -25,7 +25,7 @@ impl Actor {
     /// An API and nobody at work.
     pub(crate) fn alone() -> Self {
         let start: Timestamp = "2026-01-05T08:00:00Z".parse().unwrap();
-        let clock: Arc<dyn Clock> = Arc::new(ScaledClock::starting_at(start));
+        let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(start));
         Self { world: World::new(clock, 1) }
     }
 

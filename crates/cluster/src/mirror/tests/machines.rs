@@ -186,30 +186,29 @@ fn the_fence_is_seen_once_the_reboot_is_over() {
     }
 }
 
-#[test]
-fn repair_follows_the_conditions_of_the_node_and_nothing_else() {
-    let policies = Policies::new(vec![RepairPolicy {
-        condition_type: "Bad".to_owned(),
+/// Replaces a node ten minutes after it said so.
+fn replaces(condition_type: &str, reason_regex: &str) -> RepairPolicy {
+    RepairPolicy {
+        condition_type: condition_type.to_owned(),
         condition_status: "True".to_owned(),
-        reason_regex: String::new(),
+        reason_regex: reason_regex.to_owned(),
         toleration_duration: Duration::from_mins(10),
         termination_grace_period: None,
         priority: 0,
         action: RepairAction::ReplaceNode,
-    }]);
+    }
+}
+
+#[test]
+fn repair_follows_the_conditions_of_the_node_and_nothing_else() {
+    let policies = Policies::new(vec![replaces("Bad", "")]);
     let policies = policies.expect("a set that makes sense");
     let bench = Bench::new();
     // How many conditions match, and whether something is due.
     let repair = || {
         let machine = bench.machine("m");
         let standing = &machine.value.standing;
-        let conditions = standing.conditions.iter().map(|one| NodeCondition {
-            condition_type: &one.condition_type,
-            status: &one.status,
-            reason: &one.reason,
-            since: one.since,
-        });
-        let conditions: Vec<_> = conditions.collect();
+        let conditions: Vec<_> = standing.conditions.iter().map(NodeCondition::from).collect();
         let matches = policies.matches(&conditions, Timestamp::UNIX_EPOCH);
         (matches.len(), resolve(&matches, bench.now(), standing.rebooted).is_some())
     };
@@ -240,16 +239,7 @@ fn repair_follows_the_conditions_of_the_node_and_nothing_else() {
 
 #[test]
 fn only_what_policies_look_at_changes_what_they_match() {
-    let one = |condition_type: &str, regex: &str| RepairPolicy {
-        condition_type: condition_type.to_owned(),
-        condition_status: "True".to_owned(),
-        reason_regex: regex.to_owned(),
-        toleration_duration: Duration::from_mins(10),
-        termination_grace_period: None,
-        priority: 0,
-        action: RepairAction::ReplaceNode,
-    };
-    let policies = Policies::new(vec![one("Bad", ""), one("Worse", ".*")]);
+    let policies = Policies::new(vec![replaces("Bad", ""), replaces("Worse", ".*")]);
     let policies = policies.expect("a set that makes sense");
     let time = |minute: u8| format!("2025-06-15T00:{minute:02}:00Z");
     let bench = Bench::new();
@@ -260,13 +250,7 @@ fn only_what_policies_look_at_changes_what_they_match() {
         bench.mirror.set_node("n", Some(object(node)));
         let machine = bench.machine("m");
         let standing = &machine.value.standing;
-        let conditions = standing.conditions.iter().map(|one| NodeCondition {
-            condition_type: &one.condition_type,
-            status: &one.status,
-            reason: &one.reason,
-            since: one.since,
-        });
-        let conditions: Vec<_> = conditions.collect();
+        let conditions: Vec<_> = standing.conditions.iter().map(NodeCondition::from).collect();
         policies.matches(&conditions, standing.node_created.expect("it has a time"))
     };
     let with = |object: &Value, field: &str, value: Value| {

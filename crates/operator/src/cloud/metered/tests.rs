@@ -2,7 +2,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::*;
-use crate::clock::ScaledClock;
+use crate::clock::TokioClock;
 use crate::cloud::CloudError;
 use crate::metrics::MetricsConfig;
 use crate::testing::FakeCloud;
@@ -21,7 +21,7 @@ fn claim() -> NodeClaim {
 
 fn world() -> (Arc<FakeCloud>, Metered, Metrics) {
     let cloud = Arc::new(FakeCloud::new());
-    let clock: Arc<dyn Clock> = Arc::new(ScaledClock::starting_at(Timestamp::UNIX_EPOCH));
+    let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Timestamp::UNIX_EPOCH));
     let metrics = Metrics::new(clock.clone(), &MetricsConfig::of(cloud.as_ref()));
     (cloud.clone(), Metered::new(cloud, metrics.clone(), clock), metrics)
 }

@@ -11,7 +11,7 @@ use kube::client::Body;
 use tower::{ServiceExt as _, service_fn};
 
 use super::*;
-use crate::clock::ScaledClock;
+use crate::clock::TokioClock;
 use crate::events::Severity;
 
 struct World {
@@ -39,7 +39,7 @@ impl World {
         });
         let client = Client::new(service, "default");
         let start = Timestamp::from_second(1_700_000_000).unwrap();
-        let clock: Arc<dyn Clock> = Arc::new(ScaledClock::starting_at(start));
+        let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(start));
         let tasks = Tasks::new();
         let recorder = Recorder::start(client.clone(), clock.clone(), &tasks);
         Self { client, clock, tasks, recorder }
@@ -115,7 +115,7 @@ async fn nobody_waits_when_too_many_events_come() {
 
 #[tokio::test(start_paused = true)]
 async fn a_recorder_in_memory_keeps_what_it_lets_through() {
-    let clock: Arc<dyn Clock> = Arc::new(ScaledClock::starting_at(Timestamp::UNIX_EPOCH));
+    let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Timestamp::UNIX_EPOCH));
     let (recorder, published) = Recorder::in_memory(clock);
     let same = Event { dedupe: vec!["1".to_owned()], ..event("text") };
     recorder.publish_all([same.clone(), same.clone()]);

@@ -1,17 +1,17 @@
 use super::*;
-use crate::clock::ScaledClock;
+use crate::clock::TokioClock;
 
-fn key(name: &str) -> ObjectKey {
-    ObjectKey::new("", name)
+fn key(name: &str) -> Arc<ObjectKey> {
+    Arc::new(ObjectKey::new("", name))
 }
 
 fn queue() -> (Queue, Arc<dyn Clock>) {
-    let clock: Arc<dyn Clock> = Arc::new(ScaledClock::starting_at(Timestamp::UNIX_EPOCH));
+    let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Timestamp::UNIX_EPOCH));
     (Queue::new(&clock, Limit::REASONABLE), clock)
 }
 
 fn taken(queue: &Queue) -> Option<String> {
-    queue.next().map(|taken| taken.key.name)
+    queue.next().map(|taken| taken.key.name.clone())
 }
 
 #[tokio::test(start_paused = true)]
@@ -43,9 +43,9 @@ async fn a_key_in_work_is_not_taken_again_before_it_is_done() {
 #[tokio::test(start_paused = true)]
 async fn of_two_delays_the_earlier_counts() {
     let (queue, clock) = queue();
-    queue.add_after(key("a"), Duration::from_secs(20));
-    queue.add_after(key("a"), Duration::from_secs(10));
-    queue.add_after(key("a"), Duration::from_secs(30));
+    queue.add_after(&key("a"), Duration::from_secs(20));
+    queue.add_after(&key("a"), Duration::from_secs(10));
+    queue.add_after(&key("a"), Duration::from_secs(30));
     assert_eq!(taken(&queue), None);
     let start = clock.now();
     while taken(&queue).is_none() {
@@ -65,7 +65,7 @@ async fn retries_come_later_each_time_until_forgotten() {
             queue.forget(&key("a"));
         }
         let start = clock.now();
-        queue.add_limited(key("a"));
+        queue.add_limited(&key("a"));
         while taken(&queue).is_none() {
             queue.news().await;
         }
@@ -73,4 +73,7 @@ async fn retries_come_later_each_time_until_forgotten() {
         waits.push(clock.now().duration_since(start).as_millis());
     }
     assert_eq!(waits, [100, 200, 400, 100, 200]);
+    assert_eq!(queue.state().keys.len(), 1, "it has failed");
+    queue.forget(&key("a"));
+    assert_eq!(queue.state().keys.len(), 0, "nothing is kept of a key at rest");
 }

@@ -3,12 +3,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::{Limit, NoObserver, Queue, Reconcile};
 use super::*;
-use crate::clock::ScaledClock;
+use crate::clock::TokioClock;
 use crate::harness::spawn::Tasks;
 
 fn harness() -> Harness {
     Harness {
-        clock: Arc::new(ScaledClock::starting_at(Timestamp::UNIX_EPOCH)),
+        clock: Arc::new(TokioClock::starting_at(Timestamp::UNIX_EPOCH)),
         chance: Arc::new(Chance::new(1)),
         observer: Arc::new(NoObserver),
         shutdown: Shutdown::new(),

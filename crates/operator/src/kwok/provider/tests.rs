@@ -14,7 +14,7 @@ use serde_json::Value;
 use tower::{ServiceExt as _, service_fn};
 
 use super::*;
-use crate::clock::ScaledClock;
+use crate::clock::TokioClock;
 use crate::cloud::CloudErrorClass as Class;
 use crate::kwok::catalog::built_in;
 
@@ -43,7 +43,7 @@ impl World {
             api.service().oneshot(request)
         });
         let client = Client::new(service, "default");
-        let clock: Arc<dyn Clock> = Arc::new(ScaledClock::starting_at(Timestamp::UNIX_EPOCH));
+        let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Timestamp::UNIX_EPOCH));
         let tasks = Tasks::new();
         let provider = provider(&client, &clock, &tasks, 1);
         let world = Self { client, clock, tasks, provider };

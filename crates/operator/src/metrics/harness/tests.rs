@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::chance::Chance;
-use crate::clock::{Clock, ScaledClock};
+use crate::clock::{Clock, TokioClock};
 use crate::harness::spawn::Tasks;
 use crate::harness::{
     Controller as Runs, Harness, Limit, Outcome, Queue as Keys, Reconcile, Reconciled, Shutdown,
@@ -43,7 +43,7 @@ struct Bench {
 impl Bench {
     /// What fails waits an hour, so nothing is tried twice. These keys are there before it runs.
     fn start(before: &[&str]) -> Self {
-        let clock: Arc<dyn Clock> = Arc::new(ScaledClock::starting_at(Timestamp::UNIX_EPOCH));
+        let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Timestamp::UNIX_EPOCH));
         let metrics = Metrics::new(clock.clone(), &MetricsConfig::default());
         let harness = Harness {
             clock: clock.clone(),

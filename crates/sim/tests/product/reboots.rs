@@ -1,23 +1,19 @@
 //! Nodes of the KWOK provider with a fault that a reboot mends, or does not (spec 45 §16).
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
-
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_api::conditions::REBOOTING;
 use karpenter_api::nodeclaim::NodeClaim;
-use karpenter_operator::clock::ScaledClock;
 use karpenter_operator::kwok::provider::REBOOT_REQUIRED;
 use karpenter_operator::options::{FeatureGates, Gate, Options};
-use karpenter_sim::objects;
-use karpenter_sim::scenario::FIXED_START;
 use karpenter_sim::world::{World, controllers};
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
+
+use super::{all, apply, pool, web_apart};
 
 /// Long enough for a fault to be tolerated, a drain, a reboot and the look after that.
 const A_WHILE: u32 = 300;
@@ -27,45 +23,13 @@ const A_WHILE: u32 = 300;
 async fn world(nodes: usize) -> World {
     let feature_gates = FeatureGates::default().with(Gate::NodeRepair, true);
     let options = Options { feature_gates, ..Options::default() };
-    let world = World::new(Arc::new(ScaledClock::starting_at(FIXED_START)), 1);
-    let world = world.with_product(controllers(options));
+    let world = super::world(1).with_product(controllers(options));
     world.begin().await.unwrap();
-    let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"});
-    let selector = json!({"matchLabels": {"app": "web"}});
-    let term = json!({"topologyKey": "kubernetes.io/hostname", "labelSelector": selector});
-    let pool = json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "default"},
-        "spec": {
-            "disruption": {"consolidateAfter": "Never", "budgets": [{"nodes": "1"}]},
-            "template": {"spec": {
-                "nodeClassRef": class, "expireAfter": "Never",
-                "requirements": [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}],
-            }},
-        },
-    });
-    let web = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": "web", "namespace": "default"},
-        "spec": {
-            "replicas": nodes, "selector": selector,
-            "template": {
-                "metadata": {"labels": {"app": "web"}},
-                "spec": {
-                    // A pod that is still ending would keep its successor off the node.
-                    "terminationGracePeriodSeconds": 0,
-                    "affinity": {"podAntiAffinity": {
-                        "requiredDuringSchedulingIgnoredDuringExecution": [term],
-                    }},
-                    "containers": [{
-                        "name": "web", "image": "web", "resources": {"requests": {"cpu": "1"}},
-                    }],
-                },
-            },
-        },
-    });
-    for object in [pool, web] {
-        objects::apply(&world.client(), &object).await.unwrap();
-    }
+    apply(&world, &pool(&json!({"consolidateAfter": "Never", "budgets": [{"nodes": "1"}]}))).await;
+    let mut web = web_apart(nodes);
+    // A pod that is still ending would keep its successor off the node.
+    web["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = json!(0);
+    apply(&world, &web).await;
     seconds(&world, 120).await;
     assert_eq!(all::<Node>(&world).await.iter().filter(|node| is_initialized(node)).count(), nodes);
     world
@@ -73,13 +37,6 @@ async fn world(nodes: usize) -> World {
 
 async fn seconds(world: &World, count: u64) {
     world.clock.sleep(Duration::from_secs(count)).await;
-}
-
-async fn all<K>(world: &World) -> Vec<K>
-where
-    K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
-{
-    Api::<K>::all(world.client()).list(&ListParams::default()).await.unwrap().items
 }
 
 /// Says that a node has to be rebooted, or not.

@@ -1,0 +1,67 @@
+//! Which workloads a bench measures, beside whom, and how it goes through them.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::host;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Selection {
+    /// Upstream's decision code, as a program (`cargo xtask bench` builds it).
+    #[arg(long, value_name = "FILE", hide = true, required_unless_present = "no_upstream")]
+    oracle: Option<PathBuf>,
+
+    /// Only the workload of this name, or those whose names contain it (repeat for more). Results are not kept then.
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
+
+    /// Measures only our side. Results are not kept then.
+    #[arg(long)]
+    no_upstream: bool,
+}
+
+impl Selection {
+    /// Whether everything was measured, so that the figures are worth keeping.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.only.is_empty() && !self.no_upstream
+    }
+
+    pub(crate) fn upstream(&self) -> Option<&Path> {
+        self.oracle.as_deref().filter(|_| !self.no_upstream)
+    }
+
+    /// Measures the chosen ones of `all` one after another, and prints a line for each.
+    pub(crate) fn measure<W, R>(
+        &self,
+        all: &[W],
+        name: impl Fn(&W) -> &str,
+        measure: impl Fn(&W) -> Result<R>,
+        line: impl Fn(&R) -> String,
+    ) -> Result<Vec<R>> {
+        let names: Vec<_> = all.iter().map(&name).collect();
+        let wanted: Vec<_> = all.iter().filter(|w| self.is_wanted(name(w), &names)).collect();
+        ensure!(
+            !wanted.is_empty(),
+            "no workload is called like that; there are: {}",
+            names.join(", ")
+        );
+        let mut rows = Vec::new();
+        for (at, workload) in wanted.iter().enumerate() {
+            let name = name(workload);
+            host::note(&format!("[{:>2}/{}] {name}…", at + 1, wanted.len()));
+            let row = measure(workload).with_context(|| name.to_owned())?;
+            host::print(&(line(&row) + "\n"));
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+
+    /// A whole name means this one alone, other text all that contain it.
+    fn is_wanted(&self, name: &str, names: &[&str]) -> bool {
+        let fits = |text: &String| {
+            name == text || (!names.contains(&text.as_str()) && name.contains(text.as_str()))
+        };
+        self.only.is_empty() || self.only.iter().any(fits)
+    }
+}

@@ -1,0 +1,60 @@
+//! What pending pods get (`scenarios/parity`).
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{ROUNDING, differences, list, number, objects, plan, texts, upstream};
+
+#[test]
+fn recorded_clusters_are_decided_as_upstream_did() {
+    let found = differences("parity", 60, differences_of);
+    assert!(found.is_empty(), "20/F6:\n{}", found.join("\n"));
+}
+
+/// How our decision about a cluster is none of upstream's, and not a better one.
+fn differences_of(folder: &Path) -> Vec<String> {
+    let upstream = upstream(folder);
+    let ours = plan(folder, &upstream, &[]);
+    let mut differences = Vec::new();
+
+    let unplaced = unplaced(&ours, &objects(folder));
+    let allowed: Vec<BTreeSet<String>> = list(&upstream["unplaced"]).map(texts).collect();
+    if !allowed.contains(&unplaced) {
+        let nearest = allowed.iter().min_by_key(|set| set.symmetric_difference(&unplaced).count());
+        let nearest = nearest.cloned().unwrap_or_default();
+        differences.push(format!(
+            "without a place only with us: {:?}, only with upstream: {:?}",
+            unplaced.difference(&nearest).collect::<Vec<_>>(),
+            nearest.difference(&unplaced).collect::<Vec<_>>()
+        ));
+    }
+    let (price, highest) = (number(&ours["totalPrice"]), number(&upstream["price"][1]));
+    if price > highest * (1.0 + ROUNDING) + ROUNDING {
+        differences.push(format!("price {price:.6}, upstream at most {highest:.6}"));
+    }
+    let (nodes, most) = (list(&ours["nodeClaims"]).count(), number(&upstream["nodes"][1]));
+    if f64::from(u32::try_from(nodes).unwrap()) > most {
+        differences.push(format!("{nodes} nodes, upstream at most {most}"));
+    }
+    differences
+}
+
+/// The pods that wait, or were refused, and were not placed.
+fn unplaced(ours: &Value, objects: &[Value]) -> BTreeSet<String> {
+    let is_waiting =
+        |object: &&Value| object["kind"] == "Pod" && object["spec"]["nodeName"].is_null();
+    let name = |pod: &Value| {
+        let text = |key: &str| pod["metadata"][key].as_str().unwrap().to_owned();
+        format!("{}/{}", text("namespace"), text("name"))
+    };
+    let mut unplaced: BTreeSet<String> = objects.iter().filter(is_waiting).map(name).collect();
+    unplaced.extend(ours["errors"].as_object().unwrap().keys().cloned());
+    for holder in list(&ours["nodeClaims"]).chain(list(&ours["existing"])) {
+        for pod in texts(&holder["pods"]) {
+            unplaced.remove(&pod);
+        }
+    }
+    unplaced
+}
