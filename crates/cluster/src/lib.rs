@@ -11,3 +11,4 @@ pub mod cost;
 pub mod ingest;
 pub mod mirror;
 mod publish;
+pub mod wire;

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{
-    Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplate,
-    ReplicationController, Service,
+    Namespace, Node, PersistentVolume, PersistentVolumeClaim, PodTemplate, ReplicationController,
+    Service,
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
@@ -20,6 +20,7 @@ use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodepool::NodePool;
 use karpenter_cluster::ingest::{Gates, Objects, Settings, snapshot};
 use karpenter_cluster::mirror::Mirror;
+use karpenter_cluster::wire::Pod;
 use karpenter_core::resources::{NODES, Quantity, Resources};
 use karpenter_core::snapshot::Snapshot;
 use proptest::prelude::*;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{
-    Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplate,
-    ReplicationController, Service,
+    Namespace, Node, PersistentVolume, PersistentVolumeClaim, PodTemplate, ReplicationController,
+    Service,
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
@@ -14,6 +14,7 @@ use karpenter_api::capacity_buffer::CapacityBuffer;
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodeoverlay::NodeOverlay;
 use karpenter_api::nodepool::NodePool;
+use karpenter_cluster::wire::Pod;
 use karpenter_operator::clock::Clock;
 use karpenter_operator::cloud::CloudProvider;
 use karpenter_operator::harness::spawn::Tasks;
@@ -21,10 +22,6 @@ use karpenter_operator::options::{Gate, Options};
 use karpenter_operator::watch::{Index, Informer};
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Client, Resource};
-
-mod pod;
-
-use self::pod::ReadPod;
 
 /// The objects of the cluster, by kind. Kinds of a gate or an option that is off are not watched,
 /// and their informers stay empty. Clones share it.
@@ -94,8 +91,7 @@ impl Cache {
         let overlays = gates.is_on(Gate::NodeOverlay);
         let buffers = gates.is_on(Gate::CapacityBuffer);
         let devices = !options.ignore_dra_requests;
-        let pods = Informer::shared(Api::all(client.clone()), clock);
-        kinds.feed_from("pods", &pods, Api::<ReadPod>::all(client.clone()));
+        let pods = kinds.watched("pods", nothing);
         let nodes = kinds.watched("nodes", trim_node);
         let node_claims = kinds.watched("nodeclaims", nothing);
         let volume_attachments = kinds.watched("volumeattachments", nothing);
@@ -223,23 +219,13 @@ impl Kinds<'_> {
     }
 
     fn feed<K: Resource + Watched>(&mut self, kind: &'static str, informer: &Informer<K>) {
-        self.feed_from(kind, informer, informer.api().clone());
-    }
-
-    /// Objects that are read as something else.
-    fn feed_from<K: Resource + Watched, W: Into<K> + Watched>(
-        &mut self,
-        kind: &'static str,
-        informer: &Informer<K>,
-        api: Api<W>,
-    ) {
         let (starts, synced, errors) = (informer.clone(), informer.clone(), informer.clone());
         self.feeds.push(Feed {
             kind,
             start: Arc::new(move |tasks| {
-                let (informer, api) = (starts.clone(), api.clone());
+                let informer = starts.clone();
                 tasks.spawn(kind, async move {
-                    informer.feed_from(&api).await;
+                    informer.feed().await;
                 });
             }),
             is_synced: Arc::new(move || synced.is_synced()),

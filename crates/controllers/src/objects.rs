@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 use k8s_openapi::serde::Serialize;
 use k8s_openapi::serde::de::DeserializeOwned;
@@ -14,6 +14,7 @@ use karpenter_api::grammar::Quantity;
 use karpenter_api::labels;
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_cluster::ingest::parts;
+use karpenter_cluster::wire::Pod;
 use karpenter_core::lifecycle::{ConditionStatus, TerminationMode};
 use karpenter_core::resources::Resources;
 use karpenter_operator::clock::Clock;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
+use karpenter_cluster::wire::Pod;
 use karpenter_core::disruption::deletion_cost::{Ranking, Wanted};
 use karpenter_core::disruption::{Settings, World};
 use karpenter_core::id::NodeId;

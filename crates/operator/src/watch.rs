@@ -305,18 +305,9 @@ where
 
     /// Lists and watches until it is dropped.
     pub async fn feed(&self) -> Infallible {
-        self.feed_from(&self.api).await
-    }
-
-    /// As [`Self::feed`], with objects that are read as something else: as what skips the parts that
-    /// nobody reads, before they take time and memory.
-    pub async fn feed_from<W>(&self, api: &Api<W>) -> Infallible
-    where
-        W: Into<K> + Clone + fmt::Debug + DeserializeOwned,
-    {
         let mut pause = PAUSE;
         loop {
-            let Err(error) = self.list_and_watch(api, &mut pause).await;
+            let Err(error) = self.list_and_watch(&mut pause).await;
             if self.is_optional && is_not_served(&error) {
                 self.replace(BTreeMap::new(), 0);
                 pause = LONGEST_PAUSE;
@@ -327,24 +318,17 @@ where
         }
     }
 
-    async fn list_and_watch<W>(
-        &self,
-        api: &Api<W>,
-        pause: &mut Duration,
-    ) -> Result<Infallible, kube::Error>
-    where
-        W: Into<K> + Clone + fmt::Debug + DeserializeOwned,
-    {
-        let mut version = self.list(api).await?;
+    async fn list_and_watch(&self, pause: &mut Duration) -> Result<Infallible, kube::Error> {
+        let mut version = self.list().await?;
         loop {
-            let mut events = pin!(api.watch(&self.params, &version).await?);
+            let mut events = pin!(self.api.watch(&self.params, &version).await?);
             let mut is_silent = true;
             loop {
                 // Events come first, so a list replaces nothing that has been told after it.
                 let next = match select(events.next(), pin!(self.again.rung())).await {
                     Either::Left((next, _)) => next,
                     Either::Right(_) => {
-                        version = self.list(api).await?;
+                        version = self.list().await?;
                         is_silent = false;
                         None
                     }
@@ -355,12 +339,10 @@ where
                 *pause = PAUSE;
                 match event {
                     WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                        let object = object.into();
                         version = version_of(&object);
                         self.put(object);
                     }
                     WatchEvent::Deleted(object) => {
-                        let object = object.into();
                         version = version_of(&object);
                         self.remove(&object);
                     }
@@ -380,10 +362,7 @@ where
     }
 
     /// Replaces what is known by what is there, and says as of when.
-    async fn list<W>(&self, api: &Api<W>) -> Result<String, kube::Error>
-    where
-        W: Into<K> + Clone + fmt::Debug + DeserializeOwned,
-    {
+    async fn list(&self) -> Result<String, kube::Error> {
         let mut params = ListParams {
             label_selector: self.params.label_selector.clone(),
             field_selector: self.params.field_selector.clone(),
@@ -392,9 +371,8 @@ where
         };
         let mut found = BTreeMap::new();
         loop {
-            let page = api.list(&params).await?;
+            let page = self.api.list(&params).await?;
             for object in page.items {
-                let object = object.into();
                 found.insert(ObjectKey::of(&object), self.trimmed_object(object));
             }
             params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::wire::PodSpec as WireSpec;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::core::v1::{PodSpec as WireSpec, PodTemplate, PodTemplateSpec};
+use k8s_openapi::api::core::v1::{PodTemplate, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use karpenter_api::capacity_buffer::CapacityBuffer;
 use karpenter_core::buffers::virtual_pods::{Buffer, virtual_pods};
@@ -144,11 +145,14 @@ pub fn buffer_replicas(
     template: Option<&PodTemplateSpec>,
 ) -> Result<u32, String> {
     let mut problems = Vec::new();
-    let none = WireSpec::default();
-    let wire = template.and_then(|template| template.spec.as_ref()).unwrap_or(&none);
-    let requests = requests::of_pod(wire, None, &mut problems);
+    let wire = spec_of(template);
+    let requests = requests::of_pod(&wire, None, &mut problems);
     let replicas = replicas(buffer, workload, &requests, &mut problems);
     if problems.is_empty() { Ok(replicas) } else { Err(problems.join("; ")) }
+}
+
+fn spec_of(template: Option<&PodTemplateSpec>) -> WireSpec {
+    template.and_then(|template| template.spec.as_ref()).map(Into::into).unwrap_or_default()
 }
 
 fn replicas(
@@ -177,12 +181,11 @@ fn resolve(
 ) -> Result<Buffer, String> {
     let source = templates.of(buffer)?;
     let mut problems = Vec::new();
-    let none = WireSpec::default();
-    let wire = source.template.and_then(|template| template.spec.as_ref()).unwrap_or(&none);
-    let requests = requests::of_pod(wire, None, &mut problems);
+    let wire = spec_of(source.template);
+    let requests = requests::of_pod(&wire, None, &mut problems);
     let replicas = replicas(buffer, source.workload, &requests, &mut problems);
-    let claims = dynamic_resources::claims(wire, None);
-    let spec = pod_spec::read(wire, requests, claims, reader.aliases, &mut problems);
+    let claims = dynamic_resources::claims(&wire, None);
+    let spec = pod_spec::read(&wire, requests, claims, reader.aliases, &mut problems);
     if !problems.is_empty() {
         return Err(problems.join("; "));
     }

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::wire::{Pod as WirePod, PodSpec as WireSpec};
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{Pod as WirePod, PodSpec as WireSpec};
 use karpenter_core::pod::PodSpec;
 use karpenter_core::snapshot::Daemon;
 
@@ -73,15 +73,14 @@ fn spec(
     reader: &Reader<'_>,
     problems: &mut Vec<String>,
 ) -> PodSpec {
-    let none = WireSpec::default();
     let template = set.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
     let mut spec = if let Some(newest) = newest {
         pod::spec(newest, reader, problems)
     } else {
-        let template = template.unwrap_or(&none);
-        let requests = requests::of_template(template, problems);
-        let claims = dynamic_resources::claims(template, None);
-        pod_spec::read(template, requests, claims, reader.aliases, problems)
+        let template: WireSpec = template.map(Into::into).unwrap_or_default();
+        let requests = requests::of_template(&template, problems);
+        let claims = dynamic_resources::claims(&template, None);
+        pod_spec::read(&template, requests, claims, reader.aliases, problems)
     };
     let affinity = template.and_then(|template| template.affinity.as_ref());
     let affinity = affinity.and_then(|affinity| affinity.node_affinity.as_ref());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{PodSpec as WireSpec, PodStatus};
+use crate::wire::{PodSpec as WireSpec, PodStatus};
 use k8s_openapi::api::resource::v1::{
     AllocationResult, DeviceClass as WireClass, ResourceClaim, ResourceClaimConsumerReference,
 };

@@ -1,9 +1,10 @@
 //! The objects of a cluster, and what a file of them leaves out.
 
+use crate::wire::Pod;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{
-    Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodCondition, PodTemplate,
+    Namespace, Node, PersistentVolume, PersistentVolumeClaim, PodCondition, PodTemplate,
     ReplicationController, Service,
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -142,7 +143,8 @@ fn judge(pod: &mut Pod) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use k8s_openapi::api::core::v1::{PodSchedulingGate, PodSpec};
+    use crate::wire::PodSpec;
+    use k8s_openapi::api::core::v1::PodSchedulingGate;
 
     #[test]
     fn only_pods_that_the_scheduler_looks_at_are_called_unschedulable() {

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::wire::{Container, Pod as WirePod, PodSpec as WireSpec};
 use k8s_openapi::api::core::v1::{
-    Container, NodeSelectorRequirement, Pod as WirePod, PodSpec as WireSpec, Taint as WireTaint,
-    Toleration as WireToleration,
+    NodeSelectorRequirement, Taint as WireTaint, Toleration as WireToleration,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector as WireSelector;

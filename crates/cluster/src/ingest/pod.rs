@@ -4,8 +4,9 @@ use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::wire::{Pod as WirePod, PodSpec as WireSpec};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{NodeSelectorTerm, Pod as WirePod, PodSpec as WireSpec};
+use k8s_openapi::api::core::v1::NodeSelectorTerm;
 use karpenter_api::validation::{self, Provider, RequirementView};
 use karpenter_api::{annotations, labels};
 use karpenter_core::disruption::do_not_disrupt::PodProtection;

@@ -1,8 +1,8 @@
 //! What a pod asks for (spec 20 §1.7, §1.9, §1.10).
 
+use crate::wire::{Container, PodSpec as WireSpec};
 use k8s_openapi::api::core::v1::{
-    Affinity, Container, NodeAffinity, PodAffinityTerm, PodSpec as WireSpec,
-    TopologySpreadConstraint, WeightedPodAffinityTerm,
+    Affinity, NodeAffinity, PodAffinityTerm, TopologySpreadConstraint, WeightedPodAffinityTerm,
 };
 use karpenter_core::host_port::HostPort;
 use karpenter_core::pod::{AffinityTerm, PodSpec, SpreadConstraint, Weighted};

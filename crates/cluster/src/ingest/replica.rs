@@ -11,10 +11,8 @@ use std::borrow::Borrow;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{
-    Container, ContainerStatus, NodeAffinity, NodeSelectorTerm, Pod as WirePod,
-    PodSpec as WireSpec, PodStatus,
-};
+use crate::wire::{Container, ContainerStatus, Pod as WirePod, PodSpec as WireSpec, PodStatus};
+use k8s_openapi::api::core::v1::{NodeAffinity, NodeSelectorTerm};
 use karpenter_core::pod::{PodSpec, Problem};
 use karpenter_core::resources::Resources;
 use karpenter_core::selector::Labels;

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{
-    Container, ContainerStatus, PodSpec as WireSpec, PodStatus, ResourceRequirements,
-};
+use crate::wire::{Container, ContainerStatus, PodSpec as WireSpec, PodStatus};
+use k8s_openapi::api::core::v1::ResourceRequirements;
 use karpenter_core::pod::requests::{
     ContainerResources, InitContainerResources, PodResources, StatusResources, effective,
     with_limits,

@@ -7,8 +7,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use crate::wire::Pod as WirePod;
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::Pod as WirePod;
 use karpenter_core::snapshot::Daemon;
 
 use super::State;

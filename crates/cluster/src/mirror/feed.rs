@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::wire::Pod;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{
-    Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplate,
-    ReplicationController, Service,
+    Namespace, Node, PersistentVolume, PersistentVolumeClaim, PodTemplate, ReplicationController,
+    Service,
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};

@@ -2,12 +2,13 @@
 //! pools (spec 40 §5.6). Times are set once and never moved by later passes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::pods::Entry;
-use super::{Mirror, State};
+use super::Mirror;
+use crate::publish::Name;
 
 /// What is known about a pod that waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,18 +28,24 @@ pub struct PodTimes {
 /// The times of all pods. Entries go with their pod.
 #[derive(Default)]
 pub(super) struct Times {
-    by_pod: HashMap<(String, String), PodTimes>,
-    by_claim: BTreeMap<String, BTreeSet<(String, String)>>,
+    by_pod: HashMap<Name, Box<PodTimes>>,
+    by_claim: BTreeMap<String, BTreeSet<Name>>,
 }
 
 impl Times {
     pub(super) fn clear(&mut self, name: &(String, String)) {
-        if let Some(PodTimes { node_claim: Some(claim), .. }) = self.by_pod.remove(name) {
-            self.unmap(&claim, name);
+        if let Some((name, times)) = self.by_pod.remove_entry(name)
+            && let Some(claim) = times.node_claim
+        {
+            self.unmap(&claim, &name);
         }
     }
 
-    fn unmap(&mut self, claim: &str, name: &(String, String)) {
+    fn of(&mut self, name: &Name) -> &mut PodTimes {
+        self.by_pod.entry(Arc::clone(name)).or_default()
+    }
+
+    fn unmap(&mut self, claim: &str, name: &Name) {
         if let Some(pods) = self.by_claim.get_mut(claim) {
             pods.remove(name);
             if pods.is_empty() {
@@ -47,20 +54,19 @@ impl Times {
         }
     }
 
-    fn map(&mut self, name: (String, String), claim: Option<&str>) {
-        let times = self.by_pod.entry(name.clone()).or_default();
-        let old = std::mem::replace(&mut times.node_claim, claim.map(str::to_owned));
-        if let Some(old) = old {
-            self.unmap(&old, &name);
+    fn map(&mut self, name: &Name, claim: Option<&str>) {
+        let claim = claim.map(str::to_owned);
+        if let Some(old) = std::mem::replace(&mut self.of(name).node_claim, claim.clone()) {
+            self.unmap(&old, name);
         }
         if let Some(claim) = claim {
-            self.by_claim.entry(claim.to_owned()).or_default().insert(name);
+            self.by_claim.entry(claim).or_default().insert(Arc::clone(name));
         }
     }
 
     /// Notes that something was decided. The first time, returns how long that took.
-    fn decide(&mut self, name: &(String, String), now: Timestamp) -> Option<Duration> {
-        let times = self.by_pod.entry(name.clone()).or_default();
+    fn decide(&mut self, name: &Name, now: Timestamp) -> Option<Duration> {
+        let times = self.of(name);
         if times.decided.is_some() {
             return None;
         }
@@ -70,34 +76,24 @@ impl Times {
     }
 }
 
-impl State {
-    fn knows(&self, name: &(String, String)) -> bool {
-        self.pods.get_by(name).is_some()
-    }
-}
-
 impl Mirror {
     /// Notes that a pod waits. Only the first time counts. A pod that is gone is not noted, as
     /// nobody would ever forget it.
     pub fn acknowledge(&self, namespace: &str, name: &str, now: Timestamp) {
-        let name = (namespace.to_owned(), name.to_owned());
         let mut state = self.state();
-        if state.knows(&name) {
-            state.times.by_pod.entry(name).or_default().acknowledged.get_or_insert(now);
+        if let Some((name, _)) = state.pods.find(namespace, name) {
+            state.times.of(&name).acknowledged.get_or_insert(now);
         }
     }
 
     /// Notes that a simulation found no place for a pod. If it is the first decision about it,
     /// returns how long it waited, for `karpenter_pods_scheduling_decision_duration_seconds`.
     pub fn placed_nowhere(&self, namespace: &str, name: &str, now: Timestamp) -> Option<Duration> {
-        let name = (namespace.to_owned(), name.to_owned());
         let mut state = self.state();
-        if !state.knows(&name) {
-            return None;
-        }
+        let (name, _) = state.pods.find(namespace, name)?;
         let waited = state.times.decide(&name, now);
-        state.times.map(name.clone(), None);
-        let times = state.times.by_pod.entry(name).or_default();
+        state.times.map(&name, None);
+        let times = state.times.of(&name);
         (times.schedulable, times.healthy) = (None, None);
         waited
     }
@@ -111,14 +107,14 @@ impl Mirror {
         pool: &str,
         now: Timestamp,
     ) -> Option<Duration> {
-        let name = (namespace.to_owned(), name.to_owned());
         let mut state = self.state();
-        if state.pods.get_by(&name).is_none_or(Entry::is_bound) {
+        let (name, entry) = state.pods.find(namespace, name)?;
+        if entry.is_bound() {
             return None;
         }
         let is_healthy = state.workloads.healthy_pools.contains(pool);
         let waited = state.times.decide(&name, now);
-        let times = state.times.by_pod.entry(name).or_default();
+        let times = state.times.of(&name);
         times.schedulable.get_or_insert(now);
         times.healthy = is_healthy.then(|| times.healthy.unwrap_or(now));
         waited
@@ -126,17 +122,16 @@ impl Mirror {
 
     /// Notes the NodeClaim that a pod was placed on.
     pub fn map_pod_to_claim(&self, namespace: &str, name: &str, node_claim: &str) {
-        let name = (namespace.to_owned(), name.to_owned());
         let mut state = self.state();
-        if state.knows(&name) {
-            state.times.map(name, Some(node_claim));
+        if let Some((name, _)) = state.pods.find(namespace, name) {
+            state.times.map(&name, Some(node_claim));
         }
     }
 
     /// The times of a pod.
     pub fn pod_times(&self, namespace: &str, name: &str) -> PodTimes {
         let name = (namespace.to_owned(), name.to_owned());
-        self.state().times.by_pod.get(&name).cloned().unwrap_or_default()
+        self.state().times.by_pod.get(&name).map(|times| (**times).clone()).unwrap_or_default()
     }
 
     /// Forgets the times of a pod that runs or is over.
@@ -147,6 +142,7 @@ impl Mirror {
     /// The pods that the last decision about them put on a NodeClaim, by namespace and name.
     pub fn pods_mapped_to(&self, node_claim: &str) -> Vec<(String, String)> {
         let state = self.state();
-        state.times.by_claim.get(node_claim).into_iter().flatten().cloned().collect()
+        let names = state.times.by_claim.get(node_claim).into_iter().flatten();
+        names.map(|name| (**name).clone()).collect()
     }
 }

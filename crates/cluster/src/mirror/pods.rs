@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use crate::wire::Pod as WirePod;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod as WirePod;
 use karpenter_core::disruption::do_not_disrupt::PodProtection;
 use karpenter_core::pod::{Owner, Pod};
 use karpenter_core::resources::Resources;
@@ -46,8 +46,10 @@ impl Pods {
         self.by_name.get(name)
     }
 
-    pub(super) fn get_by(&self, name: &(String, String)) -> Option<&Entry> {
-        self.by_name.get(name)
+    /// The pod with its own name, which costs no memory to keep.
+    pub(super) fn find(&self, namespace: &str, name: &str) -> Option<(Name, &Entry)> {
+        let name = (namespace.to_owned(), name.to_owned());
+        self.by_name.get_key_value(&name).map(|(name, entry)| (Arc::clone(name), entry))
     }
 
     fn names_on(&self, node: &str) -> Vec<Name> {

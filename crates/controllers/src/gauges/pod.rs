@@ -9,8 +9,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use karpenter_api::labels;
+use karpenter_cluster::wire::Pod;
 use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled};
 use karpenter_operator::metrics::labels::{DynamicResources, PodName, PodNameDynamic, PodState};
 use karpenter_operator::metrics::{NoLabels, Sample, Store};

@@ -12,10 +12,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{self as whole, Node};
 use karpenter_api::condition_set::{self, HasConditions, Status};
 use karpenter_api::conditions::DISRUPTION_REASON;
 use karpenter_cluster::ingest::parts;
+use karpenter_cluster::wire::Pod;
 use karpenter_core::disruption::do_not_disrupt::PodProtection;
 use karpenter_core::termination::eviction::{Entry, Verdict};
 use karpenter_operator::events::list as events;
@@ -165,7 +167,7 @@ impl EvictionQueue {
     async fn evict(&self, key: &ObjectKey, pod: &Pod) -> Reconciled {
         let delete_options = Some(this_pod_only(pod));
         let params = EvictParams { delete_options, ..EvictParams::default() };
-        let status = match self.api(key).evict(&key.name, &params).await {
+        let status = match self.api::<whole::Pod>(key).evict(&key.name, &params).await {
             Ok(_) => {
                 self.answered("200");
                 let reason = drain_reason(&self.context, pod);
@@ -221,7 +223,7 @@ impl EvictionQueue {
         self.context.events.publish(event);
         let params =
             DeleteParams { grace_period_seconds: Some(grace_seconds), ..this_pod_only(pod) };
-        match self.api(key).delete(&key.name, &params).await {
+        match self.api::<Pod>(key).delete(&key.name, &params).await {
             Ok(answer) => {
                 if let Some(deleted) = answer.left() {
                     self.context.cache.pods.learn(deleted);
@@ -247,7 +249,10 @@ impl EvictionQueue {
         Ok(Outcome::Done)
     }
 
-    fn api(&self, key: &ObjectKey) -> Api<Pod> {
+    fn api<K>(&self, key: &ObjectKey) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
         Api::namespaced(self.context.client.clone(), &key.namespace)
     }
 

@@ -1,7 +1,8 @@
 //! Objects for tests of what happens to nodes.
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_cluster::wire::Pod;
 use karpenter_operator::harness::{Controller, Reconciled};
 use karpenter_operator::watch::ObjectKey;
 use kube::Api;

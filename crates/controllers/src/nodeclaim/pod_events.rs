@@ -4,8 +4,8 @@
 //! as new; upstream stamps all claims at every restart (spec 40 Q4).
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use karpenter_cluster::wire::Pod;
 use karpenter_core::lifecycle::pod_events::{self, PodFacts};
 use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled};
 use karpenter_operator::watch::{Change, ObjectKey};

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use k8s_openapi::api::core::v1::Pod;
+use karpenter_cluster::wire::Pod;
 use karpenter_core::disruption::deletion_cost::Wanted;
 use karpenter_operator::harness::{Controller, Limit, Outcome, Queue, Reconcile, Reconciled};
 use karpenter_operator::metrics::labels::WriteResult;

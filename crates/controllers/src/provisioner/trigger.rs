@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use karpenter_api::taints;
+use karpenter_cluster::wire::Pod;
 use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled};
 use karpenter_operator::watch::ObjectKey;
 use kube::ResourceExt;

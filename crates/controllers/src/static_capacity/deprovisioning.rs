@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::{annotations, labels};
+use karpenter_cluster::wire::Pod;
 use karpenter_core::disruption::do_not_disrupt::PodProtection;
 use karpenter_core::disruption::eviction_cost;
 use karpenter_core::static_capacity::{Standing, excess, lifetime_remaining, surplus};

@@ -13,8 +13,9 @@ mod workload;
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use karpenter_cluster::wire::Pod;
 use serde::Serialize;
 
 use self::present::Present;

@@ -2,6 +2,7 @@
 //! again becomes a higher count, and an object that causes too many is cut off.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Event as ApiEvent, EventSource, ObjectReference};
@@ -45,7 +46,7 @@ pub(super) struct Correlator {
 
 #[derive(Clone, Debug)]
 struct Aggregate {
-    messages: BTreeSet<String>,
+    messages: BTreeSet<u64>,
     at: Timestamp,
 }
 
@@ -66,7 +67,7 @@ impl Correlator {
         } else {
             event.message.clone()
         };
-        let key = if is_many { key } else { format!("{key}\n{message}") };
+        let key = if is_many { key } else { format!("{key}\n{:x}", fingerprint(&message)) };
         let before = self.written.get(&key).cloned();
         let written = match &before {
             Some(before) => Written { count: before.count.saturating_add(1), ..before.clone() },
@@ -87,7 +88,7 @@ impl Correlator {
         let known = self.aggregates.get(key).cloned();
         let known = known.filter(|known| now.duration_since(known.at) <= AGGREGATE_INTERVAL);
         let mut messages = known.map(|known| known.messages).unwrap_or_default();
-        messages.insert(message.to_owned());
+        messages.insert(fingerprint(message));
         let is_many = messages.len() >= AGGREGATE_FROM;
         if is_many {
             messages.pop_first();
@@ -112,6 +113,14 @@ impl Correlator {
         let name = format!("{}.{stamp:x}", object.name.as_deref().unwrap_or_default());
         if subdomain_errors(&name).is_empty() { name } else { format!("{COMPONENT}.{stamp:x}") }
     }
+}
+
+/// Stands for a text in memories: messages are long, and there are thousands of them. Two of one
+/// object with the same one would count as one event.
+fn fingerprint(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn object_key(object: &ObjectReference, severity: &str) -> String {

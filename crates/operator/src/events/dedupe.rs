@@ -1,6 +1,7 @@
 //! What was published lately: the first filter, before anything is queued.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -21,8 +22,8 @@ const LIMIT_BURST: f64 = 10.0;
 /// Decides which events are published.
 #[derive(Debug, Default)]
 pub(super) struct Filter {
-    until: BTreeMap<String, Timestamp>,
-    by_expiry: BTreeSet<(Timestamp, String)>,
+    until: BTreeMap<Arc<str>, Timestamp>,
+    by_expiry: BTreeSet<(Timestamp, Arc<str>)>,
     swept: Option<Timestamp>,
     buckets: BTreeMap<Limit, Bucket>,
 }
@@ -42,7 +43,7 @@ impl Filter {
     }
 
     fn is_new(&mut self, event: &Event, now: Timestamp) -> bool {
-        let key = key(event);
+        let key: Arc<str> = key(event).into();
         if self.until.get(&key).is_some_and(|until| *until > now) {
             return false;
         }

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{
     NodeSelector, NodeSelectorTerm, Pod as WirePod, PodSpec as WireSpec,
 };
 use karpenter_cluster::ingest::parts;
+use karpenter_cluster::wire;
 use karpenter_core::host_port::HostPort;
 use karpenter_core::pod::{AffinityTerm, SpreadConstraint, Weighted};
 use karpenter_core::requirement::{Aliases, Requirement};
@@ -227,10 +228,12 @@ impl Pod {
 
 impl Ask {
     fn read(wire: &WirePod, spec: &WireSpec) -> Self {
-        let read = parts::pod_spec(wire, &Aliases::none());
-        let sidecars = spec.init_containers.iter().flatten();
+        let wire = wire::Pod::from(wire);
+        let read = parts::pod_spec(&wire, &Aliases::none());
+        let own = wire.spec.iter();
+        let sidecars = own.clone().flat_map(|spec| spec.init_containers.iter().flatten());
         let sidecars = sidecars.filter(|init| init.restart_policy.as_deref() == Some("Always"));
-        let containers = sidecars.chain(&spec.containers);
+        let containers = sidecars.chain(own.flat_map(|spec| &spec.containers));
         Self {
             nodes: Arc::new(NodeAsk::read(spec, read.tolerations)),
             requests: Amounts::of(&read.requests),

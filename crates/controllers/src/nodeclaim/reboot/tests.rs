@@ -1,4 +1,4 @@
-use k8s_openapi::api::core::v1::Pod;
+use karpenter_cluster::wire::Pod;
 use karpenter_core::termination::eviction::Entry;
 use karpenter_operator::cloud::CloudError;
 use serde_json::{Value, json};

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetSpec};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, PodTemplateSpec};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use karpenter_cluster::ingest::Objects;
+use karpenter_cluster::wire::{Pod, PodSpec};
 
 use super::key;
 use super::present::{is_empty, selects};
@@ -178,8 +179,8 @@ impl Workload<'_> {
     pub(super) fn pod(&self, namespace: &str, name: &str, number: u64) -> Pod {
         let template = self.template.and_then(|template| template.metadata.as_ref());
         let mut labels = template.and_then(|meta| meta.labels.clone()).unwrap_or_default();
-        let spec = self.template.and_then(|template| template.spec.clone());
-        let mut spec = spec.unwrap_or_default();
+        let spec = self.template.and_then(|template| template.spec.as_ref());
+        let mut spec = spec.map(PodSpec::from).unwrap_or_default();
         let owner = self.metadata.name.clone().unwrap_or_default();
         if self.kind == "StatefulSet" {
             labels.insert("statefulset.kubernetes.io/pod-name".to_owned(), name.to_owned());

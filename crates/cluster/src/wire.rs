@@ -1,0 +1,488 @@
+//! Pods as they are read: what decisions, drains and metrics look at, and nothing else.
+//!
+//! Most of a pod is what its containers run, with which files and variables, and who wrote which
+//! field. What is not named here is skipped while an answer is read. Types with all fields would be
+//! large even where these are empty: 2.1 KB for a container, 2.4 KB for a pod. The types here have
+//! the names of those and of their fields.
+//!
+//! Invariant: what is read of pods anywhere in the product is named here. A test reads whole pods and
+//! these and compares.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{
+    self as whole, Affinity, ContainerPort, EphemeralVolumeSource,
+    PersistentVolumeClaimVolumeSource, PodCondition, PodExtendedResourceClaimStatus,
+    PodResourceClaim, PodResourceClaimStatus, PodSchedulingGate, ResourceRequirements, Toleration,
+    TopologySpreadConstraint,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// A copy of the object as somebody applied it.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Conditions that nobody reads. Kubelets set them on every pod.
+const UNREAD: [&str; 3] = ["Initialized", "ContainersReady", "PodReadyToStartContainers"];
+
+/// A pod.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pod {
+    #[serde(deserialize_with = "metadata")]
+    pub metadata: ObjectMeta,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spec: Option<PodSpec>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<PodStatus>,
+}
+
+impl k8s_openapi::Resource for Pod {
+    const API_VERSION: &'static str = <whole::Pod as k8s_openapi::Resource>::API_VERSION;
+    const GROUP: &'static str = <whole::Pod as k8s_openapi::Resource>::GROUP;
+    const KIND: &'static str = <whole::Pod as k8s_openapi::Resource>::KIND;
+    const VERSION: &'static str = <whole::Pod as k8s_openapi::Resource>::VERSION;
+    const URL_PATH_SEGMENT: &'static str = <whole::Pod as k8s_openapi::Resource>::URL_PATH_SEGMENT;
+    type Scope = NamespaceResourceScope;
+}
+
+impl k8s_openapi::Metadata for Pod {
+    type Ty = ObjectMeta;
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+impl From<&whole::Pod> for Pod {
+    fn from(pod: &whole::Pod) -> Self {
+        Self {
+            metadata: pod.metadata.clone(),
+            spec: pod.spec.as_ref().map(Into::into),
+            status: pod.status.as_ref().map(Into::into),
+        }
+    }
+}
+
+/// What a pod asks for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodSpec {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_selector: Option<BTreeMap<String, String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub affinity: Option<Affinity>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "exact")]
+    pub tolerations: Option<Vec<Toleration>>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "exact")]
+    pub topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "exact")]
+    pub scheduling_gates: Option<Vec<PodSchedulingGate>>,
+    #[serde(deserialize_with = "containers")]
+    pub containers: Vec<Container>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "exact")]
+    pub init_containers: Option<Vec<Container>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ResourceRequirements>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overhead: Option<BTreeMap<String, Quantity>>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "exact")]
+    pub resource_claims: Option<Vec<PodResourceClaim>>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "claiming")]
+    pub volumes: Option<Vec<Volume>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority_class_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub termination_grace_period_seconds: Option<i64>,
+}
+
+impl From<&whole::PodSpec> for PodSpec {
+    fn from(whole: &whole::PodSpec) -> Self {
+        Self {
+            node_name: whole.node_name.clone(),
+            node_selector: whole.node_selector.clone(),
+            affinity: whole.affinity.clone(),
+            tolerations: whole.tolerations.clone(),
+            topology_spread_constraints: whole.topology_spread_constraints.clone(),
+            scheduling_gates: whole.scheduling_gates.clone(),
+            containers: whole.containers.iter().map(Into::into).collect(),
+            init_containers: converted(whole.init_containers.as_ref()),
+            resources: whole.resources.clone(),
+            overhead: whole.overhead.clone(),
+            resource_claims: whole.resource_claims.clone(),
+            volumes: converted(whole.volumes.as_ref()).map(only_claiming),
+            priority: whole.priority,
+            priority_class_name: whole.priority_class_name.clone(),
+            termination_grace_period_seconds: whole.termination_grace_period_seconds,
+        }
+    }
+}
+
+/// A container.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Container {
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ResourceRequirements>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "exact")]
+    pub ports: Option<Vec<ContainerPort>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart_policy: Option<String>,
+}
+
+impl From<&whole::Container> for Container {
+    fn from(whole: &whole::Container) -> Self {
+        Self {
+            name: whole.name.clone(),
+            resources: whole.resources.clone(),
+            ports: whole.ports.clone(),
+            restart_policy: whole.restart_policy.clone(),
+        }
+    }
+}
+
+/// A volume that is, or makes, a PersistentVolumeClaim.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Volume {
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub persistent_volume_claim: Option<PersistentVolumeClaimVolumeSource>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ephemeral: Option<Box<EphemeralVolumeSource>>,
+}
+
+impl From<&whole::Volume> for Volume {
+    fn from(whole: &whole::Volume) -> Self {
+        Self {
+            name: whole.name.clone(),
+            persistent_volume_claim: whole.persistent_volume_claim.clone(),
+            ephemeral: whole.ephemeral.clone().map(Box::new),
+        }
+    }
+}
+
+/// Where a pod is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodStatus {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "read_conditions")]
+    pub conditions: Option<Vec<PodCondition>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nominated_node_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    pub container_statuses: Option<Vec<ContainerStatus>>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    pub init_container_statuses: Option<Vec<ContainerStatus>>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "exact")]
+    pub resource_claim_statuses: Option<Vec<PodResourceClaimStatus>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extended_resource_claim_status: Option<PodExtendedResourceClaimStatus>,
+}
+
+impl From<&whole::PodStatus> for PodStatus {
+    fn from(whole: &whole::PodStatus) -> Self {
+        Self {
+            phase: whole.phase.clone(),
+            conditions: whole.conditions.clone().map(only_read),
+            nominated_node_name: whole.nominated_node_name.clone(),
+            start_time: whole.start_time.clone(),
+            container_statuses: converted(whole.container_statuses.as_ref()).map(only_given),
+            init_container_statuses: converted(whole.init_container_statuses.as_ref())
+                .map(only_given),
+            resource_claim_statuses: whole.resource_claim_statuses.clone(),
+            extended_resource_claim_status: whole.extended_resource_claim_status.clone(),
+        }
+    }
+}
+
+/// What a container was given.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ContainerStatus {
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ResourceRequirements>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocated_resources: Option<BTreeMap<String, Quantity>>,
+}
+
+impl From<&whole::ContainerStatus> for ContainerStatus {
+    fn from(whole: &whole::ContainerStatus) -> Self {
+        Self {
+            name: whole.name.clone(),
+            resources: whole.resources.clone(),
+            allocated_resources: whole.allocated_resources.clone(),
+        }
+    }
+}
+
+/// What is read of the metadata.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Meta {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    creation_timestamp: Option<Time>,
+    deletion_timestamp: Option<Time>,
+    deletion_grace_period_seconds: Option<i64>,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+    #[serde(deserialize_with = "exact")]
+    owner_references: Option<Vec<OwnerReference>>,
+}
+
+impl From<Meta> for ObjectMeta {
+    fn from(meta: Meta) -> Self {
+        let mut annotations = meta.annotations;
+        if let Some(annotations) = &mut annotations {
+            annotations.remove(LAST_APPLIED);
+        }
+        Self {
+            name: meta.name,
+            namespace: meta.namespace,
+            uid: meta.uid,
+            resource_version: meta.resource_version,
+            creation_timestamp: meta.creation_timestamp,
+            deletion_timestamp: meta.deletion_timestamp,
+            deletion_grace_period_seconds: meta.deletion_grace_period_seconds,
+            labels: meta.labels,
+            annotations,
+            owner_references: meta.owner_references,
+            ..Self::default()
+        }
+    }
+}
+
+fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    Meta::deserialize(deserializer).map(Into::into)
+}
+
+fn converted<'a, A, B: From<&'a A>>(list: Option<&'a Vec<A>>) -> Option<Vec<B>> {
+    Some(list?.iter().map(Into::into).collect())
+}
+
+/// Of other volumes nothing is read.
+fn only_claiming(mut volumes: Vec<Volume>) -> Vec<Volume> {
+    volumes.retain(|volume| volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some());
+    volumes
+}
+
+fn only_read(mut conditions: Vec<PodCondition>) -> Vec<PodCondition> {
+    conditions.retain(|condition| !UNREAD.contains(&condition.type_.as_str()));
+    conditions
+}
+
+/// Of a container that does not say what it was given nothing is read.
+fn only_given(mut statuses: Vec<ContainerStatus>) -> Vec<ContainerStatus> {
+    statuses.retain(|status| status.resources.is_some());
+    statuses
+}
+
+/// A list that is read element by element has room for four at least.
+fn exact<'de, T, D>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    exact_after(deserializer, |list| list)
+}
+
+fn exact_after<'de, T, D>(
+    deserializer: D,
+    change: impl FnOnce(Vec<T>) -> Vec<T>,
+) -> Result<Option<Vec<T>>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    let list = Option::<Vec<T>>::deserialize(deserializer)?;
+    Ok(list.map(|list| {
+        let mut list = change(list);
+        list.shrink_to_fit();
+        list
+    }))
+}
+
+fn containers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Container>, D::Error> {
+    exact(deserializer).map(Option::unwrap_or_default)
+}
+
+fn claiming<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Volume>>, D::Error> {
+    exact_after(deserializer, only_claiming)
+}
+
+fn read_conditions<'de, D>(deserializer: D) -> Result<Option<Vec<PodCondition>>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    exact_after(deserializer, only_read)
+}
+
+fn given<'de, D>(deserializer: D) -> Result<Option<Vec<ContainerStatus>>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    exact_after(deserializer, only_given)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::ingest::{self, Objects, Settings};
+
+    /// With something in every field that is read, and much that is not.
+    fn whole() -> Value {
+        let resources = |cpu: &str| {
+            json!({
+                "requests": {"cpu": cpu, "memory": "1Gi"}, "limits": {"memory": "2Gi"},
+                "claims": [{"name": "gpu"}],
+            })
+        };
+        let container = |name: &str, cpu: &str| {
+            json!({
+                "name": name, "image": "app", "command": ["run"], "args": ["fast"],
+                "env": [{"name": "A", "value": "b"}], "resources": resources(cpu),
+                "ports": [{"containerPort": 80, "hostPort": 8080, "protocol": "TCP"}],
+                "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+                "readinessProbe": {"httpGet": {"path": "/", "port": 80}},
+            })
+        };
+        let mut sidecar = container("sidecar", "200m");
+        sidecar["restartPolicy"] = "Always".into();
+        let given = |name: &str| {
+            json!([{
+                "name": name, "ready": true, "image": "app", "imageID": "x", "restartCount": 1,
+                "resources": resources("700m"), "allocatedResources": {"cpu": "700m"},
+            }])
+        };
+        let expression = json!({"key": "tier", "operator": "In", "values": ["a"]});
+        let term = json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}});
+        json!({
+            "metadata": {
+                "name": "p", "generateName": "p-", "namespace": "n", "uid": "u", "generation": 3,
+                "resourceVersion": "7", "creationTimestamp": "2026-01-01T00:00:00Z",
+                "deletionTimestamp": "2026-01-02T00:00:00Z", "deletionGracePeriodSeconds": 30,
+                "labels": {"app": "a"},
+                "annotations": {
+                    "karpenter.sh/do-not-disrupt": "30m", LAST_APPLIED: "{}",
+                    "controller.kubernetes.io/pod-deletion-cost": "100",
+                },
+                "ownerReferences": [{
+                    "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "o",
+                    "controller": true,
+                }],
+                "managedFields": [{"manager": "kubelet", "fieldsV1": {"f:metadata": {}}}],
+            },
+            "spec": {
+                "nodeSelector": {"disk": "ssd"}, "schedulerName": "default-scheduler",
+                "affinity": {
+                    "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [{"matchExpressions": [expression]}],
+                    }},
+                    "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]},
+                },
+                "tolerations": [{"key": "k", "operator": "Exists", "effect": "NoSchedule"}],
+                "topologySpreadConstraints": [{
+                    "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+                    "labelSelector": {"matchLabels": {"app": "a"}},
+                }],
+                "containers": [container("main", "500m")], "initContainers": [sidecar],
+                "resources": {"requests": {"cpu": "1"}}, "overhead": {"cpu": "10m"},
+                "resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}],
+                "volumes": [
+                    {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+                    {"name": "scratch", "ephemeral": {}},
+                    {"name": "token", "projected": {"sources": []}},
+                ],
+                "priority": 10, "priorityClassName": "system-node-critical",
+                "terminationGracePeriodSeconds": 60, "serviceAccountName": "default",
+            },
+            "status": {
+                "phase": "Running", "nominatedNodeName": "x", "startTime": "2026-01-01T00:00:05Z",
+                "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}], "qosClass": "Burstable",
+                "conditions": [
+                    {"type": "Initialized", "status": "True"},
+                    {"type": "Ready", "status": "False", "reason": "ContainersNotReady"},
+                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"},
+                ],
+                "containerStatuses": given("main"), "initContainerStatuses": given("sidecar"),
+                "resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "gpu"}],
+            },
+        })
+    }
+
+    fn read(json: Value) -> Pod {
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn decisions_see_the_same_as_in_the_whole_pod() {
+        let settings = Settings::kwok(Timestamp::UNIX_EPOCH);
+        let ingested = |pod: Pod| {
+            let objects = Objects { pods: vec![pod], ..Objects::default() };
+            let ingested = ingest::snapshot(&objects, &settings);
+            (ingested.snapshot.pods.clone(), format!("{:?}", ingested.marked))
+        };
+        let (whole_pods, marked) =
+            ingested((&serde_json::from_value::<whole::Pod>(whole()).unwrap()).into());
+        assert_eq!(whole_pods.len(), 1, "{marked}");
+        assert_eq!(ingested(read(whole())), (whole_pods, marked));
+    }
+
+    #[test]
+    fn nothing_is_kept_that_nobody_reads() {
+        let kept = serde_json::to_value(read(whole())).unwrap();
+        let expected = json!({
+            "main": {"name": "main", "ports": [{
+                "containerPort": 80, "hostPort": 8080, "protocol": "TCP",
+            }]},
+            "meta": ["annotations", "creationTimestamp", "deletionGracePeriodSeconds",
+                "deletionTimestamp", "labels", "name", "namespace", "ownerReferences",
+                "resourceVersion", "uid"],
+            "conditions": ["Ready", "PodScheduled"], "volumes": ["data", "scratch"],
+        });
+        let mut main = kept["spec"]["containers"][0].clone();
+        main.as_object_mut().unwrap().remove("resources");
+        let names = |list: &Value, field: &str| -> Vec<Value> {
+            list.as_array().unwrap().iter().map(|one| one[field].clone()).collect()
+        };
+        let found = json!({
+            "main": main,
+            "meta": kept["metadata"].as_object().unwrap().keys().collect::<Vec<_>>(),
+            "conditions": names(&kept["status"]["conditions"], "type"),
+            "volumes": names(&kept["spec"]["volumes"], "name"),
+        });
+        assert_eq!(found, expected);
+        assert!(kept["metadata"]["annotations"].get(LAST_APPLIED).is_none());
+    }
+
+    #[test]
+    fn a_pod_may_lack_everything() {
+        for json in
+            [json!({}), json!({"metadata": {}, "spec": {"containers": null}, "status": null})]
+        {
+            assert_eq!(read(json).metadata, ObjectMeta::default());
+        }
+    }
+}
