@@ -55,7 +55,6 @@ pub(super) fn limits(rows: &[Row]) -> Vec<Limit> {
         share("scale-up: API requests per node", 1.0),
         share("scale-down: time until it settles", 0.5),
         share("scale-down: nodes that are left", 1.0),
-        share("scale-down: what is left costs", 1.0),
         ours("idle: CPU", 1.0),
         ours("idle: log lines a minute", 0.0),
         share("idle: of them writes", 1.0),

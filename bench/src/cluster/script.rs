@@ -36,8 +36,24 @@ struct Run<'a> {
     figures: Vec<Figure>,
 }
 
+/// What happens one after the other on one control plane. A backlog is no part of what was there
+/// before, so it has its own.
+const CHAPTERS: [&[Phase]; 2] =
+    [&[Phase::ScaleUp, Phase::ScaleDown, Phase::Idle], &[Phase::Pending]];
+
 /// Runs the script on one side.
 pub(super) async fn run(side: Side, args: &Args) -> Result<Vec<Figure>> {
+    let mut figures = Vec::new();
+    for phases in CHAPTERS {
+        let phases: Vec<_> = phases.iter().copied().filter(|phase| args.wants(*phase)).collect();
+        if !phases.is_empty() {
+            figures.extend(chapter(side, args, &phases).await?);
+        }
+    }
+    Ok(figures)
+}
+
+async fn chapter(side: Side, args: &Args, phases: &[Phase]) -> Result<Vec<Figure>> {
     host::note(&format!("{}: starting a control plane", side.name()));
     let plane = ControlPlane::start_with(Parts::ALL).await?;
     plane.apply_crds(&side.crds(args)?).await?;
@@ -46,9 +62,10 @@ pub(super) async fn run(side: Side, args: &Args) -> Result<Vec<Figure>> {
     world.prepare().await?;
     let process = side.start(args, &plane).await?;
     let mut run = Run { args, plane, process, world, figures: Vec::new() };
-    let ended = run.phases(side).await;
+    let ended = run.phases(side, phases).await;
     if let Some(folder) = &args.logs {
-        copy_logs(&run.plane, &folder.join(side.name()))?;
+        let first = phases.first().map(|phase| format!("{phase:?}")).unwrap_or_default();
+        copy_logs(&run.plane, &folder.join(side.name()).join(first))?;
     }
     ended?;
     Ok(run.figures)
@@ -68,12 +85,9 @@ fn copy_logs(plane: &ControlPlane, to: &std::path::Path) -> Result<()> {
 }
 
 impl Run<'_> {
-    async fn phases(&mut self, side: Side) -> Result<()> {
+    async fn phases(&mut self, side: Side, phases: &[Phase]) -> Result<()> {
         let sizes = self.args.sizes();
-        for phase in [Phase::ScaleUp, Phase::ScaleDown, Phase::Idle, Phase::Pending] {
-            if !self.args.wants(phase) {
-                continue;
-            }
+        for phase in phases {
             let before = self.figures.len();
             host::note(&format!("{}: {phase:?}", side.name()));
             match phase {

@@ -39,7 +39,7 @@
 //! Invariant: between two calls of [`Informer::take_changes`] memory is bounded by the number of
 //! objects, however many events there are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::fmt;
 use std::pin::pin;
@@ -154,7 +154,8 @@ pub struct Informer<K> {
 }
 
 struct State<K> {
-    objects: BTreeMap<ObjectKey, Arc<K>>,
+    /// Looked up on every event and in every reconcile, put in order only for who asks for all.
+    objects: HashMap<ObjectKey, Arc<K>>,
     /// What has changed since the last look, as it was then. Not kept for subscribers.
     before: BTreeMap<ObjectKey, Option<Arc<K>>>,
     is_shared: bool,
@@ -171,7 +172,7 @@ where
     /// An informer that knows nothing until its [feed](Self::feed) runs.
     pub fn new(api: Api<K>, clock: &Arc<dyn Clock>, wake: &Wake) -> Self {
         let state = State {
-            objects: BTreeMap::new(),
+            objects: HashMap::new(),
             before: BTreeMap::new(),
             is_shared: false,
             told: 0,
@@ -244,7 +245,10 @@ where
 
     /// All objects, by name and namespace.
     pub fn all(&self) -> Vec<Arc<K>> {
-        self.state().objects.values().cloned().collect()
+        let state = self.state();
+        let mut all: Vec<_> = state.objects.iter().collect();
+        all.sort_unstable_by_key(|(key, _)| *key);
+        all.into_iter().map(|(_, object)| object.clone()).collect()
     }
 
     /// How many objects there are.
@@ -390,7 +394,8 @@ where
             // What was learned after the list is not in it.
             !found.contains_key(*key) && (version == 0 || number_of(known.as_ref()) <= version)
         });
-        let gone: Vec<_> = gone.map(|(key, _)| key.clone()).collect();
+        let mut gone: Vec<_> = gone.map(|(key, _)| key.clone()).collect();
+        gone.sort_unstable();
         let mut changes: Vec<_> = gone.into_iter().map(|key| state.set(key, None)).collect();
         for (key, object) in found {
             let known = state.objects.get(&key);

@@ -4,7 +4,7 @@
 //! that are on their way are set anew every 30 seconds; all others only change with the pod or with
 //! the labels of its node.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ struct PodGauges {
     context: Context,
     store: Store<ObjectKey>,
     /// What is remembered of pods that are not where they should be.
-    on_their_way: Mutex<BTreeMap<ObjectKey, Memory>>,
+    on_their_way: Mutex<HashMap<ObjectKey, Memory>>,
 }
 
 impl Reconcile for PodGauges {

@@ -1,7 +1,8 @@
 //! Gauge series that belong to objects (spec 40 §8.1, end): what an object no longer has is removed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::gauges::{GaugeFamily, SeriesKey};
@@ -30,7 +31,7 @@ impl fmt::Debug for Sample {
 ///
 /// Invariant: a series is here from its first update until it is removed from its gauge.
 pub struct Store<K> {
-    series: Mutex<BTreeMap<K, Vec<Series>>>,
+    series: Mutex<HashMap<K, Vec<Series>>>,
 }
 
 /// A series that stands.
@@ -46,7 +47,7 @@ impl Series {
     }
 }
 
-impl<K: Ord + Clone> Store<K> {
+impl<K: Ord + Hash + Clone> Store<K> {
     /// No series yet.
     pub fn new() -> Self {
         Self { series: Mutex::default() }
@@ -55,10 +56,16 @@ impl<K: Ord + Clone> Store<K> {
     /// Sets what an object has now, and removes what it had and has no longer.
     pub fn update(&self, key: &K, samples: Vec<Sample>) {
         let mut series = self.lock();
-        let before = series.remove(key).unwrap_or_default();
-        let after = exchange(before, samples);
-        if !after.is_empty() {
-            series.insert(key.clone(), after);
+        let Some(own) = series.get_mut(key) else {
+            let after = exchange(Vec::new(), samples);
+            if !after.is_empty() {
+                series.insert(key.clone(), after);
+            }
+            return;
+        };
+        *own = exchange(std::mem::take(own), samples);
+        if own.is_empty() {
+            series.remove(key);
         }
     }
 
@@ -90,7 +97,7 @@ impl<K: Ord + Clone> Store<K> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<K, Vec<Series>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<K, Vec<Series>>> {
         self.series.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -116,7 +123,7 @@ fn exchange(before: Vec<Series>, samples: Vec<Sample>) -> Vec<Series> {
     after
 }
 
-impl<K: Ord + Clone> Default for Store<K> {
+impl<K: Ord + Hash + Clone> Default for Store<K> {
     fn default() -> Self {
         Self::new()
     }
