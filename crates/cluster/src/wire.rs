@@ -29,7 +29,7 @@ const UNREAD: [&str; 3] = ["Initialized", "ContainersReady", "PodReadyToStartCon
 
 /// A pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "Pod")]
 pub struct Pod {
     #[serde(deserialize_with = "metadata")]
     pub metadata: ObjectMeta,
@@ -72,7 +72,7 @@ impl From<&whole::Pod> for Pod {
 
 /// What a pod asks for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", expecting = "PodSpec")]
 pub struct PodSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
@@ -130,7 +130,7 @@ impl From<&whole::PodSpec> for PodSpec {
 
 /// A container.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", expecting = "Container")]
 pub struct Container {
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -154,7 +154,7 @@ impl From<&whole::Container> for Container {
 
 /// A volume that is, or makes, a PersistentVolumeClaim.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", expecting = "Volume")]
 pub struct Volume {
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -175,7 +175,7 @@ impl From<&whole::Volume> for Volume {
 
 /// Where a pod is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", expecting = "PodStatus")]
 pub struct PodStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
@@ -213,7 +213,7 @@ impl From<&whole::PodStatus> for PodStatus {
 
 /// What a container was given.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", expecting = "ContainerStatus")]
 pub struct ContainerStatus {
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -234,7 +234,7 @@ impl From<&whole::ContainerStatus> for ContainerStatus {
 
 /// What is read of the metadata.
 #[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", expecting = "ObjectMeta")]
 struct Meta {
     name: Option<String>,
     namespace: Option<String>,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{
     Namespace, Node, PersistentVolume, PersistentVolumeClaim, PodTemplate, ReplicationController,
@@ -76,6 +77,7 @@ struct Feed {
     start: Arc<dyn Fn(&Tasks) + Send + Sync>,
     is_synced: Arc<dyn Fn() -> bool + Send + Sync>,
     last_error: Arc<dyn Fn() -> Option<String> + Send + Sync>,
+    failing_since: Arc<dyn Fn() -> Option<Timestamp> + Send + Sync>,
 }
 
 impl Cache {
@@ -155,6 +157,16 @@ impl Cache {
         missing.map(|feed| (feed.kind, (feed.last_error)())).collect()
     }
 
+    /// The kinds of which nothing was told for long, as lists and watches fail, with the last error.
+    pub fn stale(&self, now: Timestamp) -> Vec<(&'static str, Option<String>)> {
+        let is_stale = |feed: &&Feed| {
+            let since = (feed.failing_since)().filter(|_| (feed.is_synced)());
+            since.is_some_and(|since| now.duration_since(since) > STALE)
+        };
+        let stale = self.feeds.iter().filter(is_stale);
+        stale.map(|feed| (feed.kind, (feed.last_error)())).collect()
+    }
+
     /// Done when everything has been listed once.
     pub async fn synced(&self, clock: &Arc<dyn Clock>) {
         // Lists come in within milliseconds of each other, so looking now and then is enough.
@@ -176,6 +188,8 @@ impl Cache {
     }
 }
 
+/// For how long nodes are disrupted by what was last known of the cluster.
+const STALE: SignedDuration = SignedDuration::from_mins(1);
 /// How often to look whether lists have come in.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 
@@ -219,7 +233,7 @@ impl Kinds<'_> {
     }
 
     fn feed<K: Resource + Watched>(&mut self, kind: &'static str, informer: &Informer<K>) {
-        let (starts, synced, errors) = (informer.clone(), informer.clone(), informer.clone());
+        let [starts, synced, errors, failing] = [(); 4].map(|()| informer.clone());
         self.feeds.push(Feed {
             kind,
             start: Arc::new(move |tasks| {
@@ -230,6 +244,7 @@ impl Kinds<'_> {
             }),
             is_synced: Arc::new(move || synced.is_synced()),
             last_error: Arc::new(move || errors.last_error()),
+            failing_since: Arc::new(move || failing.failing_since()),
         });
     }
 }

@@ -50,5 +50,5 @@ pub use reason::Reason;
 pub use rejection::Rejection;
 pub use repair::{Chosen, RebootHistory, RepairRules};
 pub use search::{Time, apply, pass};
-pub use validation::{FailureClass, Invalid, Valid, type_names, validate};
+pub use validation::{FailureClass, Invalid, Valid, recheck, type_names, validate};
 pub use world::{Search, Settings, World};

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 use karpenter_core::disruption::{
     ConsolidationPolicy, Decision, Method, NoticeKind, Pass, Reason, Search, Settings, Time,
-    World as Seen, pass,
+    World as Seen, pass, recheck,
 };
 use karpenter_core::pod::Owner;
 use karpenter_core::requirement::Operator;

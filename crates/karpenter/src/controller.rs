@@ -119,13 +119,11 @@ async fn lead(
     let stop = stop_signal()?;
     let mut stop = std::pin::pin!(stop);
     let observer = Arc::new(metrics.clone());
+    // A standby, too, knows the cluster: it is ready, and takes over at once.
+    process::watch(context, tasks);
     if options.disable_leader_election {
-        process::watch(context, tasks);
         work(context, observer, shutdown, tasks, stop).await;
         return Ok(true);
-    }
-    if !options.disable_controller_warmup {
-        process::watch(context, tasks);
     }
     let name = options.leader_election_name.clone();
     let namespace = lease_namespace(options, config)?;
@@ -142,9 +140,6 @@ async fn lead(
         }
     }
     status.set(&Name { name: &name }, 1.0);
-    if options.disable_controller_warmup {
-        process::watch(context, tasks);
-    }
     let is_lost = {
         let held = std::pin::pin!(leader.hold());
         let work = std::pin::pin!(work(context, observer, shutdown, tasks, stop));
@@ -197,7 +192,16 @@ async fn serve(
 ) -> anyhow::Result<()> {
     let readyz = Checks::new("readyz");
     let cache = context.cache.clone();
-    readyz.add("manager", move || listed(&cache, |_| true));
+    let clock = context.clock.clone();
+    readyz.add("manager", move || {
+        listed(&cache, |_| true)?;
+        let stale = cache.stale(clock.now());
+        let told = stale.iter().map(|(kind, error)| {
+            format!("{kind}: {}", error.as_deref().unwrap_or("cannot be listed"))
+        });
+        let told: Vec<_> = told.collect();
+        if told.is_empty() { Ok(()) } else { Err(told.join(", ")) }
+    });
     let cache = context.cache.clone();
     readyz.add("crd", move || listed(&cache, |kind| ["nodepools", "nodeclaims"].contains(&kind)));
     let state = context.clone();
@@ -209,6 +213,11 @@ async fn serve(
             return Err("a bug has left the picture of the cluster half changed".to_owned());
         }
         Ok(())
+    });
+    let running = tasks.clone();
+    healthz.add("tasks", move || match running.panicked() {
+        0 => Ok(()),
+        count => Err(format!("{count} tasks have ended by a bug; see the log")),
     });
     let health = Routes::Health { healthz, readyz };
     let numbers = Routes::Metrics {

@@ -11,7 +11,7 @@
 //! ```
 
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -30,6 +30,10 @@ pub trait Clock: Debug + Send + Sync {
     /// The time now.
     fn now(&self) -> Timestamp;
 
+    /// The time that has passed since some moment. It never goes back, and does not jump when somebody
+    /// sets the system's clock.
+    fn monotonic(&self) -> Duration;
+
     /// Done when this much time has passed since the call, whenever it is polled first.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
 }
@@ -45,10 +49,17 @@ impl dyn Clock {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
+/// The moment from which [`SystemClock`] counts: an instant says nothing on its own.
+static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
+
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "this is the wrapper")]
     fn now(&self) -> Timestamp {
         Timestamp::now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        STARTED.elapsed()
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the wrapper")]
@@ -75,6 +86,10 @@ impl TokioClock {
 impl Clock for TokioClock {
     fn now(&self) -> Timestamp {
         self.base.checked_add(self.started.elapsed()).unwrap_or(Timestamp::MAX)
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.started.elapsed()
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the wrapper")]

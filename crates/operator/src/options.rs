@@ -39,7 +39,7 @@ pub struct Options {
     pub kube_client_burst: i64,
     /// Whether /debug/pprof is there.
     pub enable_profiling: bool,
-    /// Whether a standby watches nothing.
+    /// Read as upstream reads it; nothing follows from it.
     pub disable_controller_warmup: bool,
     /// Whether there is no lease.
     pub disable_leader_election: bool,

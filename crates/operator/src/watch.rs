@@ -48,10 +48,12 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
+use jiff::Timestamp;
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Api, Resource};
 use tokio::sync::Notify;
+use tracing::error;
 
 use crate::clock::Clock;
 
@@ -163,6 +165,9 @@ struct State<K> {
     told: u64,
     is_synced: bool,
     last_error: Option<String>,
+    /// The last error that was logged.
+    told_error: Option<String>,
+    failing_since: Option<Timestamp>,
 }
 
 impl<K> Informer<K>
@@ -178,6 +183,8 @@ where
             told: 0,
             is_synced: false,
             last_error: None,
+            told_error: None,
+            failing_since: None,
         };
         Self {
             api,
@@ -314,12 +321,34 @@ where
             let Err(error) = self.list_and_watch(&mut pause).await;
             if self.is_optional && is_not_served(&error) {
                 self.replace(BTreeMap::new(), 0);
+                self.state().last_error = Some(causes(&error));
                 pause = LONGEST_PAUSE;
+            } else {
+                self.fail(&error);
             }
-            self.state().last_error = Some(error.to_string());
             self.clock.sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
+    }
+
+    /// Notes why nothing is told any more. Watches end now and then, so the first time is no news; what
+    /// lasts is said once for each cause. What is missing at the start others say.
+    fn fail(&self, error: &kube::Error) {
+        let text = causes(error);
+        let mut state = self.state();
+        let is_lasting = state.is_synced && state.failing_since.is_some();
+        state.failing_since.get_or_insert(self.clock.now());
+        if is_lasting && state.told_error.as_ref() != Some(&text) {
+            let url = self.api.resource_url();
+            error!(url, error = text, "cannot list or watch, going on with what is known");
+            state.told_error = Some(text.clone());
+        }
+        state.last_error = Some(text);
+    }
+
+    /// Since when nothing could be listed or watched, if that is so.
+    pub fn failing_since(&self) -> Option<Timestamp> {
+        self.state().failing_since
     }
 
     async fn list_and_watch(&self, pause: &mut Duration) -> Result<Infallible, kube::Error> {
@@ -390,9 +419,16 @@ where
 
     fn replace(&self, found: BTreeMap<ObjectKey, K>, version: u64) {
         let mut state = self.state();
+        // Versions only grow, unless the server was set back to an older state: then all that is
+        // known is of a time that never was.
+        let is_set_back = version != 0 && version < state.told;
+        if is_set_back {
+            state.told = 0;
+        }
+        let is_final = is_set_back || version == 0;
         let gone = state.objects.iter().filter(|(key, known)| {
             // What was learned after the list is not in it.
-            !found.contains_key(*key) && (version == 0 || number_of(known.as_ref()) <= version)
+            !found.contains_key(*key) && (is_final || number_of(known.as_ref()) <= version)
         });
         let mut gone: Vec<_> = gone.map(|(key, _)| key.clone()).collect();
         gone.sort_unstable();
@@ -400,8 +436,9 @@ where
         for (key, object) in found {
             let known = state.objects.get(&key);
             let is_news = known.is_none_or(|known| {
-                version_of(known.as_ref()) != version_of(&object)
-                    && !is_newer(known.as_ref(), &object)
+                is_set_back
+                    || (version_of(known.as_ref()) != version_of(&object)
+                        && !is_newer(known.as_ref(), &object))
             });
             if is_news {
                 changes.push(state.set(key, Some(object)));
@@ -409,7 +446,7 @@ where
         }
         state.tell(version);
         state.is_synced = true;
-        state.last_error = None;
+        (state.last_error, state.told_error, state.failing_since) = (None, None, None);
         drop(state);
         self.announce(changes);
     }
@@ -433,7 +470,7 @@ where
         let key = ObjectKey::of(object);
         let mut state = self.state();
         state.tell(number_of(object));
-        if state.objects.get(&key).is_none_or(|known| !is_newer(known.as_ref(), object)) {
+        if state.objects.get(&key).is_some_and(|known| !is_newer(known.as_ref(), object)) {
             let change = state.set(key, None);
             drop(state);
             self.announce([change]);
@@ -464,6 +501,20 @@ impl<K> Informer<K> {
     fn state(&self) -> MutexGuard<'_, State<K>> {
         lock(&self.state)
     }
+}
+
+/// The error with its causes, each once: many errors repeat what they come from.
+fn causes(error: &kube::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(next) = cause {
+        let more = next.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = next.source();
+    }
+    text
 }
 
 /// Whether the server does not know the kind.

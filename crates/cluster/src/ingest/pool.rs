@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use karpenter_api::grammar::{NillableDuration, Quantity as FieldQuantity};
 use karpenter_api::nodepool::{Budget as WireBudget, NodePool};
 use karpenter_api::{conditions, validation};
@@ -79,17 +79,55 @@ pub(crate) fn managed(wire: &NodePool, reader: &Reader<'_>) -> Option<ManagedPoo
     })
 }
 
-/// A budget as it is written: what cannot be read of it is found when it is looked at.
+/// A budget as it is written: what cannot be read of it is found when it is looked at. Half a window
+/// and reasons that nobody knows are admitted by no API server: such a budget holds at all times, for
+/// all reasons, so that nothing goes that its owner may have meant to keep.
 fn budget(wire: &WireBudget) -> Budget {
     let named = |reasons: &Vec<String>| {
-        reasons.iter().filter_map(|name| Reason::named(name)).collect::<Vec<_>>()
+        reasons.iter().map(|name| Reason::named(name)).collect::<Option<Vec<_>>>()
     };
+    let is_window = wire.schedule.is_some() && wire.duration.is_some();
     Budget {
         nodes: wire.nodes.clone(),
-        schedule: wire.schedule.clone(),
-        duration: wire.duration.as_ref().map(ToString::to_string),
-        reasons: wire.reasons.as_ref().map(named),
+        schedule: wire.schedule.clone().filter(|_| is_window),
+        duration: wire.duration.as_ref().filter(|_| is_window).map(ToString::to_string),
+        reasons: wire.reasons.as_ref().and_then(named),
     }
+}
+
+/// What is wrong with `spec.disruption`, where no API server has looked at it.
+fn disruption_flaw(wire: &NodePool, now: Timestamp) -> Option<String> {
+    let disruption = wire.spec.disruption.as_ref()?;
+    if let Some(policy) = disruption.consolidation_policy.as_deref()
+        && ConsolidationPolicy::named(policy).is_none()
+    {
+        let all = ConsolidationPolicy::ALL.map(ConsolidationPolicy::name).join(", ");
+        return Some(format!("spec.disruption.consolidationPolicy: {policy:?} is none of {all}"));
+    }
+    let budgets = disruption.budgets.iter().flatten().enumerate();
+    budgets.into_iter().find_map(|(at, budget)| {
+        let flaw = budget_flaw(budget, now)?;
+        Some(format!("spec.disruption.budgets[{at}]: {flaw}"))
+    })
+}
+
+fn budget_flaw(wire: &WireBudget, now: Timestamp) -> Option<String> {
+    if wire.schedule.is_some() != wire.duration.is_some() {
+        return Some("'schedule' must be set with 'duration'".to_owned());
+    }
+    let unknown = |name: &&String| Reason::named(name).is_none();
+    if let Some(name) = wire.reasons.iter().flatten().find(unknown) {
+        let all = Reason::ALL.map(Reason::name).join(", ");
+        return Some(format!("reason {name:?} is none of {all}"));
+    }
+    if let Err(error) = budget(wire).allowed(100, now) {
+        return Some(error.to_string());
+    }
+    let number = wire.nodes.strip_suffix('%').unwrap_or(&wire.nodes);
+    let most = if wire.nodes.ends_with('%') { 100 } else { i64::MAX };
+    let is_allowed = number.parse().is_ok_and(|number| (0..=most).contains(&number));
+    let text = "must be a number of nodes, or a percentage from 0% to 100%";
+    (!is_allowed).then(|| format!("nodes {text}, is {:?}", wire.nodes))
 }
 
 /// What a pool has that names none.
@@ -140,7 +178,8 @@ fn invalid(wire: &NodePool, reader: &Reader<'_>) -> Option<String> {
     if let Some((name, _)) = limits.find(|(_, limit)| is_negative(limit)) {
         return Some(format!("spec.limits[{name}] must not be negative"));
     }
-    validation::nodepool(&wire.spec, &settings.provider).message()
+    disruption_flaw(wire, reader.now)
+        .or_else(|| validation::nodepool(&wire.spec, &settings.provider).message())
 }
 
 fn pool(wire: &NodePool, reader: &Reader<'_>, problems: &mut Vec<String>) -> Pool {

@@ -27,7 +27,7 @@ use super::pending::{Pending, Resting};
 use super::queue::Orchestration;
 use super::sight::Sight;
 use super::start::start;
-use super::validation::validate;
+use super::validation::{recheck, validate};
 use super::{mark, reboot, report, tell};
 use crate::Context;
 
@@ -94,22 +94,30 @@ impl Reconcile for Disruptor {
             return Ok(Outcome::After(NOT_YET));
         }
         mark::repair(context, |id| self.orchestration.has(id)).await?;
-        let sight = Sight::take(context).await;
+        let (mut state, mut sight) = self.see().await;
         self.tell_budget_errors(&sight);
         self.tell_protections(now);
         let mut has_acted = self.begin_rested(&sight).await?;
-        // What was begun is marked now, which a look has to see.
-        let sight = if has_acted { Sight::take(context).await } else { sight };
-        let state = context.mirror.consolidation_state(sight.now);
+        if has_acted {
+            // What was begun is marked now, which a look has to see.
+            (state, sight) = self.see().await;
+        }
         let found = look(context, &sight, self.beside(sight.now, state)).await?;
         tell::tell(context, &sight, &found);
         self.remember(&found, state);
-        has_acted |= self.act(&sight, found).await?;
+        has_acted |= self.act(&sight, found).await;
         Ok(Outcome::After(if has_acted { Duration::ZERO } else { self.pause() }))
     }
 }
 
 impl Disruptor {
+    /// The state of the cluster, and the cluster: in this order, so that what changes in between is
+    /// news to the next pass.
+    async fn see(&self) -> (Timestamp, Sight) {
+        let state = self.context.mirror.consolidation_state(self.context.clock.now());
+        (state, Sight::take(&self.context).await)
+    }
+
     fn tell_gap(&self, now: Timestamp) {
         let before = self.memory().last_run.replace(now);
         let gap = before.map(|before| now.duration_since(before));
@@ -127,6 +135,9 @@ impl Disruptor {
         let is_launch = |problem: &SyncProblem| matches!(problem, SyncProblem::NotLaunched { .. });
         let is_only_launches = mirror.has_synced() && state.problems.iter().all(is_launch);
         let waits = options.consolidation_search == ConsolidationSearch::Upstream;
+        if !self.context.cache.stale(now).is_empty() {
+            return false;
+        }
         state.is_synced() || (is_only_launches && !waits)
     }
 
@@ -183,18 +194,14 @@ impl Disruptor {
         }
     }
 
-    /// Begins the commands that have rested and still hold, all of them together. Whether there are
-    /// any.
+    /// Begins the commands that have rested and still hold, all of them together. Whether any began.
     async fn begin_rested(&self, sight: &Sight) -> Result<bool, Trouble> {
         let due = self.memory().pending.take_due(sight.now);
         // The cluster as if those before had been carried out.
         let mut after = sight.clone();
         let mut holding = Vec::new();
         for resting in due {
-            let mut queued = self.orchestration.machines();
-            queued.extend(self.memory().pending.machines().map(str::to_owned));
-            let beside = Beside { queued, ..Beside::default() };
-            let verdict = validate(&self.context, &after, beside, &resting).await?;
+            let verdict = validate(&self.context, &after, self.others(), &resting).await?;
             let Resting { command, sight: before, began, .. } = resting;
             self.observe(command.method, began);
             match verdict {
@@ -209,17 +216,42 @@ impl Disruptor {
                 }
             }
         }
-        let has_begun = !holding.is_empty();
+        let holding = self.recheck(holding).await?;
         let starts = holding.into_iter().map(|(before, command)| {
             Box::pin(
                 async move { start(&self.context, &self.orchestration, &before, command).await },
             )
         });
-        let troubles = join_all(starts).await.into_iter().filter_map(Result::err);
-        match Trouble::join(troubles) {
-            None => Ok(has_begun),
-            Some(trouble) => Err(Trouble::while_("disrupting candidates", trouble)),
+        Ok(begun(join_all(starts).await.into_iter().map(|result| result.map(|()| true))))
+    }
+
+    /// Those whose nodes still may go: validation takes its time.
+    async fn recheck(
+        &self,
+        holding: Vec<(Sight, Command)>,
+    ) -> Result<Vec<(Sight, Command)>, Trouble> {
+        if holding.is_empty() {
+            return Ok(holding);
         }
+        let fresh = Sight::take(&self.context).await;
+        let mut still = Vec::new();
+        for (before, command) in holding {
+            match recheck(&self.context, &fresh, self.others(), &command).await? {
+                Ok(()) => still.push((before, command)),
+                Err(invalid) => {
+                    self.count_failed(command.method, invalid.failed);
+                    self.drop(&command, &invalid);
+                }
+            }
+        }
+        Ok(still)
+    }
+
+    /// The machines of other commands.
+    fn others(&self) -> Beside {
+        let mut queued = self.orchestration.machines();
+        queued.extend(self.memory().pending.machines().map(str::to_owned));
+        Beside { queued, ..Beside::default() }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a number of nodes")]
@@ -252,7 +284,7 @@ impl Disruptor {
     }
 
     /// Begins what was found, or lets it rest. Whether there is any of it.
-    async fn act(&self, sight: &Sight, found: Found) -> Result<bool, Trouble> {
+    async fn act(&self, sight: &Sight, found: Found) -> bool {
         let looked = found.pass.eligible.last().map(|(method, _)| *method);
         if let Some(method) = looked {
             let scheduling =
@@ -272,17 +304,8 @@ impl Disruptor {
             self.memory().pending.add(command, sight.clone(), sight.now, now);
         }
         let starts = at_once.into_iter().map(|command| Box::pin(self.begin(sight, command)));
-        let mut troubles = Vec::new();
-        for result in join_all(starts).await {
-            match result {
-                Ok(has_begun) => has_acted |= has_begun,
-                Err(trouble) => troubles.push(trouble),
-            }
-        }
-        match Trouble::join(troubles) {
-            None => Ok(has_acted),
-            Some(trouble) => Err(Trouble::while_("disrupting candidates", trouble)),
-        }
+        has_acted |= begun(join_all(starts).await);
+        has_acted
     }
 
     /// Begins a command that need not rest. False if there is nothing to do any more.
@@ -336,4 +359,23 @@ impl Disruptor {
         // Nothing panics while it is held.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether any command has begun. One that could not is told, and is no reason for the pass to fail:
+/// the loop would slow down for all pools.
+fn begun(results: impl IntoIterator<Item = Result<bool, Trouble>>) -> bool {
+    let mut has_begun = false;
+    for result in results {
+        match result {
+            Ok(has) => has_begun |= has,
+            Err(trouble) => {
+                let trouble = Trouble::while_("disrupting candidates", trouble);
+                error!(
+                    error = &trouble as &(dyn std::error::Error + 'static),
+                    "failed disrupting candidates"
+                );
+            }
+        }
+    }
+    has_begun
 }

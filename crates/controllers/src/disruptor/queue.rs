@@ -177,11 +177,16 @@ impl Orchestration {
         young.map(|(claim, (_, savings))| (claim.clone(), *savings)).collect()
     }
 
-    /// A command for a pool did not work, or did.
-    pub(super) fn note(&self, context: &Context, command: &Command, has_worked: bool) {
+    /// A command for these pools did not work, or did.
+    pub(super) fn note<'a>(
+        &self,
+        context: &Context,
+        pools: impl IntoIterator<Item = &'a str>,
+        has_worked: bool,
+    ) {
         let now = context.clock.now();
         let mut state = self.state();
-        for pool in command.pools() {
+        for pool in pools {
             if has_worked {
                 state.backoffs.succeeded(pool);
             } else {
@@ -338,9 +343,7 @@ impl Executor {
 
     fn succeed(&self, flight: &Flight) {
         debug!(command = flight.command.describe(&flight.id), "command succeeded");
-        if flight.command.method.consolidation_type().is_empty() {
-            self.orchestration.note(&self.context, &flight.command, true);
-        }
+        self.orchestration.note(&self.context, flight.command.pools(), true);
         self.orchestration.release(&flight.id);
     }
 
@@ -364,7 +367,7 @@ impl Executor {
             "failed terminating nodes while executing a disruption command"
         );
         if command.method.consolidation_type().is_empty() {
-            self.orchestration.note(&self.context, command, false);
+            self.orchestration.note(&self.context, command.pools(), false);
         }
         self.orchestration.release(id);
     }

@@ -33,7 +33,8 @@ use crate::{Context, objects};
 /// For how long nodes count as going away at most, if nobody takes that back.
 const MARK: SignedDuration = SignedDuration::from_secs(LONGEST.as_secs() + 600);
 
-/// Begins a command. After an error nothing of it is left but replacements that were made.
+/// Begins a command. After an error nothing of it is left but replacements that were made, and its
+/// pools wait: what could not begin now, for a limit that is reached, could not in a moment either.
 pub(super) async fn start(
     context: &Context,
     orchestration: &Orchestration,
@@ -49,8 +50,10 @@ pub(super) async fn start(
         count_reboot(context, sight, &command);
         return Ok(());
     }
+    let pools: Vec<String> = command.pools().into_iter().map(str::to_owned).collect();
     let result = carry_out(context, orchestration, sight, command, &id).await;
     if result.is_err() {
+        orchestration.note(context, pools.iter().map(String::as_str), false);
         orchestration.release(&id);
     }
     result.map_err(|trouble| trouble.with("command-id", id))

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use karpenter_core::disruption::{Invalid, Replacement, Valid, type_names, validate as decide};
+use karpenter_core::disruption::{
+    Command, Invalid, Replacement, Valid, recheck as decide_again, type_names, validate as decide,
+};
 use karpenter_core::scheduling::Fuel;
 use karpenter_operator::harness::Trouble;
 
@@ -24,6 +26,17 @@ pub(super) async fn validate(
         decide(world, &command, &types, &mut Fuel::unlimited())
     });
     decided.await
+}
+
+/// Whether the nodes of a command still may go, right before it starts.
+pub(super) async fn recheck(
+    context: &Context,
+    sight: &Sight,
+    beside: Beside,
+    command: &Command,
+) -> Result<Result<(), Invalid>, Trouble> {
+    let command = command.clone();
+    on_world(context, sight, beside, move |world| decide_again(world, &command)).await
 }
 
 /// The instance types of each replacement, by what was known when it was planned.

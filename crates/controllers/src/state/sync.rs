@@ -111,6 +111,9 @@ pub fn ready(context: &Context) -> Result<(), String> {
     if context.mirror.is_broken() {
         return Err("the mirror of the cluster is broken".to_owned());
     }
-    let state = context.mirror.sync(context.clock.now());
-    if state.is_long() { Err(format!("waiting for {}", missing(&state))) } else { Ok(()) }
+    let mut state = context.mirror.sync(context.clock.now());
+    // A launch that fails is no fault of this process, and another one would fare no better.
+    state.problems.retain(|problem| !matches!(problem, SyncProblem::NotLaunched { .. }));
+    let is_waiting = state.is_long() && !state.problems.is_empty();
+    if is_waiting { Err(format!("waiting for {}", missing(&state))) } else { Ok(()) }
 }

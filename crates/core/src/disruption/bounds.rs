@@ -55,6 +55,8 @@ struct Class {
     rooms: SmallVec<[NodeId; ROOMS]>,
     /// Whether there are others.
     has_more: bool,
+    /// Whether there is an instance type for one alone.
+    is_launchable: bool,
 }
 
 impl Class {
@@ -69,6 +71,8 @@ struct Asked {
     all: Amounts,
     /// The same of those that need a replacement, if any does.
     forced: Option<Amounts>,
+    /// Whether one of these fits on none.
+    is_hopeless: bool,
 }
 
 struct LaunchOption {
@@ -108,6 +112,10 @@ impl<'a> Bounds<'a> {
         totals: &Totals,
     ) -> Result<(), Unconsolidatable> {
         let asked = self.asked(candidates);
+        if asked.is_hopeless && candidates.len() == 1 {
+            // What keeps such a pod where it is, the scheduler says best.
+            return Ok(());
+        }
         let mut room = self.room_without(candidates);
         let count = i128::try_from(most).unwrap_or(i128::MAX);
         add(&mut room, self.largest.iter().map(|amount| amount.saturating_mul(count)));
@@ -147,16 +155,18 @@ impl<'a> Bounds<'a> {
         let gone: BTreeSet<NodeId> = candidates.iter().map(|candidate| candidate.node).collect();
         let mut all = Amounts::from_elem(0, self.columns.len());
         let mut forced: Option<Amounts> = None;
+        let mut is_hopeless = false;
         for pod in candidates.iter().flat_map(|candidate| &candidate.movable) {
             let spec = Arc::as_ptr(&self.board.world.snapshot.pod(*pod).spec) as usize;
             let Some(class) = self.classes.get(&spec) else { continue };
             add(&mut all, class.requests.iter().copied());
             if class.is_forced(&gone) {
+                is_hopeless |= !class.is_launchable;
                 let sum = forced.get_or_insert_with(|| Amounts::from_elem(0, self.columns.len()));
                 add(sum, class.requests.iter().copied());
             }
         }
-        Asked { all, forced }
+        Asked { all, forced, is_hopeless }
     }
 
     /// The pods of a candidate that need a replacement. Of several it is not asked.
@@ -201,7 +211,8 @@ impl<'a> Bounds<'a> {
     fn class(&self, spec: &PodSpec, targets: &[NodeId]) -> Class {
         let world = self.board.world;
         let requests = amounts(&self.columns, &spec.requests);
-        let mut class = Class { requests, rooms: SmallVec::new(), has_more: false };
+        let is_launchable = self.options.iter().any(|one| within(&requests, &one.allocatable));
+        let mut class = Class { requests, rooms: SmallVec::new(), has_more: false, is_launchable };
         for &target in targets {
             let Some(free) = &self.free[target.index()] else { continue };
             if free.first() < class.requests.first() {
@@ -306,7 +317,9 @@ fn options(board: &Board<'_>, columns: &[&str]) -> Vec<LaunchOption> {
     options
 }
 
-/// The lowest price of an instance type in a pool, whatever pods narrow the pool to.
+/// The lowest price of an instance type in a pool, whatever pods narrow the pool to. None if the pool
+/// does not want it.
 fn least_price(board: &Board<'_>, pool: &Pool, of: &InstanceType) -> Option<f64> {
+    of.requirements.intersects(&pool.requirements).ok()?;
     of.cheapest_launch(&pool.requirements, &board.world.catalog.well_known)
 }

@@ -11,7 +11,7 @@ use super::balanced::{PoolScore, Totals};
 use super::bounds::Bounds;
 use super::prices::Prices;
 use super::simulate::{Question, Simulated, Simulator};
-use super::{Board, Candidate, Command, Method, Replacement};
+use super::{Board, Candidate, Command, Method, Replacement, Search};
 use crate::catalog::{CAPACITY_TYPE, ON_DEMAND, SPOT};
 use crate::id::{NodeId, PodId};
 use crate::plan::{Plan, PlannedClaim};
@@ -29,6 +29,9 @@ mod zones;
 
 pub(super) use eligible::{is_eligible, is_eligible_empty};
 pub use unconsolidatable::Unconsolidatable;
+
+/// What sums of prices may be off by, as a share.
+const ROUNDING: f64 = 1e-9;
 
 /// Considers sets of candidates of one world.
 pub(super) struct Consolidation<'a> {
@@ -229,7 +232,7 @@ impl<'a> Consolidation<'a> {
         claim: PlannedClaim,
         candidates: &[&Candidate],
     ) -> Result<PlannedClaim, Unconsolidatable> {
-        let ceiling: f64 = candidates.iter().map(|candidate| candidate.price).sum();
+        let ceiling = self.ceiling(candidates);
         let is_spot = |one: &&Candidate| one.capacity_type.as_deref() == Some(SPOT);
         if candidates.iter().all(is_spot) && admits(&claim.requirements, SPOT) {
             return self.spot_to_spot(claim, candidates.len(), ceiling);
@@ -239,6 +242,16 @@ impl<'a> Consolidation<'a> {
             return self.spot_only(claim);
         }
         Ok(claim)
+    }
+
+    /// What replacements have to cost less than. Sums of prices are off in the last digits; upstream
+    /// moves pods for a saving that is nothing but that.
+    fn ceiling(&self, candidates: &[&Candidate]) -> f64 {
+        let sum: f64 = candidates.iter().map(|candidate| candidate.price).sum();
+        match self.board.world.settings.search {
+            Search::Upstream => sum,
+            Search::Best | Search::Deep => sum * (1.0 - ROUNDING),
+        }
     }
 
     /// The instance types whose launch costs less in any case.

@@ -186,7 +186,11 @@ impl<'a> Passing<'a> {
         let Some(found) = found else { return };
         if found.has_timed_out {
             self.result.timed_out.push(Method::SingleNode);
-        } else if found.commands.is_empty() && !found.is_constrained {
+        } else if found.commands.is_empty()
+            && !found.is_constrained
+            // With nobody to look at nothing was found out: who becomes consolidatable is looked at.
+            && !consolidatable(self.board).is_empty()
+        {
             self.result.settled.extend([Method::MultiNode, Method::SingleNode]);
         }
         self.result.commands.extend(found.commands);
@@ -355,6 +359,8 @@ impl<'a> Passing<'a> {
 /// The nodes that consolidation looks at, by name.
 fn consolidatable<'a>(board: &'a Board<'_>) -> Vec<&'a Candidate> {
     let mut candidates = board.candidates(Class::Graceful);
-    candidates.retain(|candidate| is_eligible(board, candidate).is_ok());
+    candidates.retain(|candidate| {
+        is_eligible(board, candidate).is_ok() && !board.world.backed_off.contains(&candidate.pool)
+    });
     candidates
 }

@@ -104,6 +104,25 @@ pub fn validate(
     Ok(Valid { command: command.clone(), failed: 0, refreshed })
 }
 
+/// Whether the nodes of a command that has been validated still are candidates. For a moment right
+/// before its start: others were validated meanwhile.
+pub fn recheck(world: &World<'_>, command: &Command) -> Result<(), Invalid> {
+    let board = Board::new(world);
+    if command.method != Method::Emptiness {
+        return refreshed(&board, command).map(drop);
+    }
+    let left = emptiness::candidates(&board);
+    let is_left = |one: &&Candidate| left.iter().any(|left| is_same(left, one));
+    let (count, left) =
+        (command.candidates.len(), command.candidates.iter().filter(is_left).count());
+    if left == count { Ok(()) } else { Err(no_longer_valid(count - left, count)) }
+}
+
+fn no_longer_valid(gone: usize, failed: usize) -> Invalid {
+    let text = format!("{gone} candidates are no longer valid");
+    Invalid { class: FailureClass::Churn, failed, text }
+}
+
 /// Whether what was planned does for what is needed now: each for another one.
 fn still_do(
     world: &World<'_>,
@@ -137,8 +156,7 @@ fn still_empty(board: &Board<'_>, command: &Command) -> Result<Valid, Invalid> {
     left.retain(|candidate| is_of(command, candidate));
     let count = command.candidates.len();
     if left.is_empty() {
-        let text = format!("{count} candidates are no longer valid");
-        return Err(Invalid { class: FailureClass::Churn, failed: count, text });
+        return Err(no_longer_valid(count, count));
     }
     let still = left.len();
     let mut allowances = Allowances::new(board.world, Reason::Empty);
@@ -160,17 +178,17 @@ fn refreshed<'a>(board: &'a Board<'_>, command: &Command) -> Result<Vec<&'a Cand
     found.retain(|candidate| is_of(command, candidate) && is_eligible(board, candidate).is_ok());
     let count = command.candidates.len();
     if found.len() < count {
-        let gone = count - found.len();
-        let text = format!("{gone} candidates are no longer valid");
-        return Err(Invalid { class: FailureClass::Churn, failed: count, text });
+        return Err(no_longer_valid(count - found.len(), count));
     }
     Ok(found)
 }
 
 fn is_of(command: &Command, candidate: &Candidate) -> bool {
-    let is_same =
-        |one: &Candidate| one.name == candidate.name && one.provider_id == candidate.provider_id;
-    command.candidates.iter().any(is_same)
+    command.candidates.iter().any(|one| is_same(one, candidate))
+}
+
+fn is_same(one: &Candidate, other: &Candidate) -> bool {
+    one.name == other.name && one.provider_id == other.provider_id
 }
 
 fn spend(board: &Board<'_>, candidates: &[&Candidate]) -> Result<(), Invalid> {

@@ -44,7 +44,8 @@ pub struct World<'a> {
     pub young: BTreeMap<String, f64>,
     /// NodePools that single-node consolidation did not come to last time.
     pub unseen_pools: BTreeSet<String>,
-    /// NodePools whose drifted nodes have to wait, as replacements have failed (spec 30 §13 #15).
+    /// NodePools whose drifted and underutilized nodes have to wait, as their commands have failed
+    /// (spec 30 §13 #15).
     pub backed_off: BTreeSet<String>,
 }
 

@@ -14,7 +14,6 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use tokio::sync::Notify;
 
 use super::limit::{Bucket, Limit};
@@ -51,14 +50,14 @@ struct State {
     bucket: Bucket,
 }
 
-/// When a key is to be looked at, and the number of its arrival.
-type Due = (Timestamp, u64);
+/// When a key is to be looked at, by the clock that nobody sets, and the number of its arrival.
+type Due = (Duration, u64);
 
 /// What is known of a key.
 #[derive(Default, PartialEq)]
 struct Standing {
     /// Since when it is in `ready`.
-    waits: Option<Timestamp>,
+    waits: Option<Duration>,
     is_running: bool,
     /// It was added while it was in work.
     is_dirty: bool,
@@ -105,7 +104,7 @@ impl Queue {
 
     /// The key is to be looked at as soon as possible.
     pub fn add(&self, key: impl Into<Arc<ObjectKey>>) {
-        let now = self.0.clock.now();
+        let now = self.0.clock.monotonic();
         let mut state = self.state();
         state.add(&key.into(), now);
         self.tell(state);
@@ -117,7 +116,7 @@ impl Queue {
         if pause.is_zero() {
             return self.add(key.clone());
         }
-        let due = self.0.clock.now().checked_add(pause).unwrap_or(Timestamp::MAX);
+        let due = self.0.clock.monotonic().saturating_add(pause);
         self.state().delay(key, due);
         if let Some(observer) = self.0.observer.get() {
             observer.retried();
@@ -155,14 +154,14 @@ impl Queue {
 
     /// Takes the next key into work, if one is ready.
     pub(super) fn next(&self) -> Option<Taken> {
-        let now = self.0.clock.now();
+        let now = self.0.clock.monotonic();
         let mut state = self.state();
         state.wake_delayed(now);
         let taken = state.ready.pop_front().map(|key| {
             let standing = state.standing(&key);
             let since = standing.waits.take().unwrap_or(now);
             standing.is_running = true;
-            let waited = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+            let waited = now.saturating_sub(since);
             Taken { key, waited, depth: state.ready.len() }
         });
         self.tell(state);
@@ -171,7 +170,7 @@ impl Queue {
 
     /// The key is out of work.
     pub(super) fn done(&self, key: &Arc<ObjectKey>) {
-        let now = self.0.clock.now();
+        let now = self.0.clock.monotonic();
         let mut state = self.state();
         let mut is_dirty = false;
         state.change(key, |standing| {
@@ -191,7 +190,7 @@ impl Queue {
         match first {
             None => news.await,
             Some(due) => {
-                let time = self.0.clock.sleep_until(due);
+                let time = self.0.clock.sleep(due.saturating_sub(self.0.clock.monotonic()));
                 futures_util::future::select(std::pin::pin!(news), time).await;
             }
         }
@@ -227,7 +226,7 @@ impl State {
         }
     }
 
-    fn add(&mut self, key: &Arc<ObjectKey>, now: Timestamp) {
+    fn add(&mut self, key: &Arc<ObjectKey>, now: Duration) {
         let standing = self.standing(key);
         if standing.is_running {
             standing.is_dirty = true;
@@ -238,7 +237,7 @@ impl State {
         }
     }
 
-    fn delay(&mut self, key: &Arc<ObjectKey>, time: Timestamp) {
+    fn delay(&mut self, key: &Arc<ObjectKey>, time: Duration) {
         let due = (time, self.arrivals + 1);
         let standing = self.standing(key);
         match standing.due {
@@ -254,7 +253,7 @@ impl State {
         self.delayed.insert((due, key.clone()));
     }
 
-    fn wake_delayed(&mut self, now: Timestamp) {
+    fn wake_delayed(&mut self, now: Duration) {
         while self.delayed.first().is_some_and(|((due, _), _)| *due <= now) {
             let Some((_, key)) = self.delayed.pop_first() else { return };
             self.standing(&key).due = None;

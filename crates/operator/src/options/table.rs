@@ -34,7 +34,7 @@ pub fn definitions() -> Vec<Definition> {
         row("enable-profiling", "ENABLE_PROFILING", "false", Kind::Bool,
             "Adds /debug/pprof to the metrics port."),
         row("disable-controller-warmup", "DISABLE_CONTROLLER_WARMUP", "true", Kind::Bool,
-            "Watches nothing until this replica leads. When false, a standby keeps its view warm and takes over faster."),
+            "Changes nothing here: a standby always watches, is ready, and takes over at once."),
         row("disable-leader-election", "DISABLE_LEADER_ELECTION", "false", Kind::Bool,
             "Works without a lease. Only for a single replica."),
         row("disable-cluster-state-observability", "DISABLE_CLUSTER_STATE_OBSERVABILITY", "false", Kind::Bool,

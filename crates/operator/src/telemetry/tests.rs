@@ -12,6 +12,10 @@ use crate::harness::Trouble;
 struct Still;
 
 impl Clock for Still {
+    fn monotonic(&self) -> std::time::Duration {
+        std::time::Duration::ZERO
+    }
+
     fn now(&self) -> Timestamp {
         "2026-11-01T10:00:00.0421Z".parse().unwrap()
     }

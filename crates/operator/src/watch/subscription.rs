@@ -90,7 +90,9 @@ where
                 before: None,
                 after: Some(object.clone()),
             };
-            (number, state.objects.iter().map(new).collect::<Vec<_>>())
+            let mut known: Vec<_> = state.objects.iter().map(new).collect();
+            known.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+            (number, known)
         };
         for change in known {
             subscriber(&change);

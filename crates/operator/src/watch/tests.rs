@@ -252,3 +252,32 @@ async fn an_index_does_not_keep_its_informer_alive() {
     drop((informer, index));
     assert!(weak.get(&ObjectKey::new("a", "one")).is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_was_set_back_is_believed() {
+    let failed = || (403, "{}".to_owned());
+    let script = Script::of([
+        list(90, &[object("a", 80), object("b", 81)], None),
+        watch(&[("MODIFIED", object("a", 95))]),
+        failed(),
+        list(20, &[object("a", 7)], None),
+        watch(&[("ADDED", object("c", 21))]),
+    ]);
+    let informer = script.informer();
+    run(&informer).await;
+    assert_eq!(told(&informer), ["a@7", "c@21"], "no ghost of b, and the older a");
+    assert_eq!(informer.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_that_last_are_known_until_a_list_succeeds() {
+    let failed = || (403, "{}".to_owned());
+    let script = Script::of([list(9, &[], None), failed(), failed(), failed()]);
+    let informer = script.informer();
+    run(&informer).await;
+    assert_eq!(informer.failing_since(), Some(Timestamp::UNIX_EPOCH));
+    assert!(informer.last_error().is_some());
+    script.answers.lock().unwrap().push_back(list(10, &[], None));
+    run(&informer).await;
+    assert_eq!((informer.failing_since(), informer.last_error()), (None, None));
+}

@@ -1,4 +1,5 @@
 use jiff::SignedDuration;
+use karpenter_core::disruption::Reason;
 use karpenter_core::snapshot::Pool;
 
 use super::*;
@@ -133,5 +134,39 @@ fn numbers_that_no_api_server_takes_break_a_pool_of_a_file() {
         let expected: Vec<_> =
             expected.map(|text| format!("-!NodePool /p: {text}")).into_iter().collect();
         assert_eq!(marks(&ingested), expected, "{spec}");
+    }
+}
+
+#[test]
+fn a_disruption_block_that_no_api_server_takes_is_told_and_keeps_nodes() {
+    let budget = |budget: Value| json!({"budgets": [{"nodes": "5"}, budget]});
+    let at = "spec.disruption.budgets[1]: ";
+    let window = "'schedule' must be set with 'duration'";
+    let nodes = "nodes must be a number of nodes, or a percentage from 0% to 100%, is ";
+    #[rustfmt::skip]
+    let cases = [
+        (json!({"consolidationPolicy": "WhenBored"}),
+            r#"spec.disruption.consolidationPolicy: "WhenBored" is none of WhenEmpty, WhenEmptyOrUnderutilized, Balanced"#.to_owned()),
+        (budget(json!({"nodes": "0", "schedule": "@daily"})), format!("{at}{window}")),
+        (budget(json!({"nodes": "0", "duration": "1h"})), format!("{at}{window}")),
+        (budget(json!({"nodes": "0", "reasons": ["Bored"]})),
+            format!(r#"{at}reason "Bored" is none of Underutilized, Empty, Drifted, Unhealthy"#)),
+        (budget(json!({"nodes": "150%"})), format!(r#"{at}{nodes}"150%""#)),
+        (budget(json!({"nodes": "-1"})), format!(r#"{at}{nodes}"-1""#)),
+    ];
+    let settings = Settings { assume_pools_ready: true, ..settings() };
+    for (disruption, expected) in cases {
+        let json = pool("a", json!({"disruption": disruption}), json!({}));
+        let found = read(vec![json], &settings);
+        let told: Vec<_> = found.marked.iter().map(|marked| marked.reason.clone()).collect();
+        assert_eq!(told, [expected], "{disruption}");
+        assert!(found.snapshot.pools.is_empty(), "{disruption}: nothing is launched from it");
+        let strict = &found.snapshot.managed_pools["a"].budgets;
+        let strict = strict.iter().filter(|budget| budget.nodes == "0");
+        let now = settings.now;
+        for budget in strict {
+            assert_eq!(budget.allowed(10, now), Ok(0), "{disruption}: at all times");
+            assert!(Reason::ALL.into_iter().all(|reason| budget.covers(reason)), "{disruption}");
+        }
     }
 }

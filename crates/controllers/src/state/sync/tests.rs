@@ -31,10 +31,8 @@ async fn gauges_say_since_when_decisions_wait() {
     bench.pass(Duration::from_secs(10)).await;
     assert!(gauge(&bench, SYNCED) < 0.5, "40/CS-18");
     assert!((8.0..=10.0).contains(&gauge(&bench, WAITING)), "40/CS-18");
-    assert!(ready(&bench.context).is_ok(), "not worth a word yet");
     bench.pass(Duration::from_secs(25)).await;
-    let trouble = ready(&bench.context).unwrap_err();
-    assert_eq!(trouble, "waiting for nodeclaim/c is not launched yet");
+    assert!(ready(&bench.context).is_ok(), "a launch that fails is no fault of this process");
     bench.patch_status(node_claim("c", &json!({"status": {"providerID": "m"}}))).await;
     bench.pass(Duration::from_secs(2)).await;
     assert!(gauge(&bench, SYNCED) > 0.5 && gauge(&bench, WAITING) < 0.1);

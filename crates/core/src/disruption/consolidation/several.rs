@@ -17,7 +17,7 @@ impl Consolidation<'_> {
         claims: Vec<PlannedClaim>,
         candidates: &[&Candidate],
     ) -> Result<Vec<PlannedClaim>, Unconsolidatable> {
-        let ceiling: f64 = candidates.iter().map(|candidate| candidate.price).sum();
+        let ceiling = self.ceiling(candidates);
         let least: Vec<f64> =
             claims.iter().map(|claim| self.worst(claim).fold(f64::INFINITY, f64::min)).collect();
         let slack = ceiling - least.iter().sum::<f64>();

@@ -29,7 +29,7 @@ pub(crate) struct Consolidation {
 
     /// US dollars per month of 730 hours.
     pub(crate) monthly_savings: f64,
-    /// How many nodes there are.
+    /// How many nodes there are, with those that are on their way.
     pub(crate) nodes: usize,
     /// What the nodes of the NodePools cost now, in US dollars per hour.
     pub(crate) total_price: f64,
@@ -81,7 +81,8 @@ pub(super) fn report(snapshot: &Snapshot, catalog: &Catalog, pass: &Pass) -> Con
     Consolidation {
         total_savings,
         monthly_savings: total_savings * HOURS_PER_MONTH,
-        nodes: snapshot.nodes.iter().filter(|node| node.object.is_some()).count(),
+        nodes: commands.iter().map(|command| command.candidates.len()).sum::<usize>()
+            + pass.kept.len(),
         total_price: bill::by_pool(snapshot, catalog).into_values().fold(0.0, add),
         kept: pass.kept.iter().map(kept).collect(),
         commands,

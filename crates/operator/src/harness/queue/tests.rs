@@ -1,3 +1,5 @@
+use jiff::Timestamp;
+
 use super::*;
 use crate::clock::TokioClock;
 
@@ -76,4 +78,38 @@ async fn retries_come_later_each_time_until_forgotten() {
     assert_eq!(queue.state().keys.len(), 1, "it has failed");
     queue.forget(&key("a"));
     assert_eq!(queue.state().keys.len(), 0, "nothing is kept of a key at rest");
+}
+
+/// A clock that somebody sets back by an hour.
+#[derive(Debug)]
+struct SetBack(TokioClock, std::sync::atomic::AtomicBool);
+
+impl Clock for SetBack {
+    fn now(&self) -> Timestamp {
+        let is_set = self.1.load(std::sync::atomic::Ordering::Relaxed);
+        self.0.now() - Duration::from_hours(u64::from(is_set))
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.0.monotonic()
+    }
+
+    fn sleep(&self, duration: Duration) -> futures_util::future::BoxFuture<'static, ()> {
+        self.0.sleep(duration)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn delays_end_although_the_clock_is_set_back() {
+    let start = Timestamp::from_second(1_000_000).unwrap();
+    let clock = Arc::new(SetBack(TokioClock::starting_at(start), false.into()));
+    let shared: Arc<dyn Clock> = clock.clone();
+    let queue = Queue::new(&shared, Limit::REASONABLE);
+    queue.add_after(&key("a"), Duration::from_secs(10));
+    clock.1.store(true, std::sync::atomic::Ordering::Relaxed);
+    let before = clock.monotonic();
+    while taken(&queue).is_none() {
+        queue.news().await;
+    }
+    assert_eq!(clock.monotonic().saturating_sub(before).as_secs(), 10);
 }

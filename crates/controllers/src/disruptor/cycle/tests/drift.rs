@@ -52,6 +52,37 @@ async fn a_pool_waits_after_a_replacement_that_failed() {
     assert_eq!(fixture.commands(), ["Drifted: replace: [a] -> [1 replacement]"], "30/DRF-8");
 }
 
+/// Its own node counts while its replacement is created: the pool is over its limit.
+#[tokio::test(start_paused = true)]
+async fn a_pool_whose_command_cannot_begin_waits_and_others_go_on() {
+    let fixture = Fixture::new(json!({"limits": {"cpu": "15"}})).await;
+    fixture.drifted("a").await;
+    running_pod(&fixture.bench, "p", "a", "1").await;
+    fixture.pass().await;
+    assert_eq!(fixture.orchestration.backed_off(fixture.bench.context.clock.now()).len(), 1);
+    assert!(!fixture.is_tainted("a").await, "30 §13 #15: taken back");
+    create_pool(&fixture.bench, "other", &json!({})).await;
+    let other = json!({"metadata": {"labels": {"karpenter.sh/nodepool": "other"}}});
+    node(&fixture.bench, "b", "large", &other).await;
+    fixture.set_conditions("b", &[("Drifted", "True"), ("Consolidatable", "False")]).await;
+    running_pod(&fixture.bench, "q", "b", "1").await;
+    fixture.passes().await;
+    let begun = || {
+        let commands = fixture.orchestration.commands();
+        let candidates = commands.iter().flat_map(|flight| &flight.command.candidates);
+        candidates.map(|one| one.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(begun(), ["b"], "30 §13 #15");
+    fixture.patch_pool(json!({"limits": {"cpu": "1000"}})).await;
+    fixture.passes().await;
+    assert_eq!(begun(), ["b"], "30 §13 #15: it waits");
+    fixture.bench.pass(60 * SECOND).await;
+    fixture.passes().await;
+    let mut names = begun();
+    names.sort();
+    assert_eq!(names, ["a", "b"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pool_that_is_deleted_takes_its_command_along() {
     let fixture = Fixture::new(json!({})).await;
