@@ -22,6 +22,7 @@ use kube::{Api, Client};
 use tracing::{error, info};
 
 use crate::chance::Chance;
+use crate::client::chain;
 use crate::clock::Clock;
 use crate::harness::Trouble;
 
@@ -94,7 +95,7 @@ impl Leader {
                 Ok(false) => last_error = None,
                 Err(trouble) => {
                     // Told once: this is tried every two seconds for as long as it takes.
-                    let text = trouble.to_string();
+                    let text = chain(&trouble);
                     if last_error.as_ref() != Some(&text) {
                         error!(error = text, lease, "error retrieving resource lock");
                         last_error = Some(text);

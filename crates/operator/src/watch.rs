@@ -55,6 +55,7 @@ use kube::{Api, Resource};
 use tokio::sync::Notify;
 use tracing::error;
 
+use crate::client::chain;
 use crate::clock::Clock;
 
 mod index;
@@ -321,7 +322,7 @@ where
             let Err(error) = self.list_and_watch(&mut pause).await;
             if self.is_optional && is_not_served(&error) {
                 self.replace(BTreeMap::new(), 0);
-                self.state().last_error = Some(causes(&error));
+                self.state().last_error = Some(chain(&error));
                 pause = LONGEST_PAUSE;
             } else {
                 self.fail(&error);
@@ -334,7 +335,7 @@ where
     /// Notes why nothing is told any more. Watches end now and then, so the first time is no news; what
     /// lasts is said once for each cause. What is missing at the start others say.
     fn fail(&self, error: &kube::Error) {
-        let text = causes(error);
+        let text = chain(error);
         let mut state = self.state();
         let is_lasting = state.is_synced && state.failing_since.is_some();
         state.failing_since.get_or_insert(self.clock.now());
@@ -501,20 +502,6 @@ impl<K> Informer<K> {
     fn state(&self) -> MutexGuard<'_, State<K>> {
         lock(&self.state)
     }
-}
-
-/// The error with its causes, each once: many errors repeat what they come from.
-fn causes(error: &kube::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(next) = cause {
-        let more = next.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = next.source();
-    }
-    text
 }
 
 /// Whether the server does not know the kind.

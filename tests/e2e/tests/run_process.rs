@@ -94,6 +94,7 @@ async fn another_process_takes_over_from_one_that_is_killed_and_at_once_from_one
         Ok((!second.records("attempting to acquire leader lease...").is_empty()).then_some(()))
     })
     .await?;
+    second.ready(LIMIT).await.context("a standby is ready, or no upgrade would get on")?;
     let held = holder(&plane).await?;
 
     let watch = Stopwatch::start();

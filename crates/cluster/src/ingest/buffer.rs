@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::wire::PodSpec as WireSpec;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{PodTemplate, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -14,6 +13,7 @@ use karpenter_core::pod::Pod;
 use karpenter_core::resources::{PODS, Resources};
 
 use super::{Objects, Reader, dynamic_resources, pod_spec, quantity, requests, text};
+use crate::wire::PodSpec as WireSpec;
 
 const KIND: &str = "CapacityBuffer";
 /// Virtual pods of one buffer and of all of them: more than any cluster has room for.

@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::wire::{Pod as WirePod, PodSpec as WireSpec};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use karpenter_core::pod::PodSpec;
 use karpenter_core::snapshot::Daemon;
 
 use super::{Objects, Reader, dynamic_resources, pod, pod_spec, requests, text};
+use crate::wire::{Pod as WirePod, PodSpec as WireSpec};
 
 const KIND: &str = "DaemonSet";
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::wire::{PodSpec as WireSpec, PodStatus};
 use k8s_openapi::api::resource::v1::{
     AllocationResult, DeviceClass as WireClass, ResourceClaim, ResourceClaimConsumerReference,
 };
@@ -14,6 +13,7 @@ use karpenter_core::scheduling::dra::{
 };
 
 use super::{Objects, Reader, quantity, requirement, text};
+use crate::wire::{PodSpec as WireSpec, PodStatus};
 
 mod request;
 mod slice;

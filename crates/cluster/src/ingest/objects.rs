@@ -1,6 +1,5 @@
 //! The objects of a cluster, and what a file of them leaves out.
 
-use crate::wire::Pod;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{
@@ -21,6 +20,7 @@ use karpenter_api::nodeoverlay::NodeOverlay;
 use karpenter_api::nodepool::NodePool;
 
 use super::text;
+use crate::wire::Pod;
 
 /// Every object that decisions look at, by kind.
 #[derive(Clone, Debug, Default)]

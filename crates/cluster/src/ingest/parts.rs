@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::wire::{Container, Pod as WirePod, PodSpec as WireSpec};
 use k8s_openapi::api::core::v1::{
     NodeSelectorRequirement, Taint as WireTaint, Toleration as WireToleration,
 };
@@ -24,6 +23,7 @@ use super::{
     pod, pod_spec as spec, quantity as amounts, requests, requirement, selector as labels, taint,
     text,
 };
+use crate::wire::{Container, Pod as WirePod, PodSpec as WireSpec};
 
 /// What a live pod asks for, dynamic resources left out.
 pub fn pod_spec(wire: &WirePod, aliases: &Aliases) -> PodSpec {

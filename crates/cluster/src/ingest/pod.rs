@@ -4,7 +4,6 @@ use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::wire::{Pod as WirePod, PodSpec as WireSpec};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::NodeSelectorTerm;
 use karpenter_api::validation::{self, Provider, RequirementView};
@@ -18,6 +17,7 @@ use karpenter_core::resources::Resources;
 use super::intern::Interner;
 use super::replica::{Read, Replicas};
 use super::{Gates, Objects, Reader, dynamic_resources, pod_spec, requests, text};
+use crate::wire::{Pod as WirePod, PodSpec as WireSpec};
 
 const KIND: &str = "Pod";
 /// The older annotation for the cost of removing a pod, which ReplicaSets read, too.

@@ -1,6 +1,5 @@
 //! What a pod asks for (spec 20 §1.7, §1.9, §1.10).
 
-use crate::wire::{Container, PodSpec as WireSpec};
 use k8s_openapi::api::core::v1::{
     Affinity, NodeAffinity, PodAffinityTerm, TopologySpreadConstraint, WeightedPodAffinityTerm,
 };
@@ -12,6 +11,7 @@ use karpenter_core::scheduling::dra::ClaimRef;
 use karpenter_core::selector::{Condition, Expression, LabelSelector};
 
 use super::{dynamic_resources, requirement, selector, taint, text};
+use crate::wire::{Container, PodSpec as WireSpec};
 
 /// Reads a spec. Its requests and claims are made up elsewhere, from the status as well.
 ///

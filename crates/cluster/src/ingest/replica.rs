@@ -11,7 +11,6 @@ use std::borrow::Borrow;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::wire::{Container, ContainerStatus, Pod as WirePod, PodSpec as WireSpec, PodStatus};
 use k8s_openapi::api::core::v1::{NodeAffinity, NodeSelectorTerm};
 use karpenter_core::pod::{PodSpec, Problem};
 use karpenter_core::resources::Resources;
@@ -19,6 +18,7 @@ use karpenter_core::selector::Labels;
 
 use super::intern::Interner;
 use super::requests;
+use crate::wire::{Container, ContainerStatus, Pod as WirePod, PodSpec as WireSpec, PodStatus};
 
 /// How many different pods with one set of labels are remembered: the two templates of a rollout,
 /// and some more. Pods of a file often have no labels at all.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::wire::{Container, ContainerStatus, PodSpec as WireSpec, PodStatus};
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use karpenter_core::pod::requests::{
     ContainerResources, InitContainerResources, PodResources, StatusResources, effective,
@@ -11,6 +10,7 @@ use karpenter_core::pod::requests::{
 use karpenter_core::resources::{PODS, Resources};
 
 use super::quantity;
+use crate::wire::{Container, ContainerStatus, PodSpec as WireSpec, PodStatus};
 
 /// The effective requests of a pod.
 pub(super) fn of_pod(

@@ -7,13 +7,13 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::wire::Pod as WirePod;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use karpenter_core::snapshot::Daemon;
 
 use super::State;
 use crate::ingest::{Reader, daemon as ingest, text};
 use crate::publish::Name;
+use crate::wire::Pod as WirePod;
 
 /// All DaemonSets.
 #[derive(Default)]

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::wire::Pod;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{
     Namespace, Node, PersistentVolume, PersistentVolumeClaim, PodTemplate, ReplicationController,
@@ -23,6 +22,7 @@ use super::workloads::put;
 use super::{Mirror, State};
 use crate::ingest::{disruption_budget, dynamic_resources, pool, volume, workload};
 use crate::publish::Name;
+use crate::wire::Pod;
 
 fn key(namespace: &str, name: &str) -> (String, String) {
     (namespace.to_owned(), name.to_owned())

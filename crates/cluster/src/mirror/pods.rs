@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::wire::Pod as WirePod;
 use jiff::Timestamp;
 use karpenter_core::disruption::do_not_disrupt::PodProtection;
 use karpenter_core::pod::{Owner, Pod};
@@ -15,6 +14,7 @@ use super::State;
 use crate::ingest::replica::Replicas;
 use crate::ingest::{Reader, pod as ingest, text};
 use crate::publish::Name;
+use crate::wire::Pod as WirePod;
 
 /// All pods.
 #[derive(Default)]

@@ -127,8 +127,9 @@ impl Disruptor {
         }
     }
 
-    /// Whether the mirror is fit for decisions. A NodeClaim that is not launched yet is a node of
-    /// which nothing is known; upstream waits for it.
+    /// Whether the mirror is fit for decisions: all of it is told, and has been until now. A
+    /// NodeClaim that is not launched yet is a node of which nothing is known; upstream waits for
+    /// it.
     fn is_complete(&self, now: Timestamp) -> bool {
         let (mirror, options) = (&self.context.mirror, &self.context.options);
         let state = mirror.sync(now);

@@ -327,6 +327,10 @@ impl<'a> Passing<'a> {
     }
 
     fn finish(mut self) -> Pass {
+        if !self.board.world.backed_off.is_empty() {
+            // Pools that wait come back without any change of the cluster.
+            self.result.settled.retain(|method| *method < Method::MultiNode);
+        }
         let replaced: Vec<_> = self
             .result
             .commands

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use karpenter_operator::client::chain;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Error};
@@ -199,18 +200,4 @@ fn failed(kind: Kind, error: &Error) -> Box<Diagnostic> {
         .found(found)
         .fix("see whether kubectl reaches the cluster with this kubeconfig and context")
         .into()
-}
-
-/// An error with its causes, outermost first, each said once.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }

@@ -101,12 +101,12 @@ impl ObserveWork for Work {
             Finished::Success => self.succeeded.inc(),
             Finished::RequeueAfter => self.requeued_after.inc(),
             Finished::Requeue => self.requeued.inc(),
+            // A panic is an error too, as upstream has it.
             Finished::Error | Finished::Panic => {
                 self.failed.inc();
                 self.errors.inc();
             }
         }
-        // A panic is an error too, as upstream has it.
         if how == Finished::Panic {
             self.panics.inc();
         }
