@@ -9,6 +9,7 @@
 
 mod catalogue;
 mod describe;
+mod devices;
 mod labels;
 mod mix;
 mod node;
@@ -23,6 +24,7 @@ mod volumes;
 mod world;
 
 pub use catalogue::{assorted, benchmark_types, default_types, kwok_types};
+pub use devices::{DEVICE_DRIVER, claim_key, devices, one_device, published};
 pub use labels::{ZONES, key, label_selector, quantity, requirement, resources, taint, well_known};
 pub use mix::{Chance, diverse_mix, preference_mix};
 pub use node::{NodeBuilder, node};

@@ -7,27 +7,18 @@ use std::sync::Arc;
 use karpenter_core::requirement::Operator::In;
 use karpenter_core::requirement::Requirements;
 use karpenter_core::scheduling::dra::{
-    Allocated, AllocatedDevice, Ask, Claim, ClaimKey, Consumer, Count, Device, DeviceCapacity,
-    DeviceId, DeviceQuery, DeviceRequest, DeviceShape, DynamicResources, Reach, Slice,
-    SliceTemplate,
+    Allocated, AllocatedDevice, Ask, Claim, Consumer, Device, DeviceCapacity, DeviceId,
+    DeviceQuery, Reach, Slice,
 };
 use karpenter_core::testing::{
-    PodBuilder, World, ZONES, instance_type, node, pod, quantity, requirement,
+    DEVICE_DRIVER, PodBuilder, World, ZONES, claim_key, devices, instance_type, node, one_device,
+    pod, published, quantity, requirement,
 };
-
-const DRIVER: &str = "gpu.example.com";
-
-fn devices(names: &[&str]) -> Vec<Device> {
-    let shape = Arc::new(DeviceShape { driver: DRIVER.into(), ..DeviceShape::default() });
-    let device =
-        |name: &&str| Device { name: (*name).into(), shape: shape.clone(), consumes: Vec::new() };
-    names.iter().map(device).collect()
-}
 
 /// The only slice of a pool, for nodes of one zone.
 fn zonal(pool: &str, zone: &str) -> Slice {
     Slice {
-        driver: DRIVER.into(),
+        driver: DEVICE_DRIVER.into(),
         pool: pool.into(),
         generation: 1,
         slice_count: 1,
@@ -36,18 +27,6 @@ fn zonal(pool: &str, zone: &str) -> Slice {
         devices: devices(&["d"]),
         counters: Vec::new(),
     }
-}
-
-fn one_device() -> Claim {
-    let query = DeviceQuery {
-        name: String::new(),
-        class: "gpu".to_owned(),
-        selectors: Vec::new(),
-        count: Count::Exact(1),
-        capacity: BTreeMap::new(),
-    };
-    let request = DeviceRequest { name: "gpu".to_owned(), ask: Ask::Exactly(query) };
-    Claim { requests: vec![request], ..Claim::default() }
 }
 
 /// With the DeviceClass `gpu`, these slices, and claims for one device each.
@@ -61,20 +40,12 @@ fn with_devices(mut world: World, slices: Vec<Slice>, claims: &[&str]) -> World 
     world.with(|options| options.ignore_dynamic_resources = false)
 }
 
-fn claim_key(name: &str) -> ClaimKey {
-    ClaimKey { namespace: "default".to_owned(), name: name.to_owned() }
-}
-
 /// A NodePool with the types `plain` and `gpu`; nodes of the latter will publish these devices.
 fn world_of_templates(devices_of_gpu: &[&str]) -> World {
-    let template = SliceTemplate {
-        driver: DRIVER.into(),
-        pool: "local".into(),
-        devices: devices(devices_of_gpu),
-        counters: Vec::new(),
-    };
-    let published = DynamicResources { templates: vec![template], bindings: Vec::new() };
-    let gpu = instance_type("gpu").cpu("8").on_demand(ZONES[0], 5.0).publishing(published);
+    let gpu = instance_type("gpu")
+        .cpu("8")
+        .on_demand(ZONES[0], 5.0)
+        .publishing(published(devices_of_gpu));
     World::of([instance_type("plain").cpu("4"), gpu])
 }
 
@@ -90,7 +61,7 @@ fn a_type_with_one_device_takes_one_of_two_pods() {
     assert_eq!(outcome.sizes(), [1, 1], "20/C70");
     for pod in ["a", "b"] {
         assert_eq!(outcome.types_of(pod), ["gpu"], "20/C70: {pod}");
-        assert_eq!(outcome.claim_of(pod).dynamic_drivers, [DRIVER], "20/C70: {pod}");
+        assert_eq!(outcome.claim_of(pod).dynamic_drivers, [DEVICE_DRIVER], "20/C70: {pod}");
     }
 }
 
@@ -165,7 +136,7 @@ fn a_device_is_free_again_if_its_pod_leaves() {
             .node(host)
             .pod(user("holder", &["held"]).uid("holder").on("old"))
             .pod(user("web", &["mine"]).cpu("2"));
-        let id = DeviceId { driver: DRIVER.into(), pool: "p".into(), device: "d".into() };
+        let id = DeviceId { driver: DEVICE_DRIVER.into(), pool: "p".into(), device: "d".into() };
         let devices = vec![AllocatedDevice { id, consumed: BTreeMap::new() }];
         let held = Claim {
             allocation: Some(Allocated { devices, ..Allocated::default() }),

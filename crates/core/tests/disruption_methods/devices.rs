@@ -4,33 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use karpenter_core::scheduling::dra::{
-    Allocated, AllocatedDevice, Ask, Claim, ClaimKey, Consumer, Count, Device, DeviceId,
-    DeviceQuery, DeviceRequest, DeviceShape, DynamicResources, Reach, Slice, SliceTemplate,
+    Allocated, AllocatedDevice, Claim, Consumer, DeviceId, Reach, Slice,
 };
+use karpenter_core::testing::{DEVICE_DRIVER, claim_key, devices, one_device, published};
 
 use super::*;
 
-const DRIVER: &str = "gpu.example.com";
-
-fn devices(count: usize) -> Vec<Device> {
-    let shape = Arc::new(DeviceShape { driver: DRIVER.into(), ..DeviceShape::default() });
-    let device = |number: usize| Device {
-        name: format!("d{number}").as_str().into(),
-        shape: shape.clone(),
-        consumes: Vec::new(),
-    };
-    (0..count).map(device).collect()
-}
-
-/// `t<cpu>` whose nodes will publish so many devices.
-fn with_devices(cpu: u32, count: usize) -> TypeBuilder {
-    let template = SliceTemplate {
-        driver: DRIVER.into(),
-        pool: "local".into(),
-        devices: devices(count),
-        counters: Vec::new(),
-    };
-    sized(cpu).publishing(DynamicResources { templates: vec![template], bindings: Vec::new() })
+/// `t<cpu>` whose nodes will publish these devices.
+fn with_devices(cpu: u32, names: &[&str]) -> TypeBuilder {
+    sized(cpu).publishing(published(names))
 }
 
 /// A world of these types in which devices count.
@@ -43,13 +25,13 @@ fn device_world(types: impl IntoIterator<Item = TypeBuilder>) -> World {
 /// With a node of so many cpu, which has published one device of its own.
 fn publish(mut world: World, name: &str, cpu: u32) -> World {
     world.snapshot.dynamic.slices.push(Arc::new(Slice {
-        driver: DRIVER.into(),
+        driver: DEVICE_DRIVER.into(),
         pool: name.into(),
         generation: 1,
         slice_count: 1,
         owner_node: Some(name.to_owned()),
         reach: Reach::Node(name.to_owned()),
-        devices: devices(1),
+        devices: devices(&["d0"]),
         counters: Vec::new(),
     }));
     world.node(of(name, cpu))
@@ -57,27 +39,18 @@ fn publish(mut world: World, name: &str, cpu: u32) -> World {
 
 /// A pod on a node that has the node's device.
 fn user(mut world: World, name: &str, on: &str) -> World {
-    let query = DeviceQuery {
-        name: String::new(),
-        class: "gpu".to_owned(),
-        selectors: Vec::new(),
-        count: Count::Exact(1),
-        capacity: BTreeMap::new(),
-    };
-    let id = DeviceId { driver: DRIVER.into(), pool: on.into(), device: "d0".into() };
+    let id = DeviceId { driver: DEVICE_DRIVER.into(), pool: on.into(), device: "d0".into() };
     let held = Allocated {
         node: Some(on.to_owned()),
         devices: vec![AllocatedDevice { id, consumed: BTreeMap::new() }],
         ..Allocated::default()
     };
     let claim = Claim {
-        requests: vec![DeviceRequest { name: "gpu".to_owned(), ask: Ask::Exactly(query) }],
-        constraints: Vec::new(),
         allocation: Some(held),
         reserved_for: vec![Consumer::Pod(name.to_owned())],
+        ..one_device()
     };
-    let key = ClaimKey { namespace: "default".to_owned(), name: name.to_owned() };
-    world.snapshot.dynamic.claims.insert(key, Arc::new(claim));
+    world.snapshot.dynamic.claims.insert(claim_key(name), Arc::new(claim));
     world.pod(pod(name).uid(name).cpu("1").resource_claims(&[name]).on(on))
 }
 
@@ -91,7 +64,7 @@ fn a_node_with_the_only_device_stays() {
         let only = user(publish(device_world(sizes()), "n", 16), "p", "n");
         assert_eq!(said(&run(&only, &settings)), [], "30/SIM-16");
         let mut types = sizes();
-        types[1] = with_devices(2, 1);
+        types[1] = with_devices(2, &["d0"]);
         let world = user(publish(device_world(types), "n", 16), "p", "n");
         let pass = run(&world, &settings);
         assert_eq!(said(&pass), [(Method::SingleNode, Decision::Replace, vec!["n"])], "30/SIM-16");
@@ -101,14 +74,14 @@ fn a_node_with_the_only_device_stays() {
 
 #[test]
 fn devices_of_several_nodes_come_from_one_that_has_as_many() {
-    for (count, expected) in [(2, Some(vec!["a", "b"])), (1, None)] {
-        let start = device_world([with_devices(4, count), sized(16)]);
+    for (names, expected) in [(&["d0", "d1"][..], Some(vec!["a", "b"])), (&["d0"], None)] {
+        let start = device_world([with_devices(4, names), sized(16)]);
         let world = publish(publish(start, "a", 16), "b", 16);
         let world = user(user(world, "p", "a"), "q", "b");
         let pass = run(&world, &upstream());
         let several = said(&pass).into_iter().find(|(_, _, nodes)| nodes.len() == 2);
         let expected = expected.map(|nodes| (Method::MultiNode, Decision::Replace, nodes));
-        assert_eq!(several, expected, "30/SIM-17: {count} devices");
+        assert_eq!(several, expected, "30/SIM-17: devices {names:?}");
         if several.is_some() {
             assert_eq!(pass.commands[0].replacements.len(), 1, "30/SIM-17");
             assert_eq!(options(&world, &pass), ["t4"], "30/SIM-17");
@@ -116,7 +89,7 @@ fn devices_of_several_nodes_come_from_one_that_has_as_many() {
         // The best search may take any way there, but every pod keeps a device.
         let best = run(&world, &Settings::default());
         let made: usize = best.commands.iter().map(|one| one.replacements.len()).sum();
-        assert_eq!(made, 3 - count, "30/SIM-17: {:?}", said(&best));
+        assert_eq!(made, 3 - names.len(), "30/SIM-17: {:?}", said(&best));
     }
 }
 

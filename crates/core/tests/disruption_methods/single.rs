@@ -58,10 +58,10 @@ fn nodes_of_a_command_are_looked_at_once_more_before_it_starts() {
 
 #[test]
 fn pools_whose_commands_failed_wait() {
-    let other = of("m", 1).pool("other");
+    let other = of("m", 16).pool("other");
     let world = world().pool(on_demand("other"));
     let world = world.node(of("n", 16)).pod(pod("p").cpu("3").on("n"));
-    let world = world.node(other).pod(pod("q").cpu("1").on("m"));
+    let world = world.node(other).pod(pod("q").cpu("15").on("m"));
     for settings in [upstream(), Settings::default()] {
         let pass =
             run_with(&world, &settings, |seen| seen.backed_off = ["default".to_owned()].into());
