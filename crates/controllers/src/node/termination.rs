@@ -327,9 +327,11 @@ impl Termination {
                     self.context.cache.nodes.learn(patched);
                 }
             }
-            // Gone, or another one.
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409 | 422) => {
-                return Ok(Outcome::Done);
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Outcome::Done),
+            // Another one, or a server that gave up on writes which came in between: the next look
+            // tells which.
+            Err(kube::Error::Api(status)) if matches!(status.code, 409 | 422) => {
+                return Ok(Outcome::Again);
             }
             Err(error) => return Err(Trouble::while_("removing finalizer", error)),
         }

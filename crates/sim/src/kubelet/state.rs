@@ -77,6 +77,8 @@ pub(super) fn wait(
     chance: &mut Chance,
 ) -> Option<Duration> {
     let is_ending = |pod: &Pod| pod.metadata.deletion_timestamp.is_some();
+    // A StatefulSet gives the same name again: one change may go from one pod to the next.
+    let before = before.filter(|old| old.metadata.uid == pod.metadata.uid);
     if is_ending(pod) {
         if before.is_some_and(is_ending) {
             return None;
@@ -213,5 +215,14 @@ mod tests {
             None,
             "it is waited for already"
         );
+    }
+
+    #[test]
+    fn a_pod_that_took_the_name_of_another_is_started() {
+        let (mut chance, pace) = (Chance::new(1), Pace::default());
+        let old = pod("Running", &json!({"name": "p", "uid": "1"}));
+        let new = pod("Pending", &json!({"name": "p", "uid": "2"}));
+        assert!(wait(&new, Some(&old), &pace, &mut chance).is_some());
+        assert_eq!(wait(&new, Some(&new), &pace, &mut chance), None);
     }
 }

@@ -45,6 +45,7 @@ pub fn generate(seed: u64, options: &Options) -> Plan {
     steps.push(Step { at: rest, what: What::DeleteSilent });
     // What was to expire expires once more, and then no more. Nothing keeps nodes for ever.
     let last_words = pools.iter().filter_map(pools::at_rest).chain(unprotected);
+    let last_words = last_words.chain(apps::loosened(&apps));
     steps.extend(last_words.map(|object| Step { at: rest, what: What::Apply(object) }));
     steps.sort_by_key(|step| step.at);
     Plan { objects, steps }

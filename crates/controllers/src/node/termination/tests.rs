@@ -127,6 +127,19 @@ async fn a_claim_that_was_written_holds_nothing_up_and_counts_the_drain() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_finalizer_whose_removal_meets_a_conflict_is_removed_later() {
+    let given = given().await;
+    given.drained(claim("a")).await;
+    given.bench.cloud.lose_instance("fake:///a");
+    let (context, faults) = given.bench.with_faults();
+    let (ending, key) = (controller(&context, &given.evictions), ObjectKey::new("", "a"));
+    faults.fail("PATCH", "/nodes/a", 409);
+    assert_eq!(ending.reconcile(&key).await.unwrap(), Outcome::Again);
+    assert_eq!(ending.reconcile(&key).await.unwrap(), Outcome::Done);
+    assert_eq!(given.bench.find_node("a").await, None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_without_one_claim_is_drained_and_let_go() {
     for (case, claims) in [("40/TM-02", 0), ("40/TM-03", 2)] {
         let given = given().await;

@@ -159,7 +159,14 @@ fn deployment(chance: &mut Chance, number: u64, has: &dyn Fn(Kind) -> bool) -> A
     App { kind: "Deployment", name, most, manifests }
 }
 
-/// A budget that lets at least one pod go.
+/// Instead of budgets that hold the only pod of an app: half of one pod is one.
+pub(super) fn loosened(apps: &[App]) -> impl Iterator<Item = Value> {
+    let budgets = apps.iter().flat_map(|app| app.manifests.iter().map(|one| (&app.name, one)));
+    let holding = budgets.filter(|(_, manifest)| manifest["spec"].get("minAvailable").is_some());
+    holding.map(|(app, _)| pod_budget(app, json!({"maxUnavailable": 1})))
+}
+
+/// A budget that lets at least one of two pods go.
 fn budget(chance: &mut Chance, app: &str) -> Option<Value> {
     let limit = match chance.range(0..5) {
         0 => json!({"maxUnavailable": 1}),
