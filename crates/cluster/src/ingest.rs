@@ -51,6 +51,7 @@ pub(crate) mod workload;
 pub use buffer::buffer_replicas;
 pub use objects::Objects;
 pub use overlay::node_overlay;
+pub use pod::{UnreadCost, unread_cost};
 
 /// What the reader of objects has to know beside them.
 #[derive(Clone, Debug)]
@@ -226,6 +227,11 @@ impl<'a> Reader<'a> {
         if !problems.is_empty() {
             self.mark(kind, meta, (false, true), problems.join("; "));
         }
+    }
+
+    /// Notes something about an object that is in the snapshot as a whole.
+    fn note(&mut self, kind: &'static str, meta: &ObjectMeta, note: String) {
+        self.mark(kind, meta, (false, false), note);
     }
 
     fn mark(

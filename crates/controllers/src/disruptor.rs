@@ -6,6 +6,7 @@
 //! ```
 
 mod backoff;
+mod costs;
 mod cycle;
 mod look;
 mod mark;

@@ -41,9 +41,11 @@ pub use allowances::{Allowances, PoolAllowance};
 pub use balanced::PoolScore;
 pub use board::Board;
 pub use candidate::Candidate;
-pub use command::{Command, Decision, Kept, Notice, NoticeKind, Pass, Replacement, TerminateFirst};
+pub use command::{
+    Command, Decision, Drift, Kept, Notice, NoticeKind, Pass, Replacement, TerminateFirst,
+};
 pub use consolidation::Unconsolidatable;
-pub use eviction_cost::eviction_cost;
+pub use eviction_cost::{eviction_cost, is_eviction_cost};
 pub use method::{Class, Method};
 pub use policy::ConsolidationPolicy;
 pub use reason::Reason;

@@ -28,6 +28,8 @@ mod devices;
 mod drift;
 #[path = "disruption_methods/emptiness.rs"]
 mod emptiness;
+#[path = "disruption_methods/kept.rs"]
+mod kept;
 #[path = "disruption_methods/multi.rs"]
 mod multi;
 #[path = "disruption_methods/reservations.rs"]

@@ -24,11 +24,11 @@ use karpenter_operator::kwok::provider::KwokProvider;
 use karpenter_operator::leader::{Leader, LeaderConfig};
 use karpenter_operator::metrics::labels::{BuildInfo, Name};
 use karpenter_operator::metrics::{Metrics, MetricsConfig};
-use karpenter_operator::options::Options;
+use karpenter_operator::options::{FeatureGates, Ignored, Options};
 use karpenter_operator::telemetry::{self, LogConfig};
 use karpenter_operator::think::OtherThread;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use crate::commands::Failure;
 use crate::device_selectors::Cel;
@@ -40,7 +40,7 @@ const GRACE: Duration = Duration::from_secs(30);
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// Runs until a signal, or until the lease is lost; false then.
-pub(crate) fn run(options: Options) -> Result<bool, Failure> {
+pub(crate) fn run(options: Options, ignored: &[Ignored]) -> Result<bool, Failure> {
     // One thread for everything that waits for others: watches and controllers that wake each other
     // on two threads cost a sixth more CPU in a scale-up. What computes long has its own threads.
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -48,15 +48,16 @@ pub(crate) fn run(options: Options) -> Result<bool, Failure> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    Ok(runtime.block_on(run_on(options))?)
+    Ok(runtime.block_on(run_on(options, ignored))?)
 }
 
-async fn run_on(options: Options) -> anyhow::Result<bool> {
+async fn run_on(options: Options, ignored: &[Ignored]) -> anyhow::Result<bool> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     telemetry::install(&LogConfig::new(&options, None), clock.clone())?;
     let seed = unpredictable_seed();
     let chance = Arc::new(Chance::new(seed));
     info!(version = env!("CARGO_PKG_VERSION"), seed, "starting");
+    warn_of_typos(&options, ignored);
     let config = kube::Config::infer()
         .await
         .context("no cluster: set KUBECONFIG, or run in a pod with a service account")?;
@@ -104,6 +105,18 @@ async fn run_on(options: Options) -> anyhow::Result<bool> {
     let ended = lead(&context, &options, &config, lease_client, &metrics, &shutdown, &tasks).await;
     tasks.stop().await;
     ended
+}
+
+/// Upstream takes these in silence, so they are no errors; but somebody meant something by them.
+fn warn_of_typos(options: &Options, ignored: &[Ignored]) {
+    let known = FeatureGates::names().join(", ");
+    for gate in &options.unknown_feature_gates {
+        warn!(gate, known, "ignoring a feature gate that nobody knows");
+    }
+    for Ignored { variable, text, allowed, default } in ignored {
+        let value = text.as_str();
+        warn!(variable, value, allowed, default, "ignoring a variable that cannot be read");
+    }
 }
 
 /// Waits for the lease, works, and ends in order. False if the lease was lost.

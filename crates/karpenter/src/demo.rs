@@ -4,11 +4,12 @@
 //! ```text
 //! Scenario ─▶ World ─▶ view::follow ─┬─▶ Timeline ─▶ lines
 //!               │                    └─▶ View ─▶ screen
+//!               ├─▶ log::listen ─▶ Timeline: decisions, warnings, errors
 //!               └─▶ Server (HTTPS on loopback) ─▶ kubectl
 //! ```
 
-mod decisions;
 mod finish;
+mod log;
 mod pace;
 mod screen;
 
@@ -20,10 +21,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karpenter_apiserver::Server;
 use karpenter_operator::clock::{Clock, TokioClock};
+use karpenter_operator::options::Options;
 use karpenter_sim::scenario::{FIXED_START, Scenario, play};
 use karpenter_sim::timeline::Timeline;
 use karpenter_sim::view::{self, Prices, View};
-use karpenter_sim::world::World;
+use karpenter_sim::world::{World, controllers};
 use tokio::sync::watch;
 
 use self::finish::Ending;
@@ -40,6 +42,8 @@ pub(crate) struct Settings {
     pub(crate) exit_when_done: bool,
     pub(crate) kubeconfig: PathBuf,
     pub(crate) port: u16,
+    /// What the controllers are started with.
+    pub(crate) options: Options,
 }
 
 /// Where a scenario is written, for messages.
@@ -114,7 +118,8 @@ async fn drive(
 ) -> Result<Outcome, Failure> {
     let start = start(scenario, settings.speed, crate::clock::now());
     let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(start));
-    let mut world = World::new(clock.clone(), settings.seed);
+    let product = controllers(settings.options.clone());
+    let mut world = World::new(clock.clone(), settings.seed).with_product(product);
     world.begin().await.map_err(anyhow::Error::from)?;
     play::load(&world, scenario).await.map_err(|error| unplayable(source, &error))?;
     // What it took to get here is not part of the scenario.
@@ -131,7 +136,7 @@ async fn drive(
     }
 
     let timeline = Timeline::new(world.start);
-    let _listening = decisions::listen(&timeline, &clock);
+    let _listening = log::listen(&timeline, &clock);
     let (sender, views) = watch::channel(View { now: world.start, ..View::default() });
     let prices = Prices::of(&karpenter_operator::kwok::catalog::built_in());
     let follow = view::follow(world.client(), clock.clone(), prices, timeline.clone(), sender);

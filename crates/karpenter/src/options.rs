@@ -108,6 +108,20 @@ impl DecisionArgs {
     }
 }
 
+/// The options of the controllers in a demo: `CONSOLIDATION_SEARCH`, and else the defaults. What is
+/// set for a controller on a real cluster has no business here, but who compares searches wants to.
+pub(crate) fn of_demo(
+    environment: impl Fn(&str) -> Option<String>,
+) -> Result<Options, Box<Diagnostic>> {
+    let mut definitions = definitions();
+    definitions.retain(|definition| definition.flag == "consolidation-search");
+    let resolved = flags::resolve_flags(&definitions, BTreeMap::new(), environment);
+    let resolved = resolved.map_err(|error| diagnostic(&error))?;
+    let given = Options::from_resolved(&resolved).map_err(|error| diagnostic(&error))?;
+    // Who is not asked about has no default there.
+    Ok(Options { consolidation_search: given.consolidation_search, ..Options::default() })
+}
+
 impl Decision {
     /// The switches of a solve for pending pods; the whole tree of refusals is kept for `explain`.
     pub(crate) fn solve_options(&self, explain: BTreeSet<PodId>) -> scheduling::Options {

@@ -62,6 +62,43 @@ fn a_pod_that_is_left_pending_is_a_finding_with_its_reason() {
     assert!(text.contains(expected), "{text}");
 }
 
+/// A pool that may not grow beyond one small node.
+const LIMITED: &str = "\
+name: the pool is full
+settle: 20m
+objects:
+- apiVersion: karpenter.sh/v1
+  kind: NodePool
+  metadata: {name: small}
+  spec:
+    limits: {cpu: 4}
+    template:
+      spec:
+        nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
+        requirements: []
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {name: web, namespace: default}
+  spec:
+    replicas: 3
+    selector: {matchLabels: {app: web}}
+    template:
+      metadata: {labels: {app: web}}
+      spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 3}}}]}
+";
+
+#[test]
+fn a_limit_that_keeps_pods_pending_is_told_once() {
+    let output = play(LIMITED, &[]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let reason = "no new node would help: all available instance types exceed limits for nodepool (NodePool=small)";
+    let lines: Vec<_> = text.lines().filter(|line| line.contains(reason)).collect();
+    assert_eq!(lines.len(), 1, "{text}");
+    assert!(lines[0].contains("  pods  default/web-"), "{text}");
+    assert_eq!(text, stdout(&play(LIMITED, &[])), "two runs are alike");
+}
+
 /// A node falls silent, and pods are left on it.
 const SILENT: &str = "\
 name: a node falls silent

@@ -17,7 +17,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use flags::{Definition, Kind, OptionsError, Problem, Resolved, Source};
+pub use flags::{Definition, Ignored, Kind, OptionsError, Problem, Resolved, Source};
 pub use gates::{FeatureGates, GATES, Gate, GateEntry};
 pub use scheduler_config::looks_like_a_path;
 pub use table::definitions;

@@ -31,14 +31,15 @@ mod sample;
 #[cfg(test)]
 mod tests;
 
-pub use fields::{Json, json};
+pub use fields::{Json, Said, json};
 pub use output::OutputError;
 
 use fields::{Fields, Line};
 use output::Output;
 use sample::Sampler;
 
-/// Our own crates. Of others only warnings are logged.
+/// Our own crates. Of others only warnings are logged, and these at debug only: what goes wrong in
+/// them comes back to us as an error, and we tell it once, with the object and the cause.
 const OURS: &str = "karpenter";
 
 /// How to log.
@@ -116,12 +117,13 @@ impl Logs {
         if metadata.is_span() {
             return is_ours;
         }
-        let least = match self.level {
-            LogLevel::Debug => Level::DEBUG,
-            LogLevel::Info => Level::INFO,
-            LogLevel::Error => Level::ERROR,
+        let least = match (self.level, is_ours) {
+            (LogLevel::Debug, true) => Level::DEBUG,
+            (LogLevel::Info, true) => Level::INFO,
+            (LogLevel::Error, true) => Level::ERROR,
+            (LogLevel::Debug, false) => Level::WARN,
+            (LogLevel::Info | LogLevel::Error, false) => return false,
         };
-        let least = if is_ours { least } else { least.min(Level::WARN) };
         *metadata.level() <= least
     }
 }

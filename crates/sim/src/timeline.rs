@@ -16,6 +16,10 @@ pub enum Subject {
     Plan,
     Node,
     Pods,
+    /// Something that the product goes on with, and that is not as it should be.
+    Warning,
+    /// Something that the product could not do.
+    Failure,
 }
 
 impl Subject {
@@ -25,6 +29,8 @@ impl Subject {
             Self::Plan => "plan",
             Self::Node => "node",
             Self::Pods => "pods",
+            Self::Warning => "warn",
+            Self::Failure => "fail",
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -9,7 +10,7 @@ use k8s_openapi::api::core::v1::NodeSelectorTerm;
 use karpenter_api::validation::{self, Provider, RequirementView};
 use karpenter_api::{annotations, labels};
 use karpenter_core::disruption::do_not_disrupt::PodProtection;
-use karpenter_core::disruption::eviction_cost;
+use karpenter_core::disruption::{eviction_cost, is_eviction_cost};
 use karpenter_core::id::NodeId;
 use karpenter_core::pod::{Controller, Owner, Phase, Pod, PodSpec, Problem};
 use karpenter_core::resources::Resources;
@@ -45,6 +46,9 @@ pub(super) fn read(
         if !node_name.is_empty() && node.is_none() {
             reader.leave_out(KIND, meta, format!("its node {node_name} is not known"));
             continue;
+        }
+        if let Some(unread) = unread_cost(wire, reader.gates()) {
+            reader.note(KIND, meta, unread.to_string());
         }
         pods.push(pod(wire, node, &mut replicas, reader).0);
     }
@@ -197,12 +201,60 @@ fn is_unready(wire: &WirePod) -> bool {
 
 /// What it costs to evict the pod.
 fn cost(wire: &WirePod, gates: Gates) -> f64 {
+    let (disruption_cost, deletion_cost) = written_costs(wire, gates);
+    let priority = wire.spec.as_ref().and_then(|spec| spec.priority);
+    eviction_cost(disruption_cost, deletion_cost, priority)
+}
+
+/// What its two annotations say about that.
+fn written_costs(wire: &WirePod, gates: Gates) -> (Option<&str>, Option<&str>) {
     let annotations = wire.metadata.annotations.as_ref();
     let annotation = |key: &str| annotations.and_then(|all| all.get(key)).map(String::as_str);
     let deletion_cost = annotation(POD_DELETION_COST);
     let deletion_cost = deletion_cost.filter(|_| !gates.pod_deletion_cost_management);
-    let priority = wire.spec.as_ref().and_then(|spec| spec.priority);
-    eviction_cost(annotation(annotations::DISRUPTION_COST), deletion_cost, priority)
+    (annotation(annotations::DISRUPTION_COST), deletion_cost)
+}
+
+/// An annotation that is to say what it costs to evict a pod, and is no 32-bit integer. It counts as
+/// 0 (spec 45 §9.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnreadCost<'a> {
+    /// `karpenter.sh/disruption-cost`.
+    Disruption(&'a str),
+    /// `controller.kubernetes.io/pod-deletion-cost`.
+    Deletion(&'a str),
+}
+
+impl<'a> UnreadCost<'a> {
+    /// The annotation.
+    pub fn annotation(self) -> &'static str {
+        match self {
+            Self::Disruption(_) => annotations::DISRUPTION_COST,
+            Self::Deletion(_) => POD_DELETION_COST,
+        }
+    }
+
+    /// What it says.
+    pub fn value(self) -> &'a str {
+        match self {
+            Self::Disruption(value) | Self::Deletion(value) => value,
+        }
+    }
+}
+
+impl fmt::Display for UnreadCost<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (annotation, value) = (self.annotation(), self.value());
+        write!(f, "annotation {annotation} is no 32-bit integer: {value:?}; it counts as 0")
+    }
+}
+
+/// The annotation of the pod that decides what it costs to evict it, if it cannot be read.
+pub fn unread_cost(wire: &WirePod, gates: Gates) -> Option<UnreadCost<'_>> {
+    let (disruption_cost, deletion_cost) = written_costs(wire, gates);
+    let written = disruption_cost.map(UnreadCost::Disruption);
+    let written = written.or(deletion_cost.map(UnreadCost::Deletion));
+    written.filter(|written| !is_eviction_cost(written.value()))
 }
 
 /// The strongest of the owners.

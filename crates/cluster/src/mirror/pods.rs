@@ -60,6 +60,16 @@ impl Pods {
 impl State {
     pub(super) fn set_pod(&mut self, name: &Name, wire: Option<Arc<WirePod>>, r: &mut Reader<'_>) {
         let before = self.unlink(name);
+        // A StatefulSet's pod comes back under its name, and nobody may tell us that the one before
+        // it is gone: what is known of that one is not true of this one.
+        let is_another = match (&before, &wire) {
+            (Some(before), Some(wire)) => before.wire.metadata.uid != wire.metadata.uid,
+            _ => false,
+        };
+        if is_another {
+            self.times.clear(name);
+            self.unconsolidated = r.now();
+        }
         let was_bound = before.as_ref().is_some_and(|entry| !entry.node_name.is_empty());
         let slot = before.as_ref().and_then(|entry| entry.slot);
         let old_node = before.as_ref().map(|entry| entry.node_name.clone()).unwrap_or_default();

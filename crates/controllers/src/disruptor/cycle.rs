@@ -22,6 +22,7 @@ use karpenter_operator::options::ConsolidationSearch;
 use karpenter_operator::watch::ObjectKey;
 use tracing::{debug, error};
 
+use super::costs::UnreadCosts;
 use super::look::{Beside, Found, Repair, look};
 use super::pending::{Pending, Resting};
 use super::queue::Orchestration;
@@ -80,7 +81,9 @@ struct Memory {
     /// The reboots of the last day.
     reboots: RebootHistory,
     last_run: Option<Timestamp>,
-    told_protections: Option<Timestamp>,
+    told_annotations: Option<Timestamp>,
+    /// Costs of evictions that could not be read.
+    unread_costs: UnreadCosts,
     /// What was last said about budgets.
     budget_errors: String,
 }
@@ -96,7 +99,7 @@ impl Reconcile for Disruptor {
         mark::repair(context, |id| self.orchestration.has(id)).await?;
         let (mut state, mut sight) = self.see().await;
         self.tell_budget_errors(&sight);
-        self.tell_protections(now);
+        self.tell_annotations(now);
         let mut has_acted = self.begin_rested(&sight).await?;
         if has_acted {
             // What was begun is marked now, which a look has to see.
@@ -155,11 +158,12 @@ impl Disruptor {
     }
 
     /// Says now and then what annotations of pods mean; who has heard it needs no more.
-    fn tell_protections(&self, now: Timestamp) {
-        let last = self.memory().told_protections;
+    fn tell_annotations(&self, now: Timestamp) {
+        let last = self.memory().told_annotations;
         if last.is_none_or(|last| now.duration_since(last) >= TELL_EVERY) {
-            self.memory().told_protections = Some(now);
+            self.memory().told_annotations = Some(now);
             tell::protections(&self.context, now);
+            self.memory().unread_costs.tell(&self.context);
         }
     }
 

@@ -55,6 +55,11 @@ impl Allowances {
         Self { pools: pools.collect() }
     }
 
+    /// What is known of a pool.
+    pub fn get(&self, pool: &str) -> Option<&PoolAllowance> {
+        self.pools.get(pool)
+    }
+
     /// What is left of a pool.
     pub fn left(&self, pool: &str) -> u32 {
         self.pools.get(pool).map_or(0, |pool| pool.left)

@@ -211,6 +211,8 @@ fn candidate<'a>(
     let label = |key: &str| node.labels.get(key).cloned();
     let instance_type_label = label(INSTANCE_TYPE).unwrap_or_default();
     let instance_type = types.get(instance_type_label.as_str()).map(|&one| Arc::clone(one));
+    let (zone, capacity_type) = (label(ZONE), label(CAPACITY_TYPE));
+    let price = cost::price(instance_type.as_deref(), zone.as_deref(), capacity_type.as_deref());
     let all = || pods.iter().map(|&pod| world.snapshot.pod(pod));
     let reschedulable = |pod: &PodId| is_reschedulable(world.snapshot.pod(*pod));
     let reschedulable: Vec<PodId> = pods.iter().copied().filter(reschedulable).collect();
@@ -226,10 +228,10 @@ fn candidate<'a>(
         provider_id: node.provider_id.clone(),
         pool: pool.clone(),
         is_static: managed.replicas.is_some(),
-        zone: label(ZONE),
-        capacity_type: label(CAPACITY_TYPE),
+        price: price.unwrap_or(0.0),
+        zone,
+        capacity_type,
         reservation_id: world.catalog.reservation_id_label.as_deref().and_then(label),
-        price: cost::price(instance_type.as_deref(), &node.labels),
         disruption_cost: cost::disruption_cost(all(), &node.standing, world.now),
         reschedule_cost: cost::reschedule_cost(
             reschedulable.iter().map(|&pod| world.snapshot.pod(pod)),

@@ -70,6 +70,24 @@ impl Budget {
     }
 }
 
+/// As a NodePool has it, in one line.
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "nodes: {}", self.nodes)?;
+        if let Some(schedule) = &self.schedule {
+            write!(f, ", schedule: {schedule:?}")?;
+        }
+        if let Some(duration) = &self.duration {
+            write!(f, ", duration: {duration}")?;
+        }
+        if let Some(reasons) = &self.reasons {
+            let names: Vec<_> = reasons.iter().map(|reason| reason.name()).collect();
+            write!(f, ", reasons: [{}]", names.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
 enum NodeLimit {
     Count(i64),
     Percent(i64),
@@ -178,6 +196,8 @@ pub struct Allowance {
     pub allowed: u32,
     /// What may still be spent.
     pub left: u32,
+    /// Which budget that is, if one limits anything: the first of those that are equally tight.
+    pub tightest: Option<usize>,
     /// The budgets that could not be evaluated. With any of these nothing is allowed.
     pub problems: Vec<BudgetError>,
 }
@@ -192,17 +212,19 @@ pub fn allowance(
     now: Timestamp,
     nodes: NodeCounts,
 ) -> Allowance {
-    let mut allowed = NO_LIMIT;
+    let (mut allowed, mut tightest) = (NO_LIMIT, None);
     let mut problems = Vec::new();
-    for budget in budgets {
+    for (at, budget) in budgets.iter().enumerate() {
         match budget.allowed(nodes.total, now) {
-            Ok(limit) if budget.covers(reason) => allowed = allowed.min(limit),
+            Ok(limit) if limit < allowed && budget.covers(reason) => {
+                (allowed, tightest) = (limit, Some(at));
+            }
             Ok(_) => {}
             Err(problem) => problems.push(problem),
         }
     }
     if !problems.is_empty() {
-        allowed = 0;
+        (allowed, tightest) = (0, None);
     }
-    Allowance { allowed, left: allowed.saturating_sub(nodes.disrupting), problems }
+    Allowance { allowed, left: allowed.saturating_sub(nodes.disrupting), tightest, problems }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Rejection;
-use super::cost::BASE;
+use super::cost::{self, BASE};
 use crate::catalog::InstanceType;
 use crate::id::{NodeId, PodId};
 
@@ -60,6 +60,12 @@ impl Candidate {
     /// The saving of its removal in relation to what that costs.
     pub fn savings_ratio(&self) -> f64 {
         self.price / self.reschedule_cost
+    }
+
+    /// Whether its price is known. If not, it counts as nothing in every sum.
+    pub fn is_priced(&self) -> bool {
+        let (zone, capacity_type) = (self.zone.as_deref(), self.capacity_type.as_deref());
+        cost::price(self.instance_type.as_deref(), zone, capacity_type).is_some()
     }
 
     /// Whether no pods are on it that count.

@@ -196,6 +196,20 @@ pub struct Kept {
     pub text: String,
     /// The objects that are in the way, each as `Kind namespace/name`.
     pub blocked_by: Vec<String>,
+    /// What drift does about it, if it has drifted.
+    pub drift: Option<Drift>,
+}
+
+/// What drift does about a node that stays otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Drift {
+    /// It replaces the node in its turn.
+    Due {
+        /// In a sentence.
+        text: String,
+    },
+    /// Nothing: what forbids the rest forbids that as well.
+    Blocked,
 }
 
 /// Something to say about a node, on its Node and its NodeClaim.

@@ -5,23 +5,25 @@ use jiff::Timestamp;
 use crate::catalog::{CAPACITY_TYPE, InstanceType, Offering};
 use crate::labels::ZONE;
 use crate::pod::{Owner, Pod};
-use crate::selector::Labels;
 use crate::snapshot::NodeStanding;
 use crate::static_capacity;
 
 /// What it costs to disrupt a node without pods.
 pub(super) const BASE: f64 = 1.0;
 
-/// The price per hour of a node with these labels. Whether its offering can be had now does not
-/// matter; what is not known costs nothing.
-pub(super) fn price(instance_type: Option<&InstanceType>, labels: &Labels) -> f64 {
-    let zone = labels.get(ZONE).map_or("", String::as_str);
-    let capacity_type = labels.get(CAPACITY_TYPE).map_or("", String::as_str);
+/// The price per hour of a node of this type, zone and capacity type, if it is known. Whether its
+/// offering can be had now does not matter.
+pub(super) fn price(
+    instance_type: Option<&InstanceType>,
+    zone: Option<&str>,
+    capacity_type: Option<&str>,
+) -> Option<f64> {
+    let (zone, capacity_type) = (zone.unwrap_or_default(), capacity_type.unwrap_or_default());
     let is_own = |offering: &&Offering| {
         is(offering, ZONE, zone) && is(offering, CAPACITY_TYPE, capacity_type)
     };
-    let own = instance_type.and_then(|one| one.offerings.iter().find(is_own));
-    own.map(|offering| offering.price).filter(|price| !price.is_nan()).unwrap_or(0.0)
+    let own = instance_type?.offerings.iter().find(is_own);
+    own.map(|offering| offering.price).filter(|price| !price.is_nan())
 }
 
 /// Whether the offering says exactly this about a label; saying nothing is an empty text.

@@ -17,10 +17,19 @@ pub fn eviction_cost(
     priority: Option<i32>,
 ) -> f64 {
     let written = disruption_cost.or(deletion_cost);
-    let cost: i32 = written.and_then(|text| text.parse().ok()).unwrap_or_default();
+    let cost = written.and_then(parsed).unwrap_or_default();
     let priority = priority.unwrap_or_default();
     let sum = 1.0 + f64::from(cost) / COST_SCALE + f64::from(priority) / PRIORITY_SCALE;
     sum.clamp(-MOST, MOST)
+}
+
+/// Whether the text of such an annotation can be read.
+pub fn is_eviction_cost(text: &str) -> bool {
+    parsed(text).is_some()
+}
+
+fn parsed(text: &str) -> Option<i32> {
+    text.parse().ok()
 }
 
 #[cfg(test)]

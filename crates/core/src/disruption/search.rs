@@ -1,6 +1,6 @@
 //! One look at the cluster: the methods in their order (spec 30 §2).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::iter::Peekable;
 
 use super::allowances::Allowances;
@@ -9,18 +9,21 @@ use super::consolidation::{
     Consolidation, Unconsolidatable, is_eligible, is_eligible_empty, multi, single,
 };
 use super::{
-    Board, Candidate, Class, Command, Kept, Method, Notice, NoticeKind, Pass, Reason, Search,
-    World, drift, emptiness, repair, static_drift,
+    Board, Candidate, Class, Kept, Method, Notice, NoticeKind, Pass, Reason, Search, World, drift,
+    emptiness, repair, static_drift,
 };
 use crate::id::NodeId;
 use crate::scheduling::Fuel;
 
 mod applied;
 mod best;
+mod destinations;
 mod growing;
 mod kept;
 mod many;
 mod together;
+
+use destinations::Destinations;
 
 pub use applied::apply;
 
@@ -60,7 +63,7 @@ fn best(world: &World<'_>, from: Method, time: &mut Time<'_>) -> Pass {
     let mut passing = Passing::new(&board);
     passing.run_until_found(&mut methods, time);
     if passing.result.commands.is_empty() {
-        let found = rounds(&mut passing.consolidation, &BTreeSet::new(), time);
+        let found = rounds(&mut passing.consolidation, &Destinations::default(), time);
         passing.take_rounds(found);
     } else {
         let result = std::mem::take(&mut passing.result);
@@ -91,7 +94,7 @@ fn after(
         let mut passing = Passing { result, ..Passing::new(&board) };
         passing.run_until_found(&mut methods, time);
         if passing.result.commands.len() == applied {
-            let taken = destinations(&passing.result.commands);
+            let taken = Destinations::of(world.snapshot, &passing.result.commands);
             let found = rounds(&mut passing.consolidation, &taken, time);
             return (passing.result, found);
         }
@@ -102,7 +105,7 @@ fn after(
 /// The rounds of consolidation, unless it has nothing to do.
 fn rounds(
     consolidation: &mut Consolidation<'_>,
-    taken: &BTreeSet<NodeId>,
+    taken: &Destinations,
     time: &mut Time<'_>,
 ) -> Option<best::Found> {
     let world = consolidation.board.world;
@@ -117,12 +120,6 @@ fn rounds(
     let deep = best::search(consolidation, taken, time);
     let has_timed_out = found.has_timed_out || deep.has_timed_out;
     Some(best::Found { has_timed_out, ..found.or(deep) })
-}
-
-/// The nodes that pods of nodes that go are to come to.
-fn destinations(commands: &[Command]) -> BTreeSet<NodeId> {
-    let existing = commands.iter().flat_map(|command| &command.plan.existing);
-    existing.map(|(node, _)| *node).collect()
 }
 
 /// The methods until one of them finds something.

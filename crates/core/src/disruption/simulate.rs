@@ -210,7 +210,7 @@ impl Simulated {
 }
 
 /// Whether nobody takes a place from the pod: it has none now.
-fn is_waiting(snapshot: &Snapshot, pod: PodId) -> bool {
+pub(super) fn is_waiting(snapshot: &Snapshot, pod: PodId) -> bool {
     let pod = snapshot.pod(pod);
     is_provisionable(pod) || pod.is_virtual
 }

@@ -41,7 +41,7 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
                 .to_owned(),
         ));
     }
-    Ok(if controller::run(options)? { Outcome::Fine } else { Outcome::Finding })
+    Ok(if controller::run(options, &resolved.ignored)? { Outcome::Fine } else { Outcome::Finding })
 }
 
 /// Which cloud; the only option that is ours alone.

@@ -9,6 +9,7 @@ use karpenter_sim::scenario::{Scenario, ScenarioError};
 use super::{Failure, Outcome};
 use crate::demo::{self, Settings, Source, Speed};
 use crate::diagnostic::{Diagnostic, Place};
+use crate::{environment, options};
 
 const TOUR: &str = include_str!("../../../../scenarios/demo/tour.yaml");
 
@@ -56,6 +57,8 @@ From another terminal, with the kubeconfig that the demo prints:
   kubectl --kubeconfig FILE get nodes,pods -w
   kubectl --kubeconfig FILE scale deployment web --replicas 12
 
+Of the controller's options the environment can set one: CONSOLIDATION_SEARCH=best|deep|upstream.
+
 Exit codes: 0 = stopped by you, or done and every pod has its place, 1 = done and something is left
 over (a pending pod, a leaked NodeClaim), stopped before --exit-when-done was done, or the scenario
 has a mistake or cannot be played, 2 = wrong usage.";
@@ -79,6 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Failure> {
         exit_when_done: args.exit_when_done || args.speed == Speed::Max,
         kubeconfig: args.kubeconfig.clone().unwrap_or_else(default),
         port: args.port.unwrap_or_default(),
+        options: options::of_demo(environment::variable).map_err(Failure::Usage)?,
     };
     let source = Source { file, text };
     demo::run(&scenario, &source, &settings)

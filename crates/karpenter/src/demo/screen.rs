@@ -253,6 +253,8 @@ fn entry_line(entry: &Entry) -> String {
         Subject::Plan => Style::new().green().apply_to(entry).to_string(),
         Subject::Node => Style::new().cyan().apply_to(entry).to_string(),
         Subject::Pods => entry.to_string(),
+        Subject::Warning => Style::new().yellow().apply_to(entry).to_string(),
+        Subject::Failure => Style::new().red().apply_to(entry).to_string(),
     }
 }
 

@@ -124,3 +124,18 @@ fn unknown_gates_are_warned_about() {
     );
     assert_eq!(resolve(&["--feature-gates", "NodeOverlay=true"], &[]).unwrap().unknown_gates, None);
 }
+
+#[test]
+fn a_demo_searches_as_the_environment_says_and_has_defaults_else() {
+    let of = |variables: &[(&str, &str)]| {
+        let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
+        let options = of_demo(|name| find(name).map(|(_, value)| (*value).to_owned()));
+        options.map_err(|diagnostic| diagnostic.to_string())
+    };
+    assert_eq!(of(&[]), Ok(Options::default()));
+    let upstream =
+        Options { consolidation_search: ConsolidationSearch::Upstream, ..Options::default() };
+    assert_eq!(of(&[("CONSOLIDATION_SEARCH", "upstream"), ("METRICS_PORT", "x")]), Ok(upstream));
+    let error = of(&[("CONSOLIDATION_SEARCH", "worst")]).unwrap_err();
+    assert!(error.contains("CONSOLIDATION_SEARCH must be best, deep or upstream"), "{error}");
+}

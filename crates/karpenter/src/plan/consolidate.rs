@@ -40,7 +40,7 @@ impl Question {
 
     fn world<'a>(&'a self, settings: &'a Settings, now: Timestamp) -> World<'a> {
         let mut world = World::new(&self.snapshot, &self.catalog, settings, now);
-        world.pool_costs = bill::by_pool(&self.snapshot, &self.catalog);
+        world.pool_costs = bill::bill(&self.snapshot, &self.catalog).by_pool;
         // What drift would do is not asked; repair is left out by where the pass begins.
         world.settled.extend([Method::StaticDrift, Method::Drift]);
         world
@@ -55,6 +55,8 @@ fn settings(options: &Decision) -> Settings {
             ConsolidationSearch::Deep => Search::Deep,
             ConsolidationSearch::Upstream => Search::Upstream,
         },
+        // Only for what is said about drifted nodes: drift itself is not asked.
+        static_capacity: options.gates.is_on(Gate::StaticCapacity),
         spot_to_spot: options.gates.is_on(Gate::SpotToSpotConsolidation),
         ..Settings::default()
     }

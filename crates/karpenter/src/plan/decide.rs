@@ -41,6 +41,8 @@ pub(crate) fn question(gathered: Gathered, chosen: Chosen, options: &Decision) -
     let Chosen { mut settings, types, .. } = chosen;
     settings.gates.node_overlay = options.gates.is_on(Gate::NodeOverlay);
     settings.gates.capacity_buffer = options.gates.is_on(Gate::CapacityBuffer);
+    settings.gates.pod_deletion_cost_management =
+        options.gates.is_on(Gate::PodDeletionCostManagement);
     let Ingested { mut snapshot, marked, overlays } =
         ingest::snapshot(&gathered.objects, &settings);
     let mut remarks: Vec<_> = marked.iter().map(|marked| remark(marked, &gathered)).collect();

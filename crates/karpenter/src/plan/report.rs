@@ -154,7 +154,7 @@ pub(crate) fn report(snapshot: &Snapshot, catalog: &Catalog, plan: &Plan) -> Rep
         .iter()
         .map(|(node, pods)| Placement {
             node: snapshot.node(*node).name.clone(),
-            pods: names(snapshot, pods),
+            pods: names(snapshot, pods.iter().copied()),
         })
         .collect();
     // Not sum(), which is -0 for nothing.
@@ -206,7 +206,7 @@ pub(super) fn claim(snapshot: &Snapshot, catalog: &Catalog, planned: &PlannedCla
     let Purchase { zones, capacity_type, allocatable } = purchase.unwrap_or_default();
     Claim {
         node_pool: pool.name.clone(),
-        pods: names(snapshot, &planned.pods),
+        pods: names(snapshot, planned.pods.iter().copied()),
         instance_types,
         cheapest_price: planned.cheapest,
         requests: texts(&planned.requests),
@@ -282,8 +282,8 @@ pub(super) fn name(snapshot: &Snapshot, pod: PodId) -> String {
     snapshot.pod(pod).full_name()
 }
 
-fn names(snapshot: &Snapshot, pods: &[PodId]) -> Vec<String> {
-    let mut names: Vec<_> = pods.iter().map(|pod| name(snapshot, *pod)).collect();
+pub(super) fn names(snapshot: &Snapshot, pods: impl IntoIterator<Item = PodId>) -> Vec<String> {
+    let mut names: Vec<_> = pods.into_iter().map(|pod| name(snapshot, pod)).collect();
     names.sort();
     names
 }
@@ -303,7 +303,7 @@ impl Group<'_> {
         let tree = self.pods.iter().find_map(|pod| plan.explanations.get(pod));
         Pending {
             owner: self.owner.clone(),
-            pods: names(snapshot, &self.pods),
+            pods: names(snapshot, self.pods.iter().copied()),
             error: self.error.clone(),
             node_pools: words::verdicts(self.refusal, tree),
         }

@@ -3,6 +3,32 @@
 use super::*;
 use serde_json::{Value, json};
 
+/// The cluster of the documentation with changes of its text; each is there once.
+#[track_caller]
+fn changed(changes: &[(&str, &str)]) -> String {
+    let text = std::fs::read_to_string(scenarios().join("consolidate.yaml")).unwrap();
+    changes.iter().fold(text, |text, (old, new)| {
+        assert!(text.contains(old), "{old}");
+        text.replace(old, new)
+    })
+}
+
+/// The table and the JSON of a cluster.
+#[track_caller]
+fn both(text: &str) -> (String, Value) {
+    let run = |format: &str| {
+        let ran = plan(&scenarios(), &["--consolidate", "-f", "-", "-o", format], text);
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
+        ran
+    };
+    (run("table").stdout, run("json").json())
+}
+
+fn kept(told: &Value, list: &str, node: &str) -> Value {
+    let mut all = told[list].as_array().unwrap().iter();
+    all.find(|kept| kept["node"] == node).cloned().unwrap_or_default()
+}
+
 #[track_caller]
 fn told(args: &[&str]) -> Value {
     let all: Vec<_> = ["--consolidate", "-o", "json"].iter().chain(args).copied().collect();
@@ -56,10 +82,7 @@ fn upstreams_search_finds_what_upstream_finds_first() {
 #[test]
 fn what_blocks_a_node_is_named() {
     let told = told(&["-f", "consolidate.yaml"]);
-    let kept = |node: &str| {
-        let mut all = told["kept"].as_array().unwrap().iter();
-        all.find(|kept| kept["node"] == node).cloned().unwrap_or_default()
-    };
+    let kept = |node: &str| kept(&told, "kept", node);
     assert_eq!(
         kept("node-1")["blockedBy"],
         json!(["Pod shop/web-1", "PodDisruptionBudget shop/web"])
@@ -120,6 +143,113 @@ fn a_budget_holds_at_the_time_that_is_asked_about() {
     };
     assert_eq!(going("2026-08-20T12:00:00Z"), (0, 7)); // a Thursday
     assert!(going("2026-08-22T12:00:00Z").0 > 0); // a Saturday
+}
+
+const DRIFTED: &str = "  - {type: Drifted, status: \"True\", reason: NodePoolDrifted, \
+                       lastTransitionTime: \"2026-08-02T00:00:00Z\"}\n";
+
+/// Makes nodes drifted.
+#[track_caller]
+fn with_drift(nodes: &[&str]) -> String {
+    nodes.iter().fold(changed(&[]), |text, node| {
+        let (head, tail) = text.split_once(&format!("nodeName: {node}\n")).unwrap();
+        let tail = tail.replacen("  conditions:\n", &format!("  conditions:\n{DRIFTED}"), 1);
+        format!("{head}nodeName: {node}\n{tail}")
+    })
+}
+
+#[test]
+fn a_drifted_node_is_replaced_by_drift_and_does_not_stay() {
+    let (table, told) = both(&with_drift(&["node-3", "node-6", "node-7"]));
+    let said = "Node has drifted: drift replaces it, not consolidation";
+    let expected = format!("\nREPLACED BY DRIFT 1 node\n  node-6: {said}\n\nSTAY 3 nodes\n");
+    assert!(table.contains(&expected), "{table}");
+    assert_eq!(kept(&told, "kept", "node-6"), json!(null));
+    let drifted = kept(&told, "drifted", "node-6");
+    assert_eq!((&drifted["reason"], &drifted["text"]), (&json!("Drifted"), &json!(said)));
+    // What keeps it from consolidation keeps it from drift as well.
+    assert!(table.contains("  node-7 (drifted): Disruption is blocked"), "{table}");
+    assert_eq!(kept(&told, "kept", "node-7")["drifted"], true);
+    // It is empty, which comes before drift.
+    let line = "\n  1 node has drifted, drift may replace it first: node-3\n";
+    assert!(table.contains(line), "{table}");
+    assert_eq!(told["commands"][0]["drifted"], json!(["node-3"]));
+}
+
+#[test]
+fn a_node_without_a_known_price_is_in_no_sum() {
+    let known = both(&changed(&[])).1;
+    let (head, tail) = of_an_unknown_type();
+    let (table, told) = both(&format!("{head}{tail}"));
+    assert_eq!(told["unpriced"], json!(["node-3"]));
+    let command = &told["commands"][0];
+    assert_eq!(
+        (&command["candidates"], &command["unpriced"]),
+        (&json!(["node-3"]), &json!(["node-3"]))
+    );
+    assert!(command["savings"].as_f64().unwrap().abs() < 1e-9, "nobody knows");
+    assert!(known["totalPrice"].as_f64() > told["totalPrice"].as_f64());
+    for part in [
+        "empty          node-3     0  -                                                                 unknown  unknown\n",
+        "this saves at least $0.3773 an hour, ",
+        "; node-3 has no known price and is not in the sums\n",
+    ] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+}
+
+/// The text with node-3 of a type that nobody sells.
+fn of_an_unknown_type() -> (String, String) {
+    let text = changed(&[]);
+    let (head, tail) = text.split_once("name: general-3\n").unwrap();
+    let (own, rest) = tail.split_once("name: general-4\n").unwrap();
+    let own = own.replace("instance-type: c-4x-amd64-linux", "instance-type: gone");
+    (format!("{head}name: general-3\n"), format!("{own}name: general-4\n{rest}"))
+}
+
+#[test]
+fn pods_that_nothing_makes_again_are_told() {
+    let owner = "  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: api, uid: api, \
+                 controller: true}]\n";
+    let (table, told) = both(&changed(&[(owner, "")]));
+    let line = "\n  2 pods have no controller and will not come back: shop/api-1, shop/api-2\n";
+    assert!(table.contains(line), "{table}");
+    let lost = |at: usize| told["commands"][at]["podsWithoutController"].clone();
+    assert_eq!(
+        [lost(0), lost(1), lost(2)],
+        [json!([]), json!(["shop/api-1"]), json!(["shop/api-2"])]
+    );
+}
+
+#[test]
+fn it_is_told_which_nodes_take_the_pods() {
+    let told = told(&["-f", "consolidate.yaml"]);
+    let existing = |at: usize| told["commands"][at]["existing"].clone();
+    let placed = json!([{"node": "node-1", "pods": ["shop/api-1"]}]);
+    assert_eq!([existing(0), existing(1), existing(2)], [json!([]), placed, json!([])]);
+    assert_eq!(told["commands"][2]["replacements"][0]["pods"], json!(["shop/api-2"]));
+}
+
+#[test]
+fn a_budget_says_what_it_allows() {
+    let (table, told) = both(&changed(&[("nodes: 50%", "nodes: '1', reasons: [Underutilized]")]));
+    let said = "Disruption budgets of NodePool \"general\" allow no more disruptions: \
+                {nodes: 1, reasons: [Underutilized]} allows 1 of 7 nodes at a time, \
+                0 are disrupted or not ready already, 1 goes first";
+    assert_eq!(kept(&told, "kept", "node-5")["text"], said, "{table}");
+    assert!(table.contains(said), "{table}");
+}
+
+#[test]
+fn a_cost_of_eviction_that_cannot_be_read_is_told() {
+    let (table, told) = both(&changed(&[(
+        "  name: api-1\n",
+        "  name: api-1\n  annotations: {karpenter.sh/disruption-cost: much}\n",
+    )]));
+    let said =
+        "annotation karpenter.sh/disruption-cost is no 32-bit integer: \"much\"; it counts as 0";
+    assert_eq!(told["marked"][0]["problem"], said);
+    assert!(table.contains(&format!("  Pod shop/api-1: {said}\n")), "{table}");
 }
 
 #[test]

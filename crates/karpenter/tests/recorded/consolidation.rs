@@ -39,8 +39,9 @@ fn every_node_goes_or_has_a_reason_to_stay() {
     let found = differences(|_, plan, folder| {
         let told = plan("best");
         let going = list(&told["commands"]).flat_map(|command| texts(&command["candidates"]));
-        let kept = list(&told["kept"]).map(|kept| kept["node"].as_str().unwrap().to_owned());
-        let mut all: Vec<String> = going.chain(kept).collect();
+        let kept = || list(&told["kept"]).chain(list(&told["drifted"]));
+        let names = kept().map(|kept| kept["node"].as_str().unwrap().to_owned());
+        let mut all: Vec<String> = going.chain(names).collect();
         all.sort();
         let objects = objects(folder);
         let nodes = objects
@@ -49,7 +50,7 @@ fn every_node_goes_or_has_a_reason_to_stay() {
             .map(|node| node["metadata"]["name"].as_str().unwrap());
         let told_twice = all.windows(2).any(|pair| pair[0] == pair[1]);
         let untold: Vec<_> = nodes.filter(|node| !all.iter().any(|told| told == node)).collect();
-        let silent = list(&told["kept"]).any(|kept| kept["text"].as_str().unwrap().is_empty());
+        let silent = kept().any(|kept| kept["text"].as_str().unwrap().is_empty());
         (told_twice || silent || !untold.is_empty()).then(|| format!("untold {untold:?}: {told}"))
     });
     assert!(found.is_empty(), "{}", found.join("\n"));

@@ -28,8 +28,6 @@ pub struct Begun {
     pub at: Timestamp,
     /// How long its key had waited.
     pub waited: Duration,
-    /// How many keys wait still.
-    pub depth: usize,
     /// How many reconciles run now.
     pub active: usize,
 }
@@ -51,11 +49,11 @@ pub trait Observe: Debug + Send + Sync {
     fn started(&self, controller: &'static str, workers: usize) -> Arc<dyn ObserveWork>;
 }
 
-/// Is told what one controller does. All of it is called from the controller's loop and must be
-/// quick.
+/// Is told what one controller does. All of it is called from the controller's loop, or from where
+/// keys come from, and must be quick. Threads may tell in another order than things happened.
 pub trait ObserveWork: Debug + Send + Sync {
-    /// So many keys have come into the queue, where so many wait now.
-    fn added(&self, _count: usize, _depth: usize) {}
+    /// So many keys have come into the queue. Each of them is [taken](Self::taken) once.
+    fn added(&self, _count: usize) {}
 
     /// A key is to come into the queue after a pause.
     fn retried(&self) {}

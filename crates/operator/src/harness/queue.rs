@@ -72,7 +72,6 @@ struct Standing {
 pub(super) struct Taken {
     pub(super) key: Arc<ObjectKey>,
     pub(super) waited: Duration,
-    pub(super) depth: usize,
 }
 
 impl Queue {
@@ -161,8 +160,7 @@ impl Queue {
             let standing = state.standing(&key);
             let since = standing.waits.take().unwrap_or(now);
             standing.is_running = true;
-            let waited = now.saturating_sub(since);
-            Taken { key, waited, depth: state.ready.len() }
+            Taken { key, waited: now.saturating_sub(since) }
         });
         self.tell(state);
         taken
@@ -199,10 +197,10 @@ impl Queue {
     /// Tells the observer, if there is one yet, what has come into the queue.
     fn tell(&self, mut state: MutexGuard<'_, State>) {
         let Some(observer) = self.0.observer.get() else { return };
-        let (count, depth) = (std::mem::take(&mut state.untold), state.ready.len());
+        let count = std::mem::take(&mut state.untold);
         drop(state);
         if count > 0 {
-            observer.added(count, depth);
+            observer.added(count);
         }
     }
 

@@ -75,9 +75,8 @@ impl Harness {
         loop {
             while running.len() < controller.workers && !self.shutdown.has_begun() {
                 let Some(taken) = queue.next() else { break };
-                let Taken { key, waited, depth } = taken;
-                let begun =
-                    Begun { at: self.clock.now(), waited, depth, active: running.len() + 1 };
+                let Taken { key, waited } = taken;
+                let begun = Begun { at: self.clock.now(), waited, active: running.len() + 1 };
                 observer.taken(begun);
                 running.push(self.work(&controller, key, begun.at, ids.u128()));
             }

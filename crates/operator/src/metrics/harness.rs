@@ -45,7 +45,9 @@ struct Work {
 
 #[derive(Default)]
 struct Now {
-    depth: usize,
+    /// Keys that came less those that were taken. A sum does not care about the order in which
+    /// threads tell; a key may be taken before somebody tells that it came.
+    depth: i64,
     active: usize,
     /// How many of the reconciles that run began at a time.
     began: BTreeMap<Timestamp, usize>,
@@ -78,9 +80,9 @@ impl Work {
 }
 
 impl ObserveWork for Work {
-    fn added(&self, count: usize, depth: usize) {
+    fn added(&self, count: usize) {
         self.adds.inc_by(number(count));
-        self.now().depth = depth;
+        self.now().depth += i64::try_from(count).unwrap_or_default();
     }
 
     fn retried(&self) {
@@ -88,10 +90,11 @@ impl ObserveWork for Work {
     }
 
     fn taken(&self, begun: Begun) {
-        let Begun { at, waited, depth, active } = begun;
+        let Begun { at, waited, active } = begun;
         self.waited.observe(waited.as_secs_f64());
         let mut now = self.now();
-        (now.depth, now.active) = (depth, active);
+        now.depth -= 1;
+        now.active = active;
         *now.began.entry(at).or_default() += 1;
     }
 
@@ -155,7 +158,8 @@ fn show(metrics: &CoreMetrics, controller: &str, now: &Now, time: Timestamp) {
     metrics.active_workers.set(&Controller { controller }, number(now.active));
     // Keys have no priorities here, which is upstream's priority 0.
     let labels = QueuePriority { name: controller, controller, priority: "0" };
-    metrics.workqueue_depth.set(&labels, number(now.depth));
+    let depth = usize::try_from(now.depth).unwrap_or_default();
+    metrics.workqueue_depth.set(&labels, number(depth));
     let age = |at: &Timestamp| time.duration_since(*at).as_secs_f64().max(0.0);
     let ages = now.began.iter().map(|(at, &count)| age(at) * number(count));
     let queue = Queue { name: controller, controller };

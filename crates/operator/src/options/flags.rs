@@ -16,6 +16,11 @@ use std::time::Duration;
 
 use karpenter_api::grammar::parse_duration;
 
+mod go;
+
+pub(super) use go::go_bool;
+use go::go_int;
+
 /// One option: how it is given and what it may be.
 #[derive(Clone, Debug)]
 pub struct Definition {
@@ -59,6 +64,21 @@ pub struct Resolved {
     pub rest: Vec<String>,
     /// Whether `-h` or `--help` was given.
     pub wants_help: bool,
+    /// Variables that count as not set, as they cannot be read; worth a warning.
+    pub ignored: Vec<Ignored>,
+}
+
+/// A variable that is set to something that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ignored {
+    /// Its name.
+    pub variable: &'static str,
+    /// Its value.
+    pub text: String,
+    /// What values there are.
+    pub allowed: String,
+    /// What counts in its place.
+    pub default: String,
 }
 
 /// A text, and where it came from.
@@ -180,22 +200,26 @@ pub fn resolve_flags(
     mut flags: BTreeMap<&'static str, String>,
     environment: impl Fn(&str) -> Option<String>,
 ) -> Result<Resolved, OptionsError> {
-    let mut values = BTreeMap::new();
+    let (mut values, mut ignored) = (BTreeMap::new(), Vec::new());
     for definition in definitions {
         let Definition { flag, env, default, kind, .. } = definition;
-        let variable = || environment(env).filter(|text| kind.counts_in_environment(text));
         let (text, from) = match flags.remove(flag) {
             Some(text) => (text, Source::Flag(flag)),
-            None => match variable() {
-                Some(text) => (text, Source::Environment(env)),
-                None => (default.clone(), Source::Default),
+            None => match environment(env) {
+                Some(text) if kind.counts_in_environment(&text) => (text, Source::Environment(env)),
+                unreadable => {
+                    // Charts set what they have no value for to the empty text.
+                    let told = unreadable.filter(|text| !text.is_empty());
+                    ignored.extend(told.map(|text| definition.ignored(text)));
+                    (default.clone(), Source::Default)
+                }
             },
         };
         let given = Given { text, from, env };
         definition.check(&given)?;
         values.insert(*flag, given);
     }
-    Ok(Resolved { values, rest: Vec::new(), wants_help: false })
+    Ok(Resolved { values, rest: Vec::new(), wants_help: false, ignored })
 }
 
 type Arguments = (BTreeMap<&'static str, String>, Vec<String>, bool);
@@ -300,6 +324,11 @@ impl Kind {
 }
 
 impl Definition {
+    fn ignored(&self, text: String) -> Ignored {
+        let Self { env: variable, default, kind, .. } = self;
+        Ignored { variable, text, allowed: kind.allowed(), default: default.clone() }
+    }
+
     /// Whether the text is of the definition's kind.
     fn check(&self, given: &Given) -> Result<(), OptionsError> {
         let Given { text, from, env } = given;
@@ -357,33 +386,4 @@ impl Resolved {
         let parts = self.text(flag).split(',').map(str::trim);
         parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
     }
-}
-
-/// The texts that Go's `strconv.ParseBool` takes.
-pub(super) fn go_bool(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
-        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
-        _ => None,
-    }
-}
-
-/// A number in decimal or with one of Go's prefixes.
-fn go_int(text: &str) -> Option<i64> {
-    if let Ok(number) = text.parse() {
-        return Some(number);
-    }
-    let (sign, digits) = match text.strip_prefix('-') {
-        Some(digits) => ("-", digits),
-        None => ("", text.strip_prefix('+').unwrap_or(text)),
-    };
-    let (radix, digits) = match digits.get(..2)?.to_ascii_lowercase().as_str() {
-        "0x" => (16, &digits[2..]),
-        "0o" => (8, &digits[2..]),
-        "0b" => (2, &digits[2..]),
-        _ => return None,
-    };
-    // A second sign would be read as well.
-    digits.starts_with(|c: char| c.is_ascii_hexdigit()).then_some(())?;
-    i64::from_str_radix(&format!("{sign}{digits}"), radix).ok()
 }

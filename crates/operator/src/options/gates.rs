@@ -130,10 +130,16 @@ impl FeatureGates {
         Ok(gates)
     }
 
-    /// The names in a text that are no gates.
+    /// The names in a text that are no gates, each once.
     pub fn unknown(text: &str) -> Vec<&str> {
         let names = text.split(',').filter_map(|pair| Some(pair.split_once('=')?.0.trim()));
-        names.filter(|name| !GATES.iter().any(|entry| entry.name == *name)).collect()
+        let mut unknown = Vec::new();
+        for name in names.filter(|name| !GATES.iter().any(|entry| entry.name == *name)) {
+            if !unknown.contains(&name) {
+                unknown.push(name);
+            }
+        }
+        unknown
     }
 
     /// All names.

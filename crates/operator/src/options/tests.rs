@@ -133,6 +133,29 @@ fn numbers_of_the_environment_that_cannot_be_read_count_as_not_set() {
 }
 
 #[test]
+fn variables_that_cannot_be_read_are_told() {
+    type Case<'a> = (&'a [&'a str], (&'a str, &'a str), &'a [&'a str]);
+    let ignored = |arguments: &[&str], set: &[(&str, &str)]| -> Vec<String> {
+        let arguments: Vec<String> = arguments.iter().map(|&a| a.to_owned()).collect();
+        let resolved = flags::resolve(&definitions(), &arguments, environment(set)).unwrap();
+        let told = resolved.ignored.into_iter();
+        told.map(|i| format!("{}={} {}, {}", i.variable, i.text, i.allowed, i.default)).collect()
+    };
+    #[rustfmt::skip]
+    let cases: [Case<'_>; 6] = [
+        (&[], ("METRICS_PORT", "abc"), &["METRICS_PORT=abc a whole number from 0 to 65535, 8080"]),
+        (&[], ("ENABLE_PROFILING", "yes"), &["ENABLE_PROFILING=yes true or false, false"]),
+        (&[], ("BATCH_MAX_DURATION", "10"), &["BATCH_MAX_DURATION=10 a duration such as 10s or 1m30s, 10s"]),
+        (&[], ("KUBE_CLIENT_QPS", ""), &[]),
+        (&[], ("METRICS_PORT", "1"), &[]),
+        (&["--metrics-port=1"], ("METRICS_PORT", "abc"), &[]), // nobody looks at it
+    ];
+    for (arguments, set, wanted) in cases {
+        assert_eq!(ignored(arguments, &[set]), wanted, "{arguments:?} {set:?}");
+    }
+}
+
+#[test]
 fn a_variable_that_is_set_to_nothing_is_set() {
     let set = [("LEADER_ELECTION_NAME", ""), ("LOG_LEVEL", ""), ("FEATURE_GATES", "")];
     let wanted = Options { leader_election_name: String::new(), ..Options::default() };
@@ -283,6 +306,7 @@ fn gates_are_read_leniently_but_for_pairs() {
     let default = FeatureGates::default();
     let text = "Foo=true,SpotToSpotConsolidation\t= false,,Bar=1";
     assert_eq!(FeatureGates::parse(text), Ok(default), "40/OP-09");
+    assert_eq!(FeatureGates::unknown(&format!("{text},Foo=false")), ["Foo", "Bar"]);
     for text in ["Foo", "NodeOverlay=yes", "NodeOverlay=true,Foo", " "] {
         assert!(FeatureGates::parse(text).is_err(), "40/OP-10 {text:?}");
     }

@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use tracing::Metadata;
 use tracing::field::{Field, Visit};
+use tracing::{Event, Metadata};
 
-use crate::harness::{Current, Trouble};
+use crate::harness::{Current, Trouble, with_current};
 
 /// Marks a text that is JSON. No text of ours begins with it.
 const JSON_MARK: &str = "\u{1e}json:";
@@ -151,8 +151,75 @@ fn object(text: &str) -> Value {
     Value::Object(object)
 }
 
+/// What a record says, for who listens to logs in place of reading them.
+pub struct Said(Line);
+
+impl Said {
+    /// What the event says, and which reconcile says it.
+    pub fn of(event: &Event<'_>) -> Self {
+        let mut line = Line(Map::new());
+        if let Some(reconcile) = with_current(Fields::of_reconcile) {
+            line.context(&reconcile);
+        }
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        line.fields(fields);
+        Self(line)
+    }
+
+    /// The constant phrase.
+    pub fn message(&self) -> &str {
+        self.0.text_of("message")
+    }
+
+    /// The value of a field as text, an object as `namespace/name`.
+    pub fn value(&self, key: &str) -> Option<String> {
+        self.0.0.get(key).map(plain)
+    }
+}
+
+/// The message, and the fields that people need.
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.words())
+    }
+}
+
+impl fmt::Debug for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Said").field(&self.0.words()).finish()
+    }
+}
+
 /// A record that is being put together.
 pub(super) struct Line(Map<String, Value>);
+
+/// What is not shown to people: what they see anyway, and what only machines compare.
+const HIDDEN: [&str; 10] = [
+    "level",
+    "time",
+    "logger",
+    "message",
+    "commit",
+    "namespace",
+    "name",
+    "controllerGroup",
+    "controllerKind",
+    "reconcileID",
+];
+
+/// A text without quotes, an object as `namespace/name`, all else as JSON.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Object(object) if object.contains_key("name") => {
+            let part = |part: &str| object.get(part).and_then(Value::as_str);
+            let namespace = part("namespace").map(|text| format!("{text}/"));
+            format!("{}{}", namespace.unwrap_or_default(), part("name").unwrap_or_default())
+        }
+        value => value.to_string(),
+    }
+}
 
 impl Line {
     pub(super) fn new(metadata: &Metadata<'_>, now: Timestamp, commit: Option<&str>) -> Self {
@@ -202,35 +269,24 @@ impl Line {
 
     /// For people: time, level and message first, and no more than they need.
     pub(super) fn text(&self) -> String {
-        let text = |key: &str| self.0.get(key).and_then(Value::as_str).unwrap_or_default();
-        let mut line = format!("{} {:5} {}", text("time"), text("level"), text("message"));
-        let hidden = [
-            "level",
-            "time",
-            "logger",
-            "message",
-            "commit",
-            "namespace",
-            "name",
-            "controllerGroup",
-            "controllerKind",
-            "reconcileID",
-        ];
-        for (key, value) in self.0.iter().filter(|(key, _)| !hidden.contains(&key.as_str())) {
+        let (time, level) = (self.text_of("time"), self.text_of("level"));
+        format!("{time} {level:5} {}\n", self.words())
+    }
+
+    fn text_of(&self, key: &str) -> &str {
+        self.0.get(key).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    fn words(&self) -> String {
+        let mut words = self.text_of("message").to_owned();
+        for (key, value) in self.0.iter().filter(|(key, _)| !HIDDEN.contains(&key.as_str())) {
             let _ = match value {
-                Value::String(text) if !text.contains([' ', '"', '\n']) => {
-                    write!(line, " {key}={text}")
+                Value::String(text) if text.contains([' ', '"', '\n']) => {
+                    write!(words, " {key}={value}")
                 }
-                Value::Object(object) if object.contains_key("name") => {
-                    let part = |part: &str| object.get(part).and_then(Value::as_str);
-                    let namespace = part("namespace").map(|text| format!("{text}/"));
-                    let name = part("name").unwrap_or_default();
-                    write!(line, " {key}={}{name}", namespace.unwrap_or_default())
-                }
-                value => write!(line, " {key}={value}"),
+                value => write!(words, " {key}={}", plain(value)),
             };
         }
-        line.push('\n');
-        line
+        words
     }
 }

@@ -95,13 +95,32 @@ fn levels_are_those_that_were_asked_for() {
         info!("info");
         warn!("warn");
         error!("error");
-        info!(target: "hyper", "other info");
-        warn!(target: "hyper", "other warn");
     };
     for (level, wanted) in [
-        (LogLevel::Debug, &["debug", "info", "warn", "error", "other warn"][..]),
-        (LogLevel::Info, &["info", "warn", "error", "other warn"]),
+        (LogLevel::Debug, &["debug", "info", "warn", "error"][..]),
+        (LogLevel::Info, &["info", "warn", "error"]),
         (LogLevel::Error, &["error"]),
+    ] {
+        let records = logged(level, None, all);
+        let messages: Vec<_> = records.iter().map(|r| r["message"].as_str().unwrap()).collect();
+        assert_eq!(messages, wanted, "{level:?}");
+    }
+}
+
+#[test]
+fn others_are_heard_at_debug_only() {
+    let all = || {
+        info!(target: "hyper", "info of others");
+        warn!(target: "kube_runtime::watcher", "warn of others");
+        // What the client says again and again while the API server is out of reach.
+        error!(target: "kube_client::client::builder", "failed with error client error (Connect)");
+        error!("cannot list or watch");
+    };
+    let of_others = ["warn of others", "failed with error client error (Connect)"];
+    for (level, wanted) in [
+        (LogLevel::Debug, &[of_others[0], of_others[1], "cannot list or watch"][..]),
+        (LogLevel::Info, &["cannot list or watch"]),
+        (LogLevel::Error, &["cannot list or watch"]),
     ] {
         let records = logged(level, None, all);
         let messages: Vec<_> = records.iter().map(|r| r["message"].as_str().unwrap()).collect();
@@ -142,6 +161,29 @@ fn lists_are_json() {
         info!("disrupted-nodes" = ?json(&value!([{"Node": {"name": "a"}}])), "disrupting node(s)");
     });
     assert_eq!(records[0]["disrupted-nodes"], value!([{"Node": {"name": "a"}}]));
+}
+
+#[test]
+fn listeners_hear_values_and_words() {
+    type Row = (String, Option<String>, Option<String>);
+    #[derive(Clone, Default)]
+    struct Heard(Arc<Mutex<Vec<Row>>>);
+
+    impl<S: Subscriber> Layer<S> for Heard {
+        fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+            let said = Said::of(event);
+            let row = (said.to_string(), said.value("Pod"), said.value("count"));
+            self.0.lock().unwrap().push(row);
+        }
+    }
+
+    let heard = Heard::default();
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(heard.clone()), || {
+        error!(Pod = "default/web", count = 3, error = "no room", "could not schedule pod");
+    });
+    let words = r#"could not schedule pod Pod=default/web count=3 error="no room""#.to_owned();
+    let row = (words, Some("default/web".to_owned()), Some("3".to_owned()));
+    assert_eq!(*heard.0.lock().unwrap(), [row]);
 }
 
 #[test]

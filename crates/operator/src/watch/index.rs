@@ -60,7 +60,8 @@ where
         Self { informer: informer.clone(), keys }
     }
 
-    /// The objects of the value, by namespace and name. None have the empty value.
+    /// The objects of the value, in the order of their names, and of their namespaces where these
+    /// are equal. None have the empty value.
     pub fn get(&self, value: &str) -> Vec<Arc<K>> {
         let keys: Vec<_> = match lock(&self.keys).of_value.get(value) {
             Some(keys) if !value.is_empty() => keys.iter().cloned().collect(),

@@ -64,8 +64,8 @@ struct Work {
 }
 
 impl ObserveWork for Work {
-    fn added(&self, count: usize, depth: usize) {
-        self.metrics.added(count, depth);
+    fn added(&self, count: usize) {
+        self.metrics.added(count);
     }
 
     fn retried(&self) {

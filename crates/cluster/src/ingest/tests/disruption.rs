@@ -176,6 +176,29 @@ fn pods_say_what_it_costs_to_move_them() {
 }
 
 #[test]
+fn a_cost_that_cannot_be_read_is_noted() {
+    let noted = |annotations: Value, gate: bool| {
+        let pod = object(json!({
+            "metadata": {"name": "p", "namespace": "n", "annotations": annotations},
+            "spec": {"containers": []},
+        }));
+        let mut settings = settings();
+        settings.gates.pod_deletion_cost_management = gate;
+        marks(&snapshot(&Objects { pods: vec![pod], ..Objects::default() }, &settings))
+    };
+    let (new, old) = ("karpenter.sh/disruption-cost", "controller.kubernetes.io/pod-deletion-cost");
+    let note = |annotation: &str, value: &str| {
+        vec![format!(
+            "Pod n/p: annotation {annotation} is no 32-bit integer: {value:?}; it counts as 0"
+        )]
+    };
+    assert_eq!(noted(json!({new: "abc", old: "100"}), false), note(new, "abc"), "45/EC-3");
+    assert_eq!(noted(json!({old: "1.5"}), false), note(old, "1.5"), "45/EC-4");
+    assert_eq!(noted(json!({old: "1.5"}), true), [""; 0], "it is not read then");
+    assert_eq!(noted(json!({new: "-5", old: "1.5"}), false), [""; 0], "it does not count then");
+}
+
+#[test]
 fn pods_are_held_until_the_longest_of_their_times_is_over() {
     let held = |minutes: i64| {
         let pod = |name: &str, time: &str| {

@@ -237,6 +237,29 @@ fn times_are_set_once_and_go_with_their_reason() {
 }
 
 #[test]
+fn a_pod_with_the_name_of_another_has_times_of_its_own() {
+    let bench = Bench::new();
+    let mirror = &bench.mirror;
+    let pod = |uid: &str| bench.pod("db-0", json!({"uid": uid}), json!({}), json!({}));
+    pod("one");
+    mirror.acknowledge("default", "db-0", bench.now());
+    mirror.placed("default", "db-0", "pool", bench.now());
+    mirror.map_pod_to_claim("default", "db-0", "claim");
+    let known = mirror.pod_times("default", "db-0");
+    bench.pass(60);
+    pod("one");
+    assert_eq!(mirror.pod_times("default", "db-0"), known, "the same one has changed");
+
+    pod("two");
+    assert_eq!(mirror.pod_times("default", "db-0"), PodTimes::default());
+    assert_eq!(mirror.pods_mapped_to("claim"), []);
+    mirror.acknowledge("default", "db-0", bench.now());
+    bench.pass(5);
+    let waited = mirror.placed("default", "db-0", "pool", bench.now());
+    assert_eq!(waited, Some(Duration::from_secs(5)), "as long as this one has waited");
+}
+
+#[test]
 fn bound_pods_get_no_times() {
     let bench = Bench::new();
     bench.pod_on("p", "n", 100, "Running");

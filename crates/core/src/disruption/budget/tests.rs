@@ -67,8 +67,11 @@ fn the_tightest_budget_that_covers_the_reason_wins() {
     ];
     for (case, budgets, reason, nodes, allowed) in cases {
         let got = allowance(budgets, reason, time(NOW), total(nodes));
-        let expected = Allowance { allowed, left: allowed, problems: vec![] };
-        assert_eq!(got, expected, "{case}: {budgets:?} for {reason} on {nodes} nodes");
+        assert_eq!(
+            (got.allowed, got.left, got.problems),
+            (allowed, allowed, vec![]),
+            "{case}: {budgets:?} for {reason} on {nodes} nodes"
+        );
     }
 }
 
@@ -181,4 +184,20 @@ fn what_is_left_never_goes_below_zero() {
         let got = allowance(&[budget("30%")], Empty, time(NOW), nodes);
         assert_eq!((got.allowed, got.left), (3, left), "{disrupting} of 10 disrupting");
     }
+}
+
+#[test]
+fn the_budget_that_counts_is_named() {
+    let budgets = [budget("50%"), only(&[Empty], budget("2")), budget("2"), budget("9")];
+    for (reason, nodes, tightest) in [(Empty, 10, 1), (Drifted, 10, 2), (Drifted, 2, 0)] {
+        let got = allowance(&budgets, reason, time(NOW), total(nodes));
+        assert_eq!(got.tightest, Some(tightest), "for {reason} on {nodes} nodes");
+    }
+    let got = allowance(&[], Empty, time(NOW), total(10));
+    assert_eq!(got.tightest, None, "nothing limits");
+    let windowed = only(&[Empty, Drifted], scheduled("0", "0 9 * * mon-fri", HOUR));
+    assert_eq!(
+        windowed.to_string(),
+        r#"nodes: 0, schedule: "0 9 * * mon-fri", duration: 3600s, reasons: [Empty, Drifted]"#
+    );
 }

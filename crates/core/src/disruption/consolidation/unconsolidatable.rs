@@ -89,6 +89,8 @@ pub enum Unconsolidatable {
     TooYoung,
     /// Pods of another command of the same pass go there.
     Destination,
+    /// Pods that wait for a place get one there, by another command of the same pass.
+    Awaited,
     /// There was no time left.
     RanDry,
 }
@@ -107,6 +109,7 @@ impl Unconsolidatable {
                 | Self::Budget { .. }
                 | Self::TooYoung
                 | Self::Destination
+                | Self::Awaited
                 | Self::RanDry
         )
     }
@@ -184,6 +187,7 @@ impl fmt::Display for Unconsolidatable {
                 f.write_str("Node was launched recently to save more than its removal would")
             }
             Self::Destination => f.write_str("Pods of other nodes are about to be moved here"),
+            Self::Awaited => f.write_str("Pending pods are about to be scheduled here"),
             Self::RanDry => f.write_str("No time was left to look at the node"),
         }
     }

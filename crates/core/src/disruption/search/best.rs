@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 
+use super::destinations::Destinations;
 use super::growing::Growing;
 use super::many::many;
 use super::together::{is_exclusive, together};
@@ -72,7 +73,7 @@ impl Found {
 /// upstream's choice, and from that with more nodes if they can go with it.
 pub(super) fn search(
     consolidation: &mut Consolidation<'_>,
-    taken: &BTreeSet<NodeId>,
+    taken: &Destinations,
     time: &mut Time<'_>,
 ) -> Found {
     let mut found = rounds(consolidation, taken, Vec::new(), time);
@@ -87,12 +88,12 @@ pub(super) fn search(
 /// What upstream would do, and the same with more nodes if they can go with it.
 fn upstream(
     consolidation: &mut Consolidation<'_>,
-    taken: &BTreeSet<NodeId>,
+    taken: &Destinations,
     time: &mut Time<'_>,
 ) -> Vec<Vec<Command>> {
     let board = consolidation.board;
     let mut candidates = consolidatable(board);
-    candidates.retain(|candidate| !taken.contains(&candidate.node));
+    candidates.retain(|candidate| taken.why(candidate.node).is_none());
     best_ratio_first(&mut candidates);
     let mut allowances = Allowances::new(board.world, Reason::Underutilized);
     let (mut spent, mut within) = (allowances.clone(), candidates.clone());
@@ -133,7 +134,7 @@ fn upstream(
 /// Rounds until nothing more can go.
 fn rounds(
     consolidation: &mut Consolidation<'_>,
-    taken: &BTreeSet<NodeId>,
+    taken: &Destinations,
     first: Vec<Command>,
     time: &mut Time<'_>,
 ) -> Found {
@@ -151,7 +152,7 @@ fn rounds(
     for _ in 0..ROUNDS {
         for command in &next {
             apply(&mut snapshot, world.catalog, command);
-            destinations.extend(command.plan.existing.iter().map(|(node, _)| *node));
+            destinations.add(&snapshot, command);
         }
         found.commands.append(&mut next);
         let now = World { snapshot: &snapshot, ..world.clone() };
@@ -169,14 +170,14 @@ fn rounds(
 /// One look at a cluster.
 struct Round<'r, 'a> {
     consolidation: &'r mut Consolidation<'a>,
-    destinations: &'r BTreeSet<NodeId>,
+    destinations: &'r Destinations,
     found: &'r mut Found,
 }
 
 impl<'r, 'a> Round<'r, 'a> {
     fn new(
         consolidation: &'r mut Consolidation<'a>,
-        destinations: &'r BTreeSet<NodeId>,
+        destinations: &'r Destinations,
         found: &'r mut Found,
     ) -> Self {
         Self { consolidation, destinations, found }
@@ -202,8 +203,8 @@ impl<'r, 'a> Round<'r, 'a> {
 
     /// Whether a node may be looked at at all.
     fn may_go(&mut self, candidate: &Candidate, allowances: &Allowances) -> bool {
-        let why = if self.destinations.contains(&candidate.node) {
-            Unconsolidatable::Destination
+        let why = if let Some(why) = self.destinations.why(candidate.node) {
+            why
         } else if allowances.left(&candidate.pool) == 0 {
             self.found.is_constrained = true;
             Unconsolidatable::Budget { pool: candidate.pool.clone() }

@@ -7,21 +7,35 @@ use karpenter_core::catalog::{Catalog, InstanceType};
 use karpenter_core::requirement::Requirements;
 use karpenter_core::snapshot::{Node, Snapshot};
 
-/// What the nodes of each NodePool cost per hour. Nodes whose price nobody knows count nothing.
-pub(super) fn by_pool(snapshot: &Snapshot, catalog: &Catalog) -> BTreeMap<String, f64> {
+/// What nodes cost.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Bill {
+    /// Per hour, by NodePool.
+    pub(super) by_pool: BTreeMap<String, f64>,
+    /// Nodes whose price nobody knows, also those of no NodePool, by name. They count nothing.
+    pub(super) unpriced: Vec<String>,
+}
+
+/// Adds up what the nodes cost.
+pub(super) fn bill(snapshot: &Snapshot, catalog: &Catalog) -> Bill {
     let mut types: BTreeMap<&str, BTreeMap<&str, &InstanceType>> = BTreeMap::new();
-    let mut costs = BTreeMap::new();
-    for node in snapshot.nodes.iter().filter(|node| node.is_managed) {
-        let Some((pool, known)) =
-            node.pool.as_deref().and_then(|pool| catalog.pools.get_key_value(pool))
-        else {
-            continue;
-        };
-        let by_name = || known.iter().map(|one| (one.name.as_str(), one.as_ref())).collect();
-        let types = types.entry(pool).or_insert_with(by_name);
-        *costs.entry(pool.clone()).or_default() += price(node, types).unwrap_or(0.0);
+    let mut bill = Bill::default();
+    for node in &snapshot.nodes {
+        let pool = node.pool.as_deref().filter(|_| node.is_managed);
+        let known = pool.and_then(|pool| catalog.pools.get_key_value(pool)).map(|(pool, known)| {
+            let by_name = || known.iter().map(|one| (one.name.as_str(), one.as_ref())).collect();
+            let price = price(node, types.entry(pool).or_insert_with(by_name));
+            // Also a pool without a price is one.
+            let sum = bill.by_pool.entry(pool.clone()).or_default();
+            *sum += price.unwrap_or(0.0);
+            price
+        });
+        if known.flatten().is_none() {
+            bill.unpriced.push(node.name.clone());
+        }
     }
-    costs
+    bill.unpriced.sort();
+    bill
 }
 
 fn price(node: &Node, types: &BTreeMap<&str, &InstanceType>) -> Option<f64> {

@@ -3,14 +3,18 @@
 //! `commands`, their fields up to `savings`, and `seconds` are those that upstream's decisions are
 //! recorded with, so that the two can be compared; everything else is ours.
 
+use std::collections::BTreeSet;
+
 use karpenter_core::catalog::Catalog;
-use karpenter_core::disruption::{self, Pass, Replacement};
+use karpenter_core::disruption::{self, Drift, Pass, Replacement};
+use karpenter_core::id::PodId;
+use karpenter_core::pod::{Owner, Pod};
 use karpenter_core::snapshot::Snapshot;
 use serde::Serialize;
 
-use super::bill;
+use super::bill::{self, Bill};
 use crate::plan::expand::Expanded;
-use crate::plan::report::{self, Claim, HOURS_PER_MONTH, Remark};
+use crate::plan::report::{self, Claim, HOURS_PER_MONTH, Placement, Remark};
 
 /// Everything that is told.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -26,6 +30,8 @@ pub(crate) struct Consolidation {
     pub(crate) setup_seconds: f64,
     /// Every node that stays, by name, and why.
     pub(crate) kept: Vec<Kept>,
+    /// Nodes that have drifted, by name: consolidation leaves them, drift replaces them.
+    pub(crate) drifted: Vec<Kept>,
 
     /// US dollars per month of 730 hours.
     pub(crate) monthly_savings: f64,
@@ -33,6 +39,8 @@ pub(crate) struct Consolidation {
     pub(crate) nodes: usize,
     /// What the nodes of the NodePools cost now, in US dollars per hour.
     pub(crate) total_price: f64,
+    /// Nodes whose price is not known, by name. No sum has them.
+    pub(crate) unpriced: Vec<String>,
     /// Workloads whose pods were made up.
     pub(crate) expanded: Vec<Expanded>,
     /// Objects that were left out or could not be read whole.
@@ -52,12 +60,28 @@ pub(crate) struct Command {
     /// Names of nodes, sorted.
     pub(crate) candidates: Vec<String>,
     pub(crate) replacements: Vec<Claim>,
-    /// US dollars per hour, if the cheapest replacement is launched.
+    /// US dollars per hour, if the cheapest replacement is launched. At least, if some candidates
+    /// are `unpriced`.
     pub(crate) savings: f64,
 
     pub(crate) monthly_savings: f64,
-    /// Pods that move, sorted.
+    /// Pods that lose their node and need room elsewhere, sorted.
     pub(crate) pods: Vec<String>,
+    /// Those of them that find it on nodes that exist, by node.
+    pub(crate) existing: Vec<Placement>,
+    /// Those of them that nothing makes again when they are gone.
+    pub(crate) pods_without_controller: Vec<String>,
+    /// Candidates whose price is not known: what they save is not in `savings`.
+    pub(crate) unpriced: Vec<String>,
+    /// Candidates that have drifted, so that drift may come first.
+    pub(crate) drifted: Vec<String>,
+}
+
+impl Command {
+    /// Whether anything is known about what it saves.
+    pub(crate) fn is_priced(&self) -> bool {
+        self.unpriced.len() < self.candidates.len()
+    }
 }
 
 /// A node that stays.
@@ -69,6 +93,8 @@ pub(crate) struct Kept {
     pub(crate) text: String,
     /// Each as `Kind namespace/name`.
     pub(crate) blocked_by: Vec<String>,
+    /// Whether it has drifted: what keeps it keeps drift from replacing it, too.
+    pub(crate) drifted: bool,
 }
 
 /// Puts a pass into words. Times and remarks are added by the caller.
@@ -78,42 +104,89 @@ pub(super) fn report(snapshot: &Snapshot, catalog: &Catalog, pass: &Pass) -> Con
     // Not sum(), which is -0 for nothing.
     let add = |sum: f64, one: f64| sum + one;
     let total_savings = commands.iter().map(|command| command.savings).fold(0.0, add);
+    let Bill { by_pool, unpriced } = bill::bill(snapshot, catalog);
+    let all = pass.kept.iter().map(kept);
+    let (drifted, kept) = all.partition(|kept: &Kept| kept.reason == DRIFTED);
     Consolidation {
         total_savings,
         monthly_savings: total_savings * HOURS_PER_MONTH,
         nodes: commands.iter().map(|command| command.candidates.len()).sum::<usize>()
             + pass.kept.len(),
-        total_price: bill::by_pool(snapshot, catalog).into_values().fold(0.0, add),
-        kept: pass.kept.iter().map(kept).collect(),
+        total_price: by_pool.into_values().fold(0.0, add),
+        unpriced,
+        kept,
+        drifted,
         commands,
         ..Consolidation::default()
     }
 }
 
 fn command(snapshot: &Snapshot, catalog: &Catalog, found: &disruption::Command) -> Command {
-    let mut candidates: Vec<_> = found.candidates.iter().map(|one| one.name.clone()).collect();
-    candidates.sort();
+    let names = |is_told: fn(&disruption::Candidate) -> bool| {
+        let told = found.candidates.iter().filter(|one| is_told(one));
+        let mut names: Vec<_> = told.map(|one| one.name.clone()).collect();
+        names.sort();
+        names
+    };
     let moved = found.candidates.iter().flat_map(|candidate| &candidate.pods);
-    let mut pods: Vec<_> = moved.map(|pod| report::name(snapshot, *pod)).collect();
-    pods.sort();
+    let moved: BTreeSet<PodId> = moved.copied().collect();
+    let lost = moved.iter().copied().filter(|pod| is_lost(snapshot.pod(*pod)));
     let planned = found.replacements.iter().filter_map(Replacement::planned);
     Command {
         method: found.method.consolidation_type(),
         reason: found.reason().name(),
         decision: found.decision().name(),
-        candidates,
+        candidates: names(|_| true),
         replacements: planned.map(|claim| report::claim(snapshot, catalog, claim)).collect(),
         savings: found.savings,
         monthly_savings: found.savings * HOURS_PER_MONTH,
-        pods,
+        pods: report::names(snapshot, moved.iter().copied()),
+        existing: existing(snapshot, found, &moved),
+        pods_without_controller: report::names(snapshot, lost),
+        unpriced: names(|one| !one.is_priced()),
+        drifted: names(|one| one.drifted_at.is_some()),
     }
 }
 
+/// Whether nothing makes the pod again. The scheduler finds room for it all the same (spec 30 §3.3),
+/// as it cannot know who will come.
+fn is_lost(pod: &Pod) -> bool {
+    pod.controller.is_none() && pod.owner == Owner::Other
+}
+
+/// Where the pods go that move to nodes that exist. Pods that wait go there as well, but not because
+/// of the command.
+fn existing(
+    snapshot: &Snapshot,
+    found: &disruption::Command,
+    moved: &BTreeSet<PodId>,
+) -> Vec<Placement> {
+    let placed = found.plan.existing.iter().filter_map(|(node, pods)| {
+        let node = snapshot.nodes.get(node.index())?.name.clone();
+        let pods = pods.iter().copied().filter(|pod| moved.contains(pod));
+        Some(Placement { node, pods: report::names(snapshot, pods) })
+    });
+    let mut placed: Vec<_> = placed.filter(|placement| !placement.pods.is_empty()).collect();
+    placed.sort_by(|a, b| a.node.cmp(&b.node));
+    placed
+}
+
+/// The reason of nodes that drift looks after.
+pub(super) const DRIFTED: &str = "Drifted";
+
 fn kept(kept: &disruption::Kept) -> Kept {
-    Kept {
-        node: kept.node.clone(),
-        reason: kept.reason,
-        text: kept.text.clone(),
-        blocked_by: kept.blocked_by.clone(),
+    let node = kept.node.clone();
+    match &kept.drift {
+        Some(Drift::Due { text }) => {
+            let (text, blocked_by) = (text.clone(), Vec::new());
+            Kept { node, reason: DRIFTED, text, blocked_by, drifted: true }
+        }
+        drift => Kept {
+            node,
+            reason: kept.reason,
+            text: kept.text.clone(),
+            blocked_by: kept.blocked_by.clone(),
+            drifted: drift.is_some(),
+        },
     }
 }

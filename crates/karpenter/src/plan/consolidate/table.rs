@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::report::{Command, Consolidation, Kept};
+use super::report::{Command, Consolidation, DRIFTED, Kept};
 use crate::commands::count;
 use crate::plan::grid::{Column, Grid, wrap};
 use crate::plan::report::{Claim, HOURS_PER_MONTH};
@@ -13,7 +13,8 @@ use crate::plan::table::{LINES, made_up, notes, remarks, rest, shown, some};
 pub(crate) fn table(told: &Consolidation, width: Option<usize>) -> String {
     let sections = [
         commands(told, width),
-        stay(told, width),
+        stay("REPLACED BY DRIFT", &told.drifted, width),
+        stay("STAY", &told.kept, width),
         remarks(&told.marked, width),
         made_up(&told.expanded, width),
         notes(&told.notes, width),
@@ -43,18 +44,52 @@ fn commands(told: &Consolidation, width: Option<usize>) -> String {
             some(&command.candidates),
             command.pods.len().to_string(),
             replacements(command),
-            format!("{:.4}", command.savings),
-            format!("{:.2}", command.monthly_savings),
+            saved(command, format!("{:.4}", command.savings)),
+            saved(command, format!("{:.2}", command.monthly_savings)),
         ]);
     }
     let (going, commands) = (going(told), told.commands.len());
     let steps = if commands > 1 { format!(" in {commands} steps") } else { String::new() };
     format!(
-        "REMOVE {}{steps}\n{}{}",
+        "REMOVE {}{steps}\n{}{}{}",
         count(going, "node"),
         grid.lines(2, width),
-        rest(commands, "steps")
+        rest(commands, "steps"),
+        caveats(told, width)
     )
+}
+
+/// A saving as far as it is known.
+fn saved(command: &Command, amount: String) -> String {
+    match (command.is_priced(), command.unpriced.is_empty()) {
+        (false, _) => "unknown".to_owned(),
+        (true, false) => format!("{amount} or more"),
+        (true, true) => amount,
+    }
+}
+
+/// What to know about the nodes that go.
+fn caveats(told: &Consolidation, width: Option<usize>) -> String {
+    let all = |list: fn(&Command) -> &[String]| -> Vec<String> {
+        told.commands.iter().flat_map(list).cloned().collect()
+    };
+    let mut text = String::new();
+    let lost = all(|command| &command.pods_without_controller);
+    if !lost.is_empty() {
+        let have = if lost.len() == 1 { "has" } else { "have" };
+        let pods = count(lost.len(), "pod");
+        let line = format!("{pods} {have} no controller and will not come back: {}", some(&lost));
+        text.push_str(&wrap("  ", &line, width));
+    }
+    let drifted = all(|command| &command.drifted);
+    if !drifted.is_empty() {
+        let (have, them) = if drifted.len() == 1 { ("has", "it") } else { ("have", "them") };
+        let nodes = count(drifted.len(), "node");
+        let names = some(&drifted);
+        let line = format!("{nodes} {have} drifted, drift may replace {them} first: {names}");
+        text.push_str(&wrap("  ", &line, width));
+    }
+    text
 }
 
 fn going(told: &Consolidation) -> usize {
@@ -119,14 +154,19 @@ fn head(kept: &Kept) -> &str {
     }
 }
 
-fn stay(told: &Consolidation, width: Option<usize>) -> String {
-    if told.kept.is_empty() {
+/// Nodes that consolidation leaves, by reason.
+fn stay(title: &str, kept: &[Kept], width: Option<usize>) -> String {
+    if kept.is_empty() {
         return String::new();
     }
-    let mut text = format!("STAY {}\n", count(told.kept.len(), "node"));
-    let groups = groups(&told.kept);
+    let mut text = format!("{title} {}\n", count(kept.len(), "node"));
+    let groups = groups(kept);
     for group in groups.iter().take(LINES) {
-        let names: Vec<_> = group.kept.iter().map(|kept| kept.node.clone()).collect();
+        let name = |kept: &&Kept| {
+            let is_held = kept.drifted && kept.reason != DRIFTED;
+            if is_held { format!("{} (drifted)", kept.node) } else { kept.node.clone() }
+        };
+        let names: Vec<_> = group.kept.iter().map(name).collect();
         let who = match names.as_slice() {
             [node] => shown(node),
             nodes => format!("{} nodes ({})", nodes.len(), some(nodes)),
@@ -150,16 +190,36 @@ fn summary(told: &Consolidation, width: Option<usize>) -> String {
     let (going, nodes) = (going(told), count(*nodes, "node"));
     let monthly = total_price * HOURS_PER_MONTH;
     let bill = format!("they cost ${total_price:.4} an hour, ${monthly:.2} a month");
+    let unpriced = unpriced(told);
     if going == 0 {
-        return wrap("", &format!("0 of {nodes} would go; {bill}"), width);
+        return wrap("", &format!("0 of {nodes} would go; {bill}{unpriced}"), width);
     }
     let coming: usize = told.commands.iter().map(|command| command.replacements.len()).sum();
     let mut text = format!("{going} of {nodes} would go, {coming} would come; {bill}; ");
-    let _ = write!(text, "this saves ${total_savings:.4} an hour, ${monthly_savings:.2} a month");
-    if *total_price > 0.0 {
-        let _ = write!(text, " ({:.0}%)", 100.0 * total_savings / total_price);
+    if told.commands.iter().any(Command::is_priced) {
+        let is_known = told.commands.iter().all(|command| command.unpriced.is_empty());
+        let least = if is_known { "" } else { "at least " };
+        let _ = write!(
+            text,
+            "this saves {least}${total_savings:.4} an hour, ${monthly_savings:.2} a month"
+        );
+        if *total_price > 0.0 {
+            let _ = write!(text, " ({:.0}%)", 100.0 * total_savings / total_price);
+        }
+    } else {
+        text.push_str("what this saves is not known");
     }
+    text.push_str(&unpriced);
     wrap("", &text, width)
+}
+
+/// The nodes that the sums leave out.
+fn unpriced(told: &Consolidation) -> String {
+    match told.unpriced.as_slice() {
+        [] => String::new(),
+        [node] => format!("; {} has no known price and is not in the sums", shown(node)),
+        nodes => format!("; {} nodes have no known price and are not in the sums", nodes.len()),
+    }
 }
 
 #[cfg(test)]
@@ -168,7 +228,7 @@ mod tests {
 
     fn kept(node: &str, reason: &'static str, text: &str, blocked_by: &[&str]) -> Kept {
         let blocked_by = blocked_by.iter().map(|name| (*name).to_owned()).collect();
-        Kept { node: node.to_owned(), reason, text: text.to_owned(), blocked_by }
+        Kept { node: node.to_owned(), reason, text: text.to_owned(), blocked_by, drifted: false }
     }
 
     fn command(candidates: &[&str], savings: f64, replacements: Vec<Claim>) -> Command {
@@ -182,6 +242,10 @@ mod tests {
             replacements,
             savings,
             monthly_savings: savings * HOURS_PER_MONTH,
+            existing: Vec::new(),
+            pods_without_controller: Vec::new(),
+            unpriced: Vec::new(),
+            drifted: Vec::new(),
         }
     }
 

@@ -147,6 +147,25 @@ async fn a_key_counts_as_added_when_it_is_ready_and_once_until_it_is_taken() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_depth_is_right_whoever_tells_first() {
+    let bench = Bench::start(&[]);
+    let work = bench.metrics.started(NAME, 1);
+    let take = || {
+        let at = bench.clock.now();
+        work.taken(Begun { at, waited: Duration::ZERO, active: 1 });
+    };
+    // Another thread has added a key and not told of it yet.
+    take();
+    assert!(bench.depth().abs() < 1e-9, "{}", bench.depth());
+    work.added(1);
+    assert!(bench.depth().abs() < 1e-9, "nothing waits: {}", bench.depth());
+    work.added(3);
+    take();
+    assert!((bench.depth() - 2.0).abs() < 1e-9, "{}", bench.depth());
+    bench.tasks.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_in_work_ages_until_it_ends() {
     let bench = Bench::start(&["slow"]);
     let ages = |sum: f64, longest: f64| {

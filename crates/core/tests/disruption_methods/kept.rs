@@ -1,0 +1,108 @@
+//! What is said about nodes that stay.
+
+use karpenter_core::disruption::{Drift, Kept};
+
+use super::*;
+
+fn drifted(name: &str) -> NodeBuilder {
+    of(name, 4).standing(|s| {
+        s.drifted_at = Some(now());
+        s.is_consolidatable = false;
+    })
+}
+
+/// What is said about a node by consolidation alone.
+fn kept(world: &World, settings: &Settings, name: &str) -> Kept {
+    let pass = run_with(world, settings, |seen| {
+        seen.settled.extend([Method::StaticDrift, Method::Drift]);
+    });
+    pass.kept.into_iter().find(|kept| kept.node == name).expect("it stays")
+}
+
+#[test]
+fn a_drifted_node_is_left_to_drift() {
+    let due = |text: &str| Some(Drift::Due { text: text.to_owned() });
+    let said = "Node has drifted: drift replaces it, not consolidation";
+    let with = |pool: PoolBuilder, node: NodeBuilder| {
+        let busy = pod("p").cpu("3").on("n").do_not_disrupt();
+        let world = World::empty().types(sizes()).pool(pool).node(node);
+        (kept(&world, &upstream(), "n").drift, kept(&world.pod(busy), &upstream(), "n").drift)
+    };
+    let free = || on_demand("default").budget("100%", &[]);
+    let held = Some(Drift::Blocked);
+    assert_eq!(with(free(), of("n", 4).standing(|s| s.is_consolidatable = false)), (None, None));
+    assert_eq!(with(free(), drifted("n")), (due(said), held.clone()));
+    let bounded = drifted("n").standing(|s| {
+        s.termination_grace_period = Some(SignedDuration::from_mins(1));
+    });
+    assert_eq!(with(free(), bounded), (due(said), due(said)), "drift need not mind the pod");
+    let later = "Node has drifted: drift replaces it, not consolidation, when its budgets allow \
+                 it: {nodes: 0, reasons: [Drifted]} allows 0 of 1 nodes at a time, 0 are disrupted \
+                 or not ready already";
+    let frozen = free().budget("0", &[Reason::Drifted]);
+    assert_eq!(with(frozen, drifted("n")), (due(later), held.clone()));
+    let fixed = on_demand("default").replicas(1);
+    assert_eq!(with(fixed, drifted("n")), (held.clone(), held), "StaticCapacity is off");
+}
+
+#[test]
+fn a_budget_says_what_it_allows_and_what_has_spent_it() {
+    let two = |pool: PoolBuilder| {
+        let world = World::empty().types(sizes()).pool(pool);
+        world.node(of("a", 4)).node(of("b", 4))
+    };
+    let says = |pool: PoolBuilder| kept(&two(pool), &Settings::default(), "b").text;
+    let all = "Disruption budgets of NodePool \"default\" allow no more disruptions: ";
+    let one = on_demand("default").budget("100%", &[]).budget("10%", &[Reason::Empty]);
+    assert_eq!(
+        says(one),
+        format!(
+            "{all}{{nodes: 10%, reasons: [Empty]}} allows 1 of 2 nodes at a time, 0 are disrupted \
+             or not ready already, 1 goes first"
+        )
+    );
+    let unready = two(on_demand("default").budget("1", &[]));
+    let unready = unready.node(of("c", 4).standing(|s| s.is_ready = false));
+    assert_eq!(
+        kept(&unready, &Settings::default(), "b").text,
+        format!(
+            "{all}{{nodes: 1}} allows 1 of 3 nodes at a time, 1 is disrupted or not ready already"
+        )
+    );
+    assert_eq!(
+        says(on_demand("default").budget("many", &[])),
+        format!(
+            "{all}one of them cannot be read (invalid value for IntOrString: invalid type: string \
+             is not a percentage), which allows nothing"
+        )
+    );
+}
+
+#[test]
+fn pods_that_move_are_told_from_pods_that_wait() {
+    let fenced = |name: &str| pod(name).tolerate("only=c:NoSchedule").select("custom", "here");
+    let world = world()
+        .node(of("a", 4))
+        .node(of("b", 8))
+        .node(of("c", 8).label("custom", "here").taint("only=c:NoSchedule"))
+        .pod(pod("small").cpu("1").on("a"))
+        .pod(pod("large").cpu("5").on("b"))
+        .pod(fenced("own").cpu("4").on("c"))
+        .pod(fenced("pending").cpu("2"));
+    let settings = Settings::default();
+    let pass = run(&world, &settings);
+    assert_eq!(said(&pass), [(Method::SingleNode, Decision::Delete, vec!["a"])]);
+    let text = |name: &str| kept(&world, &settings, name).text;
+    assert_eq!(text("b"), "Pods of other nodes are about to be moved here");
+    assert_eq!(text("c"), "Pending pods are about to be scheduled here");
+}
+
+#[test]
+fn a_price_that_is_not_known_is_not_zero() {
+    let unknown = of("n", 4).label("type", "gone");
+    let pass = run(&world().node(unknown).node(of("m", 4)), &Settings::default());
+    let candidates = pass.commands.iter().flat_map(|command| &command.candidates);
+    let mut known: Vec<_> = candidates.map(|one| (one.name.as_str(), one.is_priced())).collect();
+    known.sort_unstable();
+    assert_eq!(known, [("m", true), ("n", false)]);
+}
