@@ -6,7 +6,7 @@
 //! | its nodes go | everything that it launched in their place is ready |
 //! | its nodes go | what it launched costs less than they do, if it is about money |
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use karpenter_api::condition_set::{HasConditions as _, is_true};
@@ -47,8 +47,9 @@ pub(super) struct Command {
 #[derive(Debug, Default)]
 pub(super) struct Commands {
     pub(super) all: Vec<Command>,
-    /// Those whose begin nobody has looked at yet.
-    fresh: Vec<String>,
+    /// Of how many somebody has looked at the begin. By number: a process that is started again
+    /// draws the same ids again.
+    looked_at: usize,
 }
 
 impl Commands {
@@ -62,7 +63,6 @@ impl Commands {
                 let Some(reason) = Reason::named(reason) else { return false };
                 let nodes = json(line.field("disrupted-nodes"));
                 let name = |node: &Value| node["NodeClaim"]["name"].as_str().map(str::to_owned);
-                self.fresh.push(id.to_owned());
                 self.all.push(Command {
                     id: id.to_owned(),
                     reason,
@@ -97,13 +97,13 @@ impl Commands {
 
     /// Those that have begun since the last call.
     pub(super) fn take_fresh(&mut self) -> Vec<Command> {
-        let fresh = std::mem::take(&mut self.fresh);
-        self.all.iter().filter(|command| fresh.contains(&command.id)).cloned().collect()
+        let first = std::mem::replace(&mut self.looked_at, self.all.len());
+        self.all[first..].to_vec()
     }
 
     /// Nobody carries them out any more.
     pub(super) fn forget_fresh(&mut self) {
-        self.fresh.clear();
+        self.looked_at = self.all.len();
     }
 
     /// The last one that is about the claim, if its replacements are made and it has not failed.
@@ -113,9 +113,11 @@ impl Commands {
         (last.replacements.is_some() && !last.has_failed).then_some(last)
     }
 
-    /// How many nodes were to go because of commands from that one on.
+    /// How many nodes were to go because of commands from that one on. Those that could not begin,
+    /// such as for want of room within the limits of a pool, have moved nothing.
     pub(super) fn removals_since(&self, first: usize) -> usize {
-        self.all.iter().skip(first).map(|command| command.sources.len()).sum()
+        let begun = self.all.iter().skip(first).filter(|command| command.replacements.is_some());
+        begun.map(|command| command.sources.len()).sum()
     }
 }
 
@@ -133,9 +135,6 @@ pub(super) fn overspent(
     claims: &[NodeClaim],
     now: Timestamp,
 ) -> Vec<String> {
-    let sources: BTreeSet<&str> =
-        begun.iter().flat_map(|command| &command.sources).map(String::as_str).collect();
-    let reasons: BTreeSet<Reason> = begun.iter().map(|command| command.reason).collect();
     let mut found = Vec::new();
     for pool in pools {
         let name = pool.name_any();
@@ -144,30 +143,20 @@ pub(super) fn overspent(
                 && is_true(claim.conditions(), INITIALIZED)
                 && !is_true(claim.conditions(), INSTANCE_TERMINATING)
         });
-        let own: Vec<&NodeClaim> = own.collect();
-        let is_new = |claim: &NodeClaim| sources.contains(claim.name_any().as_str());
-        let is_old = |claim: &NodeClaim| is_true(claim.conditions(), DISRUPTION_REASON);
-        if !own.iter().any(|claim| is_new(claim)) {
-            continue;
-        }
-        let going = own.iter().filter(|claim| is_new(claim) || is_old(claim)).count();
+        let own: BTreeMap<String, &NodeClaim> =
+            own.map(|claim| (claim.name_any(), claim)).collect();
         let total = u32::try_from(own.len()).unwrap_or(u32::MAX);
-        let counts = NodeCounts { total, disrupting: 0 };
-        for reason in &reasons {
-            let of_reason: BTreeSet<&str> = begun
-                .iter()
-                .filter(|command| command.reason == *reason)
-                .flat_map(|command| &command.sources)
-                .map(String::as_str)
-                .collect();
-            if !own.iter().any(|claim| of_reason.contains(claim.name_any().as_str())) {
-                continue;
-            }
-            // The decision was made a moment ago, when a schedule may have allowed more.
-            let allowed = [now, now - DECIDED]
-                .map(|time| allowance(&budgets(pool), *reason, time, counts).allowed);
-            let allowed = usize::try_from(allowed[0].max(allowed[1])).unwrap_or(usize::MAX);
-            if going > allowed {
+        let is_new = |name: &String| begun.iter().any(|command| command.sources.contains(name));
+        let is_old = |claim: &NodeClaim| is_true(claim.conditions(), DISRUPTION_REASON);
+        let old = own.iter().filter(|(name, claim)| !is_new(name) && is_old(claim));
+        let mut going: BTreeSet<&String> = old.map(|(name, _)| name).collect();
+        // One after the other: a budget for its reason says nothing about those that follow.
+        for command in begun {
+            let before = going.len();
+            going.extend(command.sources.iter().filter(|name| own.contains_key(*name)));
+            let allowed = most_allowed(pool, command.reason, total, now);
+            if going.len() > before && going.len() > allowed {
+                let (going, reason) = (going.len(), command.reason);
                 found.push(format!(
                     "{going} of {total} nodes of NodePool {name} are disrupted at once, of {allowed} for {reason}"
                 ));
@@ -175,6 +164,15 @@ pub(super) fn overspent(
         }
     }
     found
+}
+
+/// How many of so many nodes may go at once. The decision was made a moment ago, when a schedule may
+/// have allowed more.
+fn most_allowed(pool: &NodePool, reason: Reason, total: u32, now: Timestamp) -> usize {
+    let (budgets, counts) = (budgets(pool), NodeCounts { total, disrupting: 0 });
+    let allowed =
+        [now, now - DECIDED].map(|time| allowance(&budgets, reason, time, counts).allowed);
+    usize::try_from(allowed[0].max(allowed[1])).unwrap_or(usize::MAX)
 }
 
 fn budgets(pool: &NodePool) -> Vec<Budget> {

@@ -84,6 +84,18 @@ fn a_command_may_not_take_more_nodes_than_a_budget_allows() {
 }
 
 #[test]
+fn a_budget_for_a_reason_is_not_about_the_commands_that_follow() {
+    let claims = ["a", "b", "c"].map(|name| claim(name, &[INITIALIZED]));
+    let few = json!([{"nodes": "1", "reasons": ["Empty"]}]);
+    let empty = command(Reason::Empty, &["a"], &[]);
+    let others = command(Reason::Underutilized, &["b", "c"], &[]);
+    let found = |begun: &[Command]| overspent(begun, &[pool(&few)], &claims, now());
+    assert_eq!(found(&[empty.clone(), others.clone()]), [""; 0]);
+    let text = "3 of 3 nodes of NodePool a are disrupted at once, of 1 for Empty";
+    assert_eq!(found(&[others, empty]), [text]);
+}
+
+#[test]
 fn replacements_that_are_there_have_to_be_ready() {
     let claims = [claim("ready", &[INITIALIZED]), claim("late", &[]), claim("other", &[])];
     let command = command(Reason::Drifted, &["x"], &["ready", "late", "gone"]);
@@ -128,4 +140,10 @@ fn the_log_tells_of_a_command_from_its_begin_to_its_end() {
     let failed = "failed terminating nodes while executing a disruption command";
     commands.hear(&Line::new(failed, &[("command", text)]), now());
     assert_eq!(commands.of("c"), None);
+    // The same id again, from a process that was started again; it does not get under way.
+    let other = "Drifted/7f: delete: nodepools=[a]: [m] (savings: $0.10)";
+    assert!(commands.hear(&Line::new("disrupting node(s)", &[("command", other)]), now()));
+    let fresh = commands.take_fresh();
+    assert_eq!(fresh.iter().map(|command| command.reason).collect::<Vec<_>>(), [Reason::Drifted]);
+    assert_eq!(commands.removals_since(0), 1);
 }
