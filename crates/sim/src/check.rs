@@ -167,7 +167,7 @@ pub struct Checker {
     /// Since when something is wrong that may be for a while.
     since: BTreeMap<Violation, Timestamp>,
     /// The most that budgets have allowed while pods of theirs were going.
-    allowances: BTreeMap<ObjectKey, i64>,
+    allowances: BTreeMap<ObjectKey, rules::Allowance>,
     found: BTreeSet<Violation>,
 }
 

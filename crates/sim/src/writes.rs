@@ -8,9 +8,11 @@ use std::task::{Context, Poll};
 
 use futures_util::future::BoxFuture;
 use http::{Method, Request, Response};
+use http_body_util::BodyExt as _;
 use jiff::Timestamp;
 use karpenter_operator::clock::Clock;
 use kube::client::Body;
+use serde_json::Value;
 
 /// More writes than these are counted and not kept: the last ones are.
 const MOST_KEPT: usize = 10_000;
@@ -21,6 +23,8 @@ pub struct Write {
     pub at: Timestamp,
     pub method: Method,
     pub path: String,
+    /// The uid that the object must have, if somebody deletes that one alone.
+    pub uid: Option<String>,
 }
 
 impl fmt::Display for Write {
@@ -66,7 +70,7 @@ impl Writes {
         self.lock().witness = Some(witness);
     }
 
-    fn note<B>(&self, request: &Request<B>) -> Option<BoxFuture<'static, ()>> {
+    fn note<B>(&self, request: &Request<B>, uid: Option<String>) -> Option<BoxFuture<'static, ()>> {
         if request.method() == Method::GET {
             return None;
         }
@@ -74,6 +78,7 @@ impl Writes {
             at: self.clock.now(),
             method: request.method().clone(),
             path: request.uri().path().to_owned(),
+            uid,
         };
         let mut state = self.lock();
         state.count += 1;
@@ -129,12 +134,26 @@ where
         // The one that was asked whether it is ready is the one to call.
         let next = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, next);
-        let seen = self.writes.note(&request);
+        let writes = self.writes.clone();
         Box::pin(async move {
-            if let Some(seen) = seen {
+            let (request, uid) = precondition(request).await;
+            if let Some(seen) = writes.note(&request, uid) {
                 seen.await;
             }
             inner.call(request).await
         })
     }
+}
+
+/// The request again, and of which uid the object has to be that it deletes.
+async fn precondition(request: Request<Body>) -> (Request<Body>, Option<String>) {
+    if request.method() != Method::DELETE {
+        return (request, None);
+    }
+    let (parts, body) = request.into_parts();
+    // A body of this process cannot break off.
+    let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let options: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    let uid = options["preconditions"]["uid"].as_str().map(str::to_owned);
+    (Request::from_parts(parts, Body::from(bytes)), uid)
 }

@@ -153,12 +153,22 @@ pub fn missing_nodes(facts: &Facts) -> Vec<Violation> {
     lost.collect()
 }
 
+/// What a budget says of its pods.
+#[derive(Debug, Clone, Copy)]
+pub struct Allowance {
+    /// How many may go.
+    pub allowed: i64,
+    /// How many have to stay.
+    pub desired: i64,
+}
+
 /// Budgets of which more healthy pods are being evicted at once than they have allowed at any time
 /// since the first of those was (`allowances` remembers that from look to look), while those that
-/// stay are too few. Pods that take long to end may be many: others run in their place.
+/// stay are fewer than it ever asked for in that time. Pods that take long to end may be many: others
+/// run in their place. An app that is scaled up has too few pods for a while.
 pub fn overdrawn_budgets(
     facts: &Facts,
-    allowances: &mut BTreeMap<ObjectKey, i64>,
+    allowances: &mut BTreeMap<ObjectKey, Allowance>,
 ) -> Vec<Violation> {
     let mut found = Vec::new();
     for budget in &facts.budgets {
@@ -179,12 +189,18 @@ pub fn overdrawn_budgets(
         let evicted = count(is_evicted);
         let healthy =
             count(|pod| pod.metadata.deletion_timestamp.is_none() && has(pod, "Ready", None));
-        let now = (i64::from(expected) - i64::from(desired)).max(0);
-        let allowed = allowances.get(&key).copied().unwrap_or(0).max(now);
-        if evicted > allowed && healthy < i64::from(desired) {
+        let (expected, desired) = (i64::from(expected), i64::from(desired));
+        let now = Allowance { allowed: (expected - desired).max(0), desired };
+        let before = allowances.get(&key).copied().unwrap_or(now);
+        let most = Allowance {
+            allowed: before.allowed.max(now.allowed),
+            desired: before.desired.min(now.desired),
+        };
+        if evicted > most.allowed && healthy < most.desired {
+            let allowed = most.allowed;
             found.push(Violation::BudgetOverdrawn { budget: key.clone(), evicted, allowed });
         }
-        allowances.insert(key, if evicted > 0 { allowed } else { now });
+        allowances.insert(key, if evicted > 0 { most } else { now });
     }
     found
 }

@@ -171,6 +171,11 @@ fn evicted(name: &str) -> Value {
     with(pod(name, "n", &json!({})), &status)
 }
 
+fn healthy(name: &str) -> Value {
+    let status = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    with(pod(name, "n", &json!({})), &status)
+}
+
 fn budgeted(expected: i32, desired: i32, pods: Vec<Value>) -> Facts {
     let budget = json!({
         "metadata": {"name": "web", "namespace": "default"},
@@ -209,6 +214,14 @@ fn budgets_that_evictions_overdraw_are_found() {
                 budgeted(4, 2, vec![]),
                 budgeted(3, 2, vec![evicted("a"), evicted("b")]),
                 budgeted(2, 2, vec![evicted("a"), evicted("b")]),
+            ],
+            &[],
+        ),
+        (
+            "it asked for fewer when they began to go",
+            vec![
+                budgeted(3, 2, vec![healthy("c"), healthy("d")]),
+                budgeted(12, 11, vec![evicted("a"), evicted("b"), healthy("c"), healthy("d")]),
             ],
             &[],
         ),

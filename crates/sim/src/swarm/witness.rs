@@ -133,7 +133,7 @@ impl Witness {
         match parts[..] {
             ["apis", "karpenter.sh", "v1", "nodeclaims", name] => self.see_claim_go(name).await,
             ["api", "v1", "namespaces", namespace, "pods", name] => {
-                self.see_pod_go(namespace, name).await;
+                self.see_pod_go(namespace, name, write.uid.as_deref()).await;
             }
             _ => {}
         }
@@ -232,9 +232,13 @@ impl Witness {
         }
     }
 
-    async fn see_pod_go(&self, namespace: &str, name: &str) {
+    async fn see_pod_go(&self, namespace: &str, name: &str, uid: Option<&str>) {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let Ok(Some(pod)) = pods.get_opt(name).await else { return };
+        // Another pod of that name, to which nothing happens.
+        if uid.is_some() && uid != pod.metadata.uid.as_deref() {
+            return;
+        }
         let spec = pod.spec.clone().unwrap_or_default();
         let claim = self.claim_of_node(spec.node_name.as_deref().unwrap_or_default()).await;
         let grace = spec.termination_grace_period_seconds.unwrap_or(30);

@@ -45,9 +45,6 @@ pub(super) struct Decision {
 
 /// `renewed` is when the kubelet has renewed its lease last.
 pub(super) fn decide(node: &Node, renewed: Option<Timestamp>, now: Timestamp) -> Decision {
-    if node.metadata.deletion_timestamp.is_some() {
-        return Decision::default();
-    }
     let ready = condition(node, "Ready");
     let heartbeat = ready.and_then(|ready| ready.last_heartbeat_time.as_ref()).map(|time| time.0);
     let is_unknown = ready.is_some_and(|ready| ready.status == "Unknown");
@@ -226,6 +223,10 @@ mod tests {
         assert_eq!(conditions[0].reason.as_deref(), Some("NodeStatusUnknown"));
         let expected = vec![(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")];
         assert_eq!((taints_of(&silent), silent.again), (Some(expected), None));
+        // One that is going is no exception: who ends it has to know.
+        let mut going = ready;
+        going.metadata.deletion_timestamp = Some(Time(at(100)));
+        assert_eq!(decide(&going, Some(at(120)), at(170)), silent);
     }
 
     #[test]
