@@ -118,7 +118,9 @@ impl Disruptor {
     /// news to the next pass.
     async fn see(&self) -> (Timestamp, Sight) {
         let state = self.context.mirror.consolidation_state(self.context.clock.now());
-        (state, Sight::take(&self.context).await)
+        let mut sight = Sight::take(&self.context).await;
+        sight.set_aside(&self.orchestration.coming(&self.context));
+        (state, sight)
     }
 
     fn tell_gap(&self, now: Timestamp) {
@@ -132,7 +134,7 @@ impl Disruptor {
 
     /// Whether the mirror is fit for decisions: all of it is told, and has been until now. A
     /// NodeClaim that is not launched yet is a node of which nothing is known; upstream waits for
-    /// it.
+    /// it. Here it only counts against the limits of its pool, for as much as it may become.
     fn is_complete(&self, now: Timestamp) -> bool {
         let (mirror, options) = (&self.context.mirror, &self.context.options);
         let state = mirror.sync(now);

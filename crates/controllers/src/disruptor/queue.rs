@@ -18,7 +18,7 @@ use karpenter_api::annotations::NODECLAIM_TERMINATION_TIMESTAMP;
 use karpenter_api::condition_set::{HasConditions as _, is_true};
 use karpenter_api::conditions::INITIALIZED;
 use karpenter_api::nodeclaim::NodeClaim;
-use karpenter_core::disruption::queue::{Failure, POLL, Running, Sighting, Step};
+use karpenter_core::disruption::queue::{Awaited, Failure, POLL, Running, Sighting, Step};
 use karpenter_core::disruption::{Candidate, Command, Reason};
 use karpenter_core::termination::deadline;
 use karpenter_operator::events::list as events;
@@ -87,11 +87,13 @@ pub(super) struct Flight {
     deleted: Mutex<BTreeSet<String>>,
 }
 
-/// What is told of a command at its end. What it was decided on is large, so it is not kept.
+/// What others have to know of a command. What it was decided on is large, so it is not kept.
 pub(super) struct Told {
     pub(super) fields: Fields,
     /// The consolidation policies of its pools.
     pub(super) policies: BTreeMap<String, String>,
+    /// The pods that go to its replacements, by `namespace/name`.
+    pub(super) coming: BTreeSet<String>,
 }
 
 impl Orchestration {
@@ -162,6 +164,21 @@ impl Orchestration {
     /// The machines that commands are at work on.
     pub(super) fn machines(&self) -> BTreeSet<String> {
         self.state().by_machine.keys().cloned().collect()
+    }
+
+    /// The pods that get a place on replacements which are not launched yet, by `namespace/name`.
+    pub(super) fn coming(&self, context: &Context) -> BTreeSet<String> {
+        let is_launching = |awaited: &Awaited| {
+            let claim = context.cache.node_claims.get("", &awaited.name);
+            claim.is_some_and(|claim| {
+                claim.status.as_ref().and_then(|status| status.provider_id.as_ref()).is_none()
+            })
+        };
+        let state = self.state();
+        let flights = state.commands.values();
+        let flights =
+            flights.filter(|one| lock(&one.running).replacements.iter().any(is_launching));
+        flights.flat_map(|flight| flight.told.coming.iter().cloned()).collect()
     }
 
     /// The pools whose drift has to wait, as their last replacements failed.

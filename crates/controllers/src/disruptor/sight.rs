@@ -1,17 +1,22 @@
 //! What decisions about disruption look at, gathered once for a pass.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use karpenter_api::labels::{INSTANCE_TYPE, NODEPOOL};
 use karpenter_api::nodepool::NodePool;
-use karpenter_core::catalog::Catalog;
-use karpenter_core::disruption::{Command, apply};
+use karpenter_api::requirement::Requirement;
+use karpenter_cluster::mirror::SyncProblem;
+use karpenter_core::catalog::{Catalog, InstanceType};
+use karpenter_core::disruption::{Command, apply, set_aside};
+use karpenter_core::resources::{NODES, Quantity, Resources};
 use karpenter_core::snapshot::Snapshot;
 use karpenter_operator::cloud::CloudErrorClass;
 use tracing::error;
 
 use crate::Context;
+use crate::objects::label;
 use crate::provisioner::decide::words;
 use crate::state::answer_selectors;
 
@@ -50,12 +55,54 @@ impl Sight {
                 }
             }
         }
+        let launching = launching(context, &catalog, now);
+        if !launching.is_empty() {
+            withhold(Arc::make_mut(&mut snapshot), &launching);
+        }
         answer_selectors(context, &mut snapshot, &catalog).await;
         Self { snapshot, catalog: Arc::new(catalog), pools: Arc::new(pools), now }
+    }
+
+    /// Takes care of pods whose new nodes are about to be launched.
+    pub(crate) fn set_aside(&mut self, pods: &BTreeSet<String>) {
+        if !pods.is_empty() {
+            set_aside(Arc::make_mut(&mut self.snapshot), pods);
+        }
     }
 
     /// Makes it the cluster as it will be when a command is carried out.
     pub(crate) fn apply(&mut self, command: &Command) {
         apply(Arc::make_mut(&mut self.snapshot), &self.catalog, command);
+    }
+}
+
+/// What NodeClaims that are not launched yet may take of the limits of their pools: the largest
+/// instance types that they may become. They are no nodes yet, and count nowhere else.
+fn launching(context: &Context, catalog: &Catalog, now: Timestamp) -> BTreeMap<String, Resources> {
+    let mut launching: BTreeMap<String, Resources> = BTreeMap::new();
+    let state = context.mirror.sync(now);
+    for problem in state.problems.iter().chain(&state.given_up) {
+        let SyncProblem::NotLaunched { name } = problem else { continue };
+        let Some(claim) = context.cache.node_claims.get("", name) else { continue };
+        let pool = label(&*claim, NODEPOOL);
+        let types = catalog.pools.get(pool).map_or(&[][..], |types| types);
+        let is_of_types = |one: &&Requirement| one.key == INSTANCE_TYPE && one.operator == "In";
+        let of_types = claim.spec.requirements.iter().find(is_of_types);
+        let named = of_types.and_then(|one| one.values.as_ref());
+        let is_possible = |one: &&InstanceType| named.is_none_or(|names| names.contains(&one.name));
+        let possible = types.iter().map(|one| &**one).filter(is_possible);
+        let mut largest = Resources::max(possible.map(|one| &one.capacity));
+        largest.set(NODES, Quantity::from_units(1));
+        launching.entry(pool.to_owned()).or_default().add(&largest);
+    }
+    launching
+}
+
+/// Lowers limits by what is spoken for.
+fn withhold(snapshot: &mut Snapshot, launching: &BTreeMap<String, Resources>) {
+    for pool in &mut snapshot.pools {
+        if let Some(taken) = launching.get(&pool.name) {
+            pool.limits = pool.limits.subtract(taken);
+        }
     }
 }

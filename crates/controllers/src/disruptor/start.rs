@@ -7,6 +7,8 @@
 //! Invariant: sources count as going away only when their replacements exist; else the provisioner
 //! would make capacity for their pods a second time. What fails before that is taken back.
 
+use std::collections::BTreeSet;
+
 use futures_util::future::{BoxFuture, join_all};
 use jiff::SignedDuration;
 use karpenter_core::disruption::queue::{Beginning, LONGEST, begin};
@@ -122,12 +124,21 @@ async fn carry_out(
         "replacement-nodeclaims" = ?json(&names),
         "command is under way"
     );
-    // Where pods go is not asked any more.
+    let told = Told {
+        fields: Fields::of(sight, &command),
+        policies: report::policies(sight, &command),
+        coming: coming(sight, &command.plan),
+    };
+    // Where else pods go is not asked any more.
     command.plan = Plan::default();
-    let told =
-        Told { fields: Fields::of(sight, &command), policies: report::policies(sight, &command) };
     orchestration.add(id, command, told, names, now);
     Ok(())
+}
+
+/// The pods that a plan puts on new nodes, by `namespace/name`.
+fn coming(sight: &Sight, plan: &Plan) -> BTreeSet<String> {
+    let pods = plan.claims.iter().flat_map(|claim| &claim.pods);
+    pods.map(|&pod| sight.snapshot.pod(pod).full_name()).collect()
 }
 
 /// A place under the limit of its pool for each replacement that is a static one.

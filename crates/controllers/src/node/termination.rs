@@ -19,6 +19,8 @@ use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::reasons::{messages, nodeclaim as reasons};
 use karpenter_api::{annotations, finalizers, labels, taints};
 use karpenter_cluster::ingest::parts;
+use karpenter_cluster::wire::Pod;
+use karpenter_core::pod::standing::Standing;
 use karpenter_core::termination::deadline;
 use karpenter_core::termination::drain::{self, Mode};
 use karpenter_core::termination::volumes::{self, Attachment, Volumes};
@@ -28,7 +30,7 @@ use karpenter_operator::harness::{Controller, Limit, Outcome, Reconcile, Reconci
 use karpenter_operator::metrics::labels::{Pool, PoolZone};
 use karpenter_operator::watch::ObjectKey;
 use karpenter_operator::write::{self, Check, Written};
-use kube::api::{Patch, PatchParams};
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Resource as _, ResourceExt as _};
 use serde_json::json;
 use tracing::info;
@@ -195,6 +197,12 @@ impl Termination {
         if let Some(wait) = self.await_volumes(ending) {
             return Ok(Some(wait));
         }
+        let overlooked = self.has_overlooked_pods(ending).await;
+        if !matches!(overlooked, Ok(false)) {
+            // Whatever it looked like, nobody can say that it is drained.
+            ending.claim.clone_from(&ending.stored);
+            return overlooked.map(|_| Some(Outcome::After(LOOK)));
+        }
         self.await_instance(ending).await
     }
 
@@ -275,6 +283,30 @@ impl Termination {
             }
         }
         kept
+    }
+
+    /// Whether there are pods to wait for that no watch has told of, as it fails or lags. Asked just
+    /// before the instance is ended for the first time, which would take them along. They are known
+    /// from then on.
+    async fn has_overlooked_pods(&self, ending: &Ending) -> Result<bool, Trouble> {
+        let Some(claim) = &ending.stored else { return Ok(false) };
+        if condition_set::is_true(claim.conditions(), INSTANCE_TERMINATING) {
+            return Ok(false);
+        }
+        let api: Api<Pod> = Api::all(self.context.client.clone());
+        let node = ending.node.name_any();
+        let params = ListParams::default().fields(&format!("spec.nodeName={node}"));
+        let listed = api.list(&params).await;
+        let pods = listed.map_err(|error| Trouble::while_("listing pods", error))?.items;
+        let standings: Vec<Standing> = pods.iter().map(parts::standing).collect();
+        let now = self.context.clock.now();
+        let left = drain::drain(&standings, ending.deadline, Mode::ForceDelete, now);
+        if left.is_some() {
+            for pod in pods {
+                self.context.cache.pods.learn(pod);
+            }
+        }
+        Ok(left.is_some())
     }
 
     async fn await_instance(&self, ending: &mut Ending) -> Gate {

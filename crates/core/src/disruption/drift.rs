@@ -3,8 +3,11 @@
 use super::allowances::Allowances;
 use super::consolidation::Consolidation;
 use super::simulate::{Question, Simulated};
-use super::{Board, Candidate, Class, Command, Method, Reason, Replacement, TerminateFirst};
+use super::{
+    Board, Candidate, Class, Command, Method, Reason, Replacement, Search, TerminateFirst,
+};
 use crate::id::NodeId;
+use crate::plan::PlannedClaim;
 use crate::scheduling::Fuel;
 
 /// What came of it.
@@ -84,9 +87,15 @@ pub(super) fn command(
     consolidation: &mut Consolidation<'_>,
     method: Method,
     candidate: &Candidate,
-    simulated: Simulated,
+    mut simulated: Simulated,
     terminate_first: Option<TerminateFirst>,
 ) -> Command {
+    if consolidation.board.world.settings.search != Search::Upstream {
+        // Who waits already is looked after by the provisioner. Upstream launches for them twice.
+        let is_own =
+            |claim: &PlannedClaim| claim.pods.iter().any(|pod| candidate.pods.contains(pod));
+        simulated.plan.claims.retain(is_own);
+    }
     let claims = match terminate_first {
         Some(_) => Vec::new(),
         None => simulated.plan.claims.clone(),

@@ -25,7 +25,7 @@ mod together;
 
 use destinations::Destinations;
 
-pub use applied::apply;
+pub use applied::{apply, set_aside};
 
 /// How long the searches may take.
 #[derive(Debug)]

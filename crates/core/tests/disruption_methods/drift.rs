@@ -1,5 +1,7 @@
 //! Drifted nodes (spec 30 §6.3).
 
+use karpenter_core::disruption::set_aside;
+
 use super::*;
 
 fn drifted(name: &str, cpu: u32, seconds_ago: i64) -> NodeBuilder {
@@ -53,6 +55,38 @@ fn one_node_may_become_several() {
         .pod(pod("p").cpu("1").on("n").times(3));
     let pass = run(&world, &upstream());
     assert_eq!(pass.commands[0].replacements.len(), 3, "30/DRF-5");
+}
+
+/// Upstream launches for them, and so does its provisioner.
+#[test]
+fn pods_that_wait_are_left_to_the_provisioner() {
+    let world = world()
+        .node(drifted("n", 4, 60))
+        .pod(pod("p").cpu("4").on("n"))
+        .pod(pod("waits").cpu("14"));
+    for (search, nodes) in [(Search::Upstream, 2), (Search::Best, 1), (Search::Deep, 1)] {
+        let pass = run(&world, &Settings { search, ..Settings::default() });
+        assert_eq!(pass.commands.len(), 1, "{search:?}");
+        assert_eq!(pass.commands[0].replacements.len(), nodes, "{search:?}");
+    }
+}
+
+#[test]
+fn pods_whose_replacement_is_under_way_need_no_other() {
+    let mut world = world()
+        .node(drifted("n", 4, 60))
+        .node(of("going", 4).deleting())
+        .pod(pod("p").cpu("4").on("n"))
+        .pod(pod("q").cpu("3").on("going"))
+        .pod(pod("elsewhere").cpu("1").on("going"));
+    let pods = |world: &World| {
+        let pass = run(world, &Settings::default());
+        let pods = pass.commands[0].plan.claims[0].pods.iter();
+        pods.map(|&pod| world.snapshot.pod(pod).name.clone()).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(pods(&world), ["elsewhere", "p", "q"].map(str::to_owned).into());
+    set_aside(&mut world.snapshot, &["default/q".to_owned()].into());
+    assert_eq!(pods(&world), ["elsewhere", "p"].map(str::to_owned).into());
 }
 
 #[test]

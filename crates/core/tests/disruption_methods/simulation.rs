@@ -1,5 +1,8 @@
 //! Where pods would go (spec 30 §5).
 
+use karpenter_core::disruption::apply;
+use karpenter_core::testing::quantity;
+
 use super::*;
 
 #[test]
@@ -195,4 +198,27 @@ fn a_pool_without_types_is_passed_over() {
     let world =
         world().pool(pool("broken").types([])).node(of("n", 16)).pod(pod("p").cpu("3").on("n"));
     assert_eq!(said(&run(&world, &upstream())).len(), 1, "30/SIM-14");
+}
+
+#[test]
+fn a_replacement_counts_as_the_largest_that_it_may_become() {
+    let limited = World::empty().types(sizes()).pool(on_demand("default").limit("cpu", "100"));
+    let of = |is_drifted: bool| {
+        let old = of("n", 8).standing(|standing| {
+            standing.drifted_at = is_drifted.then(now);
+            standing.is_consolidatable = !is_drifted;
+        });
+        limited.clone().node(old).pod(pod("p").cpu("3").on("n"))
+    };
+    // What drifts becomes anything that does; what is consolidated becomes what costs less.
+    for (is_drifted, types, most) in [(true, &["t4", "t8", "t16"][..], "16"), (false, &["t4"], "4")]
+    {
+        let world = of(is_drifted);
+        let pass = run(&world, &Settings::default());
+        assert_eq!(options(&world, &pass), types);
+        let mut next = world.snapshot.clone();
+        apply(&mut next, &world.catalog, &pass.commands[0]);
+        let replacement = next.nodes.last().expect("it is to come");
+        assert_eq!(replacement.capacity.get("cpu"), Some(quantity(most)), "{types:?}");
+    }
 }

@@ -237,6 +237,29 @@ async fn pods_leave_before_the_instance_ends() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pods_that_no_watch_has_told_of_are_waited_for() {
+    let given = given().await;
+    given.drained(claim("a")).await;
+    let (context, faults) = given.bench.with_faults();
+    let (ending, key) = (controller(&context, &given.evictions), ObjectKey::new("", "a"));
+    faults.fail("GET", "/pods", 500);
+    let error = ending.reconcile(&key).await.unwrap_err().to_string();
+    assert!(error.starts_with("listing pods, "), "{error}");
+    assert!(given.bench.cloud.calls().delete.is_empty(), "nobody knows what runs there");
+
+    given.bench.tasks.stop().await;
+    given.bench.create(pod("late", "a")).await;
+    let cache = &given.bench.context.cache;
+    assert!(cache.pods.is_empty(), "it is not told");
+    assert_eq!(given.look().await.unwrap(), after(1));
+    assert!(given.bench.cloud.calls().delete.is_empty());
+    assert_eq!(given.condition(DRAINED).await, is("Unknown", "Draining"));
+    assert_eq!(given.look().await.unwrap(), after(1));
+    let late = cache.pods.get("default", "late").expect("it is known now");
+    assert!(given.evictions.has(&late));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deadline_deletes_pods_that_nothing_else_moves() {
     let given = given().await;
     given.bench.create_pair(node("a"), until("2026-01-01T00:05:00Z")).await;

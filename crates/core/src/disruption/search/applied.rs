@@ -1,9 +1,9 @@
 //! A cluster as if a command had been carried out, so that the next decision builds on it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::catalog::Catalog;
-use crate::disruption::Command;
+use crate::disruption::{Command, Replacement};
 use crate::id::{NodeId, PodId};
 use crate::plan::PlannedClaim;
 use crate::resources::Resources;
@@ -34,14 +34,42 @@ pub fn apply(snapshot: &mut Snapshot, catalog: &Catalog, command: &Command) {
         if pods.is_empty() {
             continue;
         }
+        // What is launched may be less than what the plan allows: it has to cost less.
+        let launched = command.replacements.get(number).and_then(Replacement::planned);
+        let claim = launched.unwrap_or(claim);
         let first = command.candidates.first().map_or("", |candidate| candidate.name.as_str());
         let name = format!("{first}-replacement-{number}");
-        let node = to_come(snapshot, catalog, claim, &pods, name);
-        snapshot.nodes.push(node.into());
-        let id = NodeId::new(snapshot.nodes.len() - 1);
-        for pod in pods {
-            snapshot.pods[pod.index()].node = Some(id);
+        add(snapshot, to_come(snapshot, catalog, claim, &pods, name), &pods);
+    }
+}
+
+/// Moves pods, by `namespace/name`, to nodes that have no room for others, those of one node together.
+/// For pods whose new node is about to be launched, so that nothing is known of it yet: they need no
+/// other place.
+pub fn set_aside(snapshot: &mut Snapshot, pods: &BTreeSet<String>) {
+    let mut by_node: BTreeMap<NodeId, Vec<PodId>> = BTreeMap::new();
+    for id in (0..snapshot.pods.len()).map(PodId::new) {
+        let pod = snapshot.pod(id);
+        if let Some(node) = pod.node
+            && snapshot.node(node).is_deleting
+            && pods.contains(&pod.full_name())
+        {
+            by_node.entry(node).or_default().push(id);
         }
+    }
+    for (node, pods) in by_node {
+        let name = format!("{}-replacement", snapshot.node(node).name);
+        let labels = [(crate::labels::HOSTNAME.to_owned(), name.clone())].into_iter().collect();
+        add(snapshot, full(snapshot, &pods, name, labels), &pods);
+    }
+}
+
+/// Adds a node, to which these pods move.
+fn add(snapshot: &mut Snapshot, node: Node, pods: &[PodId]) {
+    snapshot.nodes.push(node.into());
+    let id = NodeId::new(snapshot.nodes.len() - 1);
+    for pod in pods {
+        snapshot.pods[pod.index()].node = Some(id);
     }
 }
 
@@ -61,28 +89,43 @@ fn to_come(
     labels.extend(pool.labels.clone());
     labels.insert(crate::labels::NODE_POOL.to_owned(), pool.name.clone());
     labels.insert(crate::labels::HOSTNAME.to_owned(), name.clone());
-    let types = catalog.pools.get(&pool.name);
-    let first = claim.instance_types.first().zip(types);
-    let capacity = first.map(|(&at, types)| types[at as usize].capacity.clone());
-    let mut full = Resources::default();
-    for &pod in pods {
-        full.add(&snapshot.pod(pod).spec.requests);
-    }
+    // It may become the largest of its types, and takes that of the limits of its pool.
+    let types = catalog.pools.get(&pool.name).map_or(&[][..], |types| types);
+    let possible = claim.instance_types.iter().filter_map(|&at| types.get(at as usize));
+    let capacity = Resources::max(possible.map(|one| &one.capacity));
     Node {
-        labels: labels.clone(),
         taints: pool.taints.clone(),
-        object: Some(NodeObject { labels, taints: pool.taints.clone() }),
+        object: Some(NodeObject { labels: labels.clone(), taints: pool.taints.clone() }),
         pool: Some(pool.name.clone()),
         is_managed: true,
         is_initialized: false,
+        capacity,
+        standing: NodeStanding { node_claim: name.clone(), ..NodeStanding::default() },
+        ..full(snapshot, pods, name, labels)
+    }
+}
+
+/// A node of nobody's with room for these pods and no others.
+fn full(snapshot: &Snapshot, pods: &[PodId], name: String, labels: Labels) -> Node {
+    let mut allocatable = Resources::default();
+    for &pod in pods {
+        allocatable.add(&snapshot.pod(pod).spec.requests);
+    }
+    Node {
+        object: Some(NodeObject { labels: labels.clone(), taints: Vec::new() }),
+        labels,
+        taints: Vec::new(),
+        pool: None,
+        is_managed: false,
+        is_initialized: true,
         is_deleting: false,
-        capacity: capacity.unwrap_or_default(),
-        allocatable: full,
+        capacity: allocatable.clone(),
+        allocatable,
         published_drivers: BTreeMap::new(),
         initialized_at: None,
         last_pod_event: None,
         provider_id: format!("replacement:///{name}"),
-        standing: NodeStanding { node_claim: name.clone(), ..NodeStanding::default() },
+        standing: NodeStanding::default(),
         name,
     }
 }

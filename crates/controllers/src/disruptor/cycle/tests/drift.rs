@@ -1,5 +1,8 @@
 //! Commands that begin at once.
 
+use karpenter_api::labels::INSTANCE_TYPE;
+use karpenter_api::requirement::Requirement;
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -33,6 +36,30 @@ async fn drift_goes_on_as_far_as_the_budget_reaches() {
     }
     assert_eq!(fixture.pass().await, Outcome::After(POLL), "30/Q-14");
     assert_eq!(fixture.commands().len(), 3, "30/Q-14, 30/DRF-7");
+}
+
+/// A replacement that is not launched yet is no node, but takes of the limits what it may become, and
+/// is the place of the pods that it is for.
+#[tokio::test(start_paused = true)]
+async fn replacements_under_way_count_against_the_limits() {
+    let fixture = Fixture::new(json!({"limits": {"cpu": "20"}})).await;
+    for (name, pod) in [("a", "p"), ("b", "q")] {
+        node(&fixture.bench, name, "small", &json!({})).await;
+        fixture.set_conditions(name, &[("Drifted", "True"), ("Consolidatable", "False")]).await;
+        running_pod(&fixture.bench, pod, name, "2").await;
+    }
+    fixture.passes().await;
+    let one_each = ["a", "b"].map(|node| format!("Drifted: replace: [{node}] -> [1 replacement]"));
+    assert_eq!(fixture.commands(), one_each, "no launch is waited for");
+    let mut types: Vec<_> = fixture.replacements().iter().map(|claim| types_of(claim)).collect();
+    types.sort();
+    assert_eq!(types, [vec!["large", "small"], vec!["small"]]);
+}
+
+fn types_of(claim: &NodeClaim) -> Vec<String> {
+    let of_types = |one: &&Requirement| one.key == INSTANCE_TYPE;
+    let found = claim.spec.requirements.iter().find(of_types).expect("it names its types");
+    found.values.clone().unwrap_or_default()
 }
 
 #[tokio::test(start_paused = true)]
