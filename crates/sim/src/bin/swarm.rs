@@ -9,11 +9,17 @@ use std::time::Duration;
 
 use clap::Parser;
 use jiff::{SignedDuration, Timestamp};
-use karpenter_operator::clock::{Clock, SystemClock};
+use karpenter_operator::clock::{Clock, SystemClock, TokioClock};
 use karpenter_operator::options::LogLevel;
 use karpenter_operator::telemetry::{self, LogConfig};
+use karpenter_sim::scenario::FIXED_START;
 use karpenter_sim::swarm::many::{News, many, one};
 use karpenter_sim::swarm::{Options, Outcome, replay as again};
+
+/// A day takes a sixth less than with the system's.
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// A world that takes longer than this hangs, also on a machine that has much else to do.
 const STUCK: SignedDuration = SignedDuration::from_mins(30);
@@ -76,7 +82,9 @@ fn replay(seed: u64, options: &Options, logs: bool) -> bool {
             error_output_paths: vec!["stderr".to_owned()],
             commit: None,
         };
-        if let Err(error) = telemetry::install(&config, Arc::new(SystemClock)) {
+        // Lines are stamped with the time of the world, which begins in a moment.
+        let clock = Arc::new(TokioClock::starting_at(FIXED_START));
+        if let Err(error) = telemetry::install(&config, clock) {
             print(&format!("no logs: {error}"));
         }
     }

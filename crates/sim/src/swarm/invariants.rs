@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 use karpenter_api::condition_set::{HasConditions as _, is_true};
-use karpenter_api::conditions::READY;
+use karpenter_api::conditions::{DISRUPTION_REASON, READY};
 use karpenter_api::grammar::Quantity;
 use karpenter_api::labels;
 use karpenter_api::nodeclaim::NodeClaim;
@@ -24,7 +24,8 @@ use crate::writes::Write;
 const SHOWN: usize = 5;
 
 /// Whether pools stay within their limits. A pool may be above one that was lowered, but nothing
-/// may be added to it then.
+/// may be added to it then. What is being replaced does not count, as it does not for upstream: a
+/// pool at its limit could never be brought up to date.
 #[derive(Debug, Default)]
 pub(super) struct Limits {
     /// The claims of each pool at the last look, and its limits.
@@ -47,7 +48,8 @@ impl Limits {
             let (before, old) = self.before.insert(name.clone(), now).unwrap_or_default();
             let is_new = names.iter().any(|name| !before.contains(name));
             let mut used = Resources::default();
-            for claim in &own {
+            let stays = |claim: &&&NodeClaim| !is_true(claim.conditions(), DISRUPTION_REASON);
+            for claim in own.iter().filter(stays) {
                 used.add(&capacity(claim));
             }
             for (resource, limit) in limits.iter() {
