@@ -32,7 +32,8 @@ use tracing::{error, info, warn};
 
 use crate::commands::Failure;
 use crate::device_selectors::Cel;
-use crate::environment;
+use crate::diagnostic::Diagnostic;
+use crate::{environment, kubeconfig};
 
 /// How long what is in work may take to end.
 const GRACE: Duration = Duration::from_secs(30);
@@ -41,6 +42,15 @@ const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/name
 
 /// Runs until a signal, or until the lease is lost; false then.
 pub(crate) fn run(options: Options, ignored: &[Ignored]) -> Result<bool, Failure> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    telemetry::install(&LogConfig::new(&options, None), clock.clone())
+        .map_err(anyhow::Error::from)?;
+    let seed = unpredictable_seed();
+    info!(version = env!("CARGO_PKG_VERSION"), seed, "starting");
+    // First of all, as a variable that was ignored may be what the next check misses.
+    warn_of_typos(&options, ignored);
+    tell_default_spread(&options);
+    check_lease(&options, std::path::Path::new(NAMESPACE_FILE).exists())?;
     // One thread for everything that waits for others: watches and controllers that wake each other
     // on two threads cost a sixth more CPU in a scale-up. What computes long has its own threads.
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -48,20 +58,18 @@ pub(crate) fn run(options: Options, ignored: &[Ignored]) -> Result<bool, Failure
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    Ok(runtime.block_on(run_on(options, ignored))?)
+    let config = runtime.block_on(kubeconfig::config(None, None));
+    let mut config = config.map_err(|error| error.by_environment("no cluster"))?;
+    config.apply_debug_overrides();
+    Ok(runtime.block_on(run_on(options, config, clock, Arc::new(Chance::new(seed))))?)
 }
 
-async fn run_on(options: Options, ignored: &[Ignored]) -> anyhow::Result<bool> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    telemetry::install(&LogConfig::new(&options, None), clock.clone())?;
-    let seed = unpredictable_seed();
-    let chance = Arc::new(Chance::new(seed));
-    info!(version = env!("CARGO_PKG_VERSION"), seed, "starting");
-    warn_of_typos(&options, ignored);
-    let config = kube::Config::infer()
-        .await
-        .context("no cluster: set KUBECONFIG, or run in a pod with a service account")?;
-
+async fn run_on(
+    options: Options,
+    config: kube::Config,
+    clock: Arc<dyn Clock>,
+    chance: Arc<Chance>,
+) -> anyhow::Result<bool> {
     let tasks = Tasks::new();
     let agent = format!("karpenter/{}", env!("CARGO_PKG_VERSION"));
     // Its own client without a limit: back-pressure must not cost the lease.
@@ -119,6 +127,19 @@ fn warn_of_typos(options: &Options, ignored: &[Ignored]) {
     }
 }
 
+/// Constraints that no pod shows, so whoever wonders about a placement finds them here.
+fn tell_default_spread(options: &Options) {
+    for constraint in &options.default_spread {
+        let unsatisfiable = if constraint.is_required { "DoNotSchedule" } else { "ScheduleAnyway" };
+        info!(
+            topologyKey = constraint.topology_key,
+            maxSkew = constraint.max_skew,
+            whenUnsatisfiable = unsatisfiable,
+            "pods without spread constraints of their own get this one"
+        );
+    }
+}
+
 /// Waits for the lease, works, and ends in order. False if the lease was lost.
 async fn lead(
     context: &Context,
@@ -139,9 +160,12 @@ async fn lead(
         return Ok(true);
     }
     let name = options.leader_election_name.clone();
-    let namespace = lease_namespace(options, config)?;
+    let namespace = match options.leader_election_namespace.as_str() {
+        "" => &config.default_namespace,
+        named => named,
+    };
     let identity = identity(context);
-    let lease = LeaderConfig::new(&namespace, &name, identity);
+    let lease = LeaderConfig::new(namespace, &name, identity);
     let chance = context.chance.fork("leader");
     let mut leader = Leader::new(lease, client, context.clock.clone(), chance);
     let status = &metrics.leader_election_master_status;
@@ -303,22 +327,46 @@ fn build_info(metrics: &Metrics) {
     );
 }
 
-/// The namespace of the lease: the option, or that of the pod that we are.
-fn lease_namespace(options: &Options, config: &kube::Config) -> anyhow::Result<String> {
-    if !options.leader_election_namespace.is_empty() {
-        return Ok(options.leader_election_namespace.clone());
+/// A lease needs a namespace: that of the option, or that of the pod that we are.
+fn check_lease(options: &Options, is_pod: bool) -> Result<(), Failure> {
+    let is_named = !options.leader_election_namespace.is_empty();
+    if options.disable_leader_election || is_named || is_pod {
+        return Ok(());
     }
-    if std::path::Path::new(NAMESPACE_FILE).exists() {
-        return Ok(config.default_namespace.clone());
-    }
-    anyhow::bail!(
-        "outside of a cluster the namespace of the lease has to be named: \
-         --leader-election-namespace, or --disable-leader-election for a single replica"
+    let diagnostic = Diagnostic::new(
+        "outside of a cluster the namespace of the lease has to be named",
     )
+    .fix("add --disable-leader-election for a single replica, or --leader-election-namespace")
+    .more("karpenter controller --help");
+    Err(Failure::Usage(diagnostic.into()))
 }
 
 /// Who we are in the lease.
 fn identity(context: &Context) -> String {
     let host = environment::variable("HOSTNAME").unwrap_or_else(|| "karpenter".to_owned());
     format!("{host}_{:032x}", context.chance.fork("identity").u128())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_needs_a_namespace_unless_there_is_no_lease() {
+        for (namespace, is_disabled, is_pod, is_fine) in [
+            ("", false, false, false),
+            ("", false, true, true),
+            ("", true, false, true),
+            ("kube-system", false, false, true),
+        ] {
+            let options = Options {
+                leader_election_namespace: namespace.to_owned(),
+                disable_leader_election: is_disabled,
+                ..Options::default()
+            };
+            let checked = check_lease(&options, is_pod);
+            assert_eq!(checked.is_ok(), is_fine, "{namespace:?} {is_disabled} {is_pod}");
+            assert!(!matches!(checked, Err(Failure::Failed(_))), "it is the command line");
+        }
+    }
 }

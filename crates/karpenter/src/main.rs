@@ -11,6 +11,7 @@ mod demo;
 mod device_selectors;
 mod diagnostic;
 mod environment;
+mod kubeconfig;
 mod manifest;
 mod options;
 mod plan;

@@ -10,7 +10,7 @@ use karpenter_core::id::PodId;
 use karpenter_core::pod::SpreadConstraint;
 use karpenter_core::scheduling::{self, MinValuesPolicy, PreferencePolicy};
 use karpenter_operator::options::{
-    ConsolidationSearch, FeatureGates, Options, OptionsError, Problem, definitions, flags,
+    ConsolidationSearch, FeatureGates, Ignored, Options, OptionsError, Problem, definitions, flags,
     looks_like_a_path,
 };
 
@@ -63,8 +63,8 @@ pub(crate) struct Decision {
     pub(crate) default_spread: Vec<SpreadConstraint>,
     pub(crate) ignore_dynamic_resources: bool,
     pub(crate) consolidation_search: ConsolidationSearch,
-    /// A warning about gates that do not exist.
-    pub(crate) unknown_gates: Option<String>,
+    /// About gates that do not exist, and variables that cannot be read.
+    pub(crate) warnings: Vec<String>,
 }
 
 impl DecisionArgs {
@@ -96,6 +96,10 @@ impl DecisionArgs {
                 format!("{}: no such gate: {unknown}; there are {known}", given.from)
             })
         });
+        let unread = resolved.ignored.iter().map(|Ignored { variable, text, allowed, default }| {
+            format!("{variable} is ignored: {text:?} is not {allowed}; {default} counts")
+        });
+        let warnings = unknown_gates.into_iter().chain(unread).collect();
         Ok(Decision {
             preferences: options.preference_policy,
             min_values: options.min_values_policy,
@@ -103,7 +107,7 @@ impl DecisionArgs {
             default_spread: options.default_spread,
             ignore_dynamic_resources: options.ignore_dra_requests,
             consolidation_search: options.consolidation_search,
-            unknown_gates,
+            warnings,
         })
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod gather;
 mod grid;
 mod hints;
 pub(crate) mod live;
+mod marked;
 pub(crate) mod progress;
 pub(crate) mod provider;
 pub(crate) mod report;

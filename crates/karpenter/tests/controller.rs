@@ -14,10 +14,15 @@ fn controller(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
 
 /// The warnings in the log, without what every line has.
 fn warnings(output: &Output) -> Vec<Value> {
+    logged(output, "WARN")
+}
+
+/// The same for any level.
+fn logged(output: &Output, level: &str) -> Vec<Value> {
     let text = String::from_utf8(output.stdout.clone()).expect("prints text");
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-    let warnings = lines.filter(|line| line["level"] == "WARN");
-    let stripped = warnings.map(|mut line| {
+    let wanted = lines.filter(|line| line["level"] == level);
+    let stripped = wanted.map(|mut line| {
         let fields = line.as_object_mut().expect("an object");
         fields.retain(|key, _| !["level", "time", "logger"].contains(&key.as_str()));
         line
@@ -53,6 +58,20 @@ fn variables_that_upstream_ignores_in_silence_are_warned_about() {
 }
 
 #[test]
+fn default_spread_constraints_are_told() {
+    let config = "podTopologySpread: {defaultConstraints: [{maxSkew: 2, \
+                  topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}]}";
+    let mut told = logged(&controller(&["--scheduler-config", config], &[]), "INFO");
+    told.retain(|line| line["message"] != "starting");
+    let wanted = serde_json::json!({
+        "message": "pods without spread constraints of their own get this one",
+        "topologyKey": "topology.kubernetes.io/zone", "maxSkew": 2,
+        "whenUnsatisfiable": "ScheduleAnyway",
+    });
+    assert_eq!(told, [wanted], "40 §7.4");
+}
+
+#[test]
 fn what_upstream_refuses_is_wrong_usage_and_names_what_is_allowed() {
     for (variable, value, said) in [
         ("LOG_LEVEL", "loud", r#"invalid LOG_LEVEL "loud": must be debug, info or error"#),
@@ -65,4 +84,35 @@ fn what_upstream_refuses_is_wrong_usage_and_names_what_is_allowed() {
         assert_eq!(output.status.code(), Some(2), "{complaint}");
         assert!(complaint.contains(said), "{complaint}");
     }
+}
+
+#[test]
+fn a_lease_without_a_namespace_is_wrong_usage_before_anything_starts() {
+    if std::path::Path::new("/var/run/secrets/kubernetes.io/serviceaccount/namespace").exists() {
+        return; // in a pod it has one
+    }
+    let output = controller(&[], &[("DISABLE_LEADER_ELECTION", "yess")]);
+    assert_eq!(output.status.code(), Some(2));
+    insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @r"
+    error: outside of a cluster the namespace of the lease has to be named
+       fix: add --disable-leader-election for a single replica, or --leader-election-namespace
+      more: karpenter controller --help
+    ");
+    assert_eq!(warnings(&output).len(), 1, "why it was not heard is told before");
+    assert_eq!(logged(&output, "INFO").len(), 1, "nothing but that it starts");
+}
+
+#[test]
+fn a_kubeconfig_that_cannot_be_used_is_told_once() {
+    let output = controller(&["--disable-leader-election"], &[]);
+    assert_eq!(output.status.code(), Some(1));
+    insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @r"
+    error: no cluster
+     where: /nowhere/kubeconfig
+     found: No such file or directory (os error 2)
+       fix: let KUBECONFIG name a file that can be read
+    ");
+    let output = controller(&["--disable-leader-election"], &[("KUBECONFIG", "")]);
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(complaint.contains("fix: set KUBECONFIG, or run in a pod"), "{complaint}");
 }

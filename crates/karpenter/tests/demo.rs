@@ -196,6 +196,9 @@ fn files_that_cannot_be_scenarios_are_refused() {
         let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{complaint}");
         assert!(complaint.contains(expected), "{complaint}");
+        let fix =
+            "\n   fix: name a YAML file that can be read, or leave --scenario out for the tour";
+        assert!(complaint.contains(fix), "{complaint}");
     }
 }
 

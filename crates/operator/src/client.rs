@@ -211,17 +211,32 @@ fn asked_to_wait<B>(response: &Response<B>) -> Option<Duration> {
 }
 
 /// An error with its causes, outermost first, each said once.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = String::new();
+    let mut cause = Some(error);
     while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
+        let answer = answer(error);
+        // Its own text repeats the whole answer, and so does its cause.
+        cause = if answer.is_some() { None } else { error.source() };
+        let more = answer.unwrap_or_else(|| error.to_string());
+        if text.is_empty() {
+            text = more;
+        } else if !text.contains(&more) {
             text = format!("{text}: {more}");
         }
-        cause = error.source();
     }
     text
+}
+
+/// What the API server said, if that is the error.
+fn answer(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    match error.downcast_ref()? {
+        kube::Error::Api(status) if status.message.is_empty() => {
+            Some(format!("the API server answers {} without a word", status.code))
+        }
+        kube::Error::Api(status) => Some(status.message.clone()),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -257,6 +272,22 @@ mod tests {
         assert_eq!(passed, Duration::from_secs(1));
         assert_eq!(told.lock().unwrap().len(), 15);
         assert_eq!(told.lock().unwrap()[0], "GET /api/v1/nodes/none 404");
+    }
+
+    #[test]
+    fn an_error_is_told_with_its_causes_and_an_answer_of_the_server_once() {
+        let refused = |message: &str| {
+            let status = kube::core::Status::failure(message, "NotFound").with_code(404);
+            kube::Error::Api(status.boxed())
+        };
+        let text = r#"namespaces "nope" not found"#;
+        assert_eq!(chain(&refused(text)), text);
+        assert_eq!(chain(&Trouble::from(refused(text))), text);
+        let doing = Trouble::while_("creating the lease", refused(text));
+        assert_eq!(chain(&doing), format!("creating the lease, {text}"));
+        assert_eq!(chain(&refused("")), "the API server answers 404 without a word");
+        let no_route = kube::Error::Service(std::io::Error::other("no route").into());
+        assert_eq!(chain(&Trouble::from(no_route)), "ServiceError: no route");
     }
 
     #[tokio::test(start_paused = true)]

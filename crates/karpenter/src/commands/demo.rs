@@ -106,15 +106,19 @@ fn read(path: &Path) -> Result<String, Failure> {
     let mut text = String::new();
     let file = File::open(path);
     let read = file.and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
-    let unreadable =
-        || Diagnostic::new("cannot read the scenario").at(Place::file(path.display().to_string()));
+    let unreadable = |found: String| {
+        Diagnostic::new("cannot read the scenario")
+            .at(Place::file(path.display().to_string()))
+            .found(found)
+            .fix("name a YAML file that can be read, or leave --scenario out for the tour")
+    };
     match read {
         Ok(_) if u64::try_from(text.len()).is_ok_and(|bytes| bytes <= FILE_BYTES_MAX) => Ok(text),
-        Ok(_) => Err(unreadable().found(format!("more than {} MiB", FILE_BYTES_MAX >> 20)).into()),
+        Ok(_) => Err(unreadable(format!("more than {} MiB", FILE_BYTES_MAX >> 20)).into()),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-            Err(unreadable().found("it is not text").fix("name a YAML file").into())
+            Err(unreadable("it is not text".to_owned()).into())
         }
-        Err(error) => Err(unreadable().found(error.to_string()).into()),
+        Err(error) => Err(unreadable(error.to_string()).into()),
     }
 }
 

@@ -87,7 +87,7 @@ Examples:
   karpenter plan --consolidate --consolidation-search upstream
 
 Exit codes: 0 = every pod has a place (with --consolidate: whether or not nodes can go), 1 = pods
-stay pending or something could not be read, 2 = wrong usage.";
+stay pending, or something is broken or could not be read, 2 = wrong usage.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -111,7 +111,7 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
         .decision
         .resolve(environment::variable)
         .map_err(|diagnostic| Failure::Usage(diagnostic.more("karpenter plan --help").into()))?;
-    if let Some(warning) = &options.unknown_gates {
+    for warning in &options.warnings {
         report(&format!("warning: {}", printable(warning)));
     }
     if args.decision.consolidation_search.is_some() && !args.consolidate {
@@ -151,7 +151,7 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
         return tell_consolidation(told, heard, args.output);
     }
     progress.say(format!("deciding about {}", count(question.pods(), "pod")));
-    let told = question.answer(&options);
+    let told = question.answer(&options, &heard.remarks);
     drop(progress);
     tell(told, heard, args.output)
 }
@@ -217,22 +217,30 @@ fn read_files(args: &Args, progress: &Progress) -> Result<Read, Failure> {
     for place in &manifests.strangers {
         report(&format!("warning: {place}: skipped, not a Kubernetes object"));
     }
-    let problems = std::mem::take(&mut manifests.problems);
+    let mut problems = std::mem::take(&mut manifests.problems);
+    let gathered = Gathered::from_manifests(manifests);
+    // Of nothing there is no result, only what kept it from being read.
+    let failure = gathered.is_empty().then(|| match problems.pop() {
+        Some(problem) => problem.diagnostic,
+        None => nothing().into(),
+    });
     for problem in &problems {
         report(&problem.diagnostic.to_string());
     }
-    let gathered = Gathered::from_manifests(manifests);
-    if gathered.is_empty() && problems.is_empty() {
-        return Err(Diagnostic::new("no objects passed to plan")
-            .fix("name files or directories with NodePools and pods (-f), or pipe them in (-f -)")
-            .more("karpenter plan --help")
-            .into());
+    if let Some(failure) = failure {
+        return Err(failure.into());
     }
     warn(&gathered);
     Ok(Read {
         gathered,
         unread: problems.iter().map(|problem| unread(&problem.diagnostic)).collect(),
     })
+}
+
+fn nothing() -> Diagnostic {
+    Diagnostic::new("no objects passed to plan")
+        .fix("name files or directories with NodePools and pods (-f), or pipe them in (-f -)")
+        .more("karpenter plan --help")
 }
 
 /// A file or document that could not be read.

@@ -64,6 +64,7 @@ fn walk(root: &Path) -> Result<Vec<PathBuf>, Box<Diagnostic>> {
             Diagnostic::new("cannot list directory")
                 .at(Place::file(folder.display().to_string()))
                 .found(error.to_string())
+                .fix("name a directory that can be read")
         };
         for entry in fs::read_dir(&folder).map_err(cannot_list)? {
             let entry = entry.map_err(cannot_list)?;
@@ -100,7 +101,10 @@ pub(super) fn load(
         None => take_bounded(io::stdin().lock(), bounds.file_bytes),
     };
     let bytes = bytes.map_err(|error| {
-        Diagnostic::new("cannot read file").at(place.clone()).found(error.to_string())
+        Diagnostic::new("cannot read file")
+            .at(place.clone())
+            .found(error.to_string())
+            .fix("name a file that can be read")
     })?;
     let size = bytes.len() as u64;
     if size > bounds.file_bytes {

@@ -101,7 +101,10 @@ fn broken_json(place: &Place, error: &serde_json::Error) -> Box<Diagnostic> {
     let text = error.to_string();
     let what = text.split(" at line ").next().unwrap_or(&text);
     let place = place.clone().line(error.line()).column(error.column());
-    Diagnostic::new(format!("not valid JSON: {what}")).at(place).into()
+    Diagnostic::new(format!("not valid JSON: {what}"))
+        .at(place)
+        .fix("check the quotes, commas and brackets of this line and the ones above it")
+        .into()
 }
 
 /// Reads each document on its own; a broken one is a problem and does not hide the others.

@@ -117,12 +117,19 @@ fn a_path_of_a_scheduler_config_is_told_from_its_text() {
 fn unknown_gates_are_warned_about() {
     let decision =
         resolve(&["--feature-gates", "NodeOverlayy=true,NodeOverlay=true"], &[]).unwrap();
-    let warning = decision.unknown_gates.unwrap();
+    let warning = &decision.warnings[0];
     assert!(
         warning.starts_with("--feature-gates: no such gate: NodeOverlayy; there are NodeRepair, "),
         "{warning}"
     );
-    assert_eq!(resolve(&["--feature-gates", "NodeOverlay=true"], &[]).unwrap().unknown_gates, None);
+    assert_eq!(resolve(&["--feature-gates", "NodeOverlay=true"], &[]).unwrap().warnings.len(), 0);
+}
+
+#[test]
+fn variables_that_cannot_be_read_are_warned_about() {
+    let decision = resolve(&[], &[("IGNORE_DRA_REQUESTS", "perhaps")]).unwrap();
+    let warning = "IGNORE_DRA_REQUESTS is ignored: \"perhaps\" is not true or false; true counts";
+    assert_eq!(decision.warnings, [warning]);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use karpenter_core::disruption::{self, Method, Search, Settings, Time, World};
 use karpenter_operator::options::ConsolidationSearch;
 
 use super::decide::Question;
+use super::report::Remark;
 use crate::clock::Stopwatch;
 use crate::options::{Decision, Gate};
 
@@ -28,9 +29,20 @@ impl Question {
         Consolidation {
             seconds,
             setup_seconds: self.setup_seconds,
-            marked: self.remarks.clone(),
+            marked: self.remarks.iter().cloned().map(|remark| self.seen(remark)).collect(),
             ..report::report(&self.snapshot, &self.catalog, &pass)
         }
+    }
+
+    /// A pool that is left out of launches is not left out here.
+    fn seen(&self, remark: Remark) -> Remark {
+        let pool = remark.object.strip_prefix("NodePool ").filter(|_| remark.left_out);
+        if pool.is_none_or(|name| !self.snapshot.managed_pools.contains_key(name)) {
+            return remark;
+        }
+        let problem =
+            format!("{}; launches nothing for pods, its nodes are looked at", remark.problem);
+        Remark { problem, left_out: false, ..remark }
     }
 
     /// How many nodes there are.

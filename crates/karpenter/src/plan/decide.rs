@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_cluster::ingest::{self, Ingested, Marked};
+use karpenter_cluster::ingest::{self, Ingested};
 use karpenter_core::catalog::Catalog;
 use karpenter_core::id::PodId;
 use karpenter_core::overlay::{self, Evaluation, Verdict};
@@ -16,7 +16,7 @@ use karpenter_operator::kwok::catalog;
 use super::gather::Gathered;
 use super::provider::Chosen;
 use super::report::{self, Ignored, Remark, Report};
-use super::{devices, unusable, words};
+use super::{devices, marked, unusable, words};
 use crate::clock::Stopwatch;
 use crate::options::{Decision, Gate};
 
@@ -45,7 +45,8 @@ pub(crate) fn question(gathered: Gathered, chosen: Chosen, options: &Decision) -
         options.gates.is_on(Gate::PodDeletionCostManagement);
     let Ingested { mut snapshot, marked, overlays } =
         ingest::snapshot(&gathered.objects, &settings);
-    let mut remarks: Vec<_> = marked.iter().map(|marked| remark(marked, &gathered)).collect();
+    let mut remarks: Vec<_> =
+        marked.iter().map(|marked| marked::remark(marked, &gathered)).collect();
     let place =
         |pool: &Pool| Some((pool.name.clone(), gathered.place("NodePool", "", &pool.name)?));
     let pool_places = snapshot.pools.iter().filter_map(place).collect();
@@ -71,8 +72,9 @@ impl Question {
         self.demand.place.len()
     }
 
-    /// Decides, and says everything about it but what the reader of the objects knows.
-    pub(crate) fn answer(&self, options: &Decision) -> Report {
+    /// Decides, and says everything about it but what the reader of the objects knows. What that
+    /// one has said of objects counts where pods ask why there is no pool.
+    pub(crate) fn answer(&self, options: &Decision, heard: &[Remark]) -> Report {
         let stopwatch = Stopwatch::start();
         let mut plan = self.plan(options, BTreeSet::new());
         let seconds = stopwatch.seconds();
@@ -82,13 +84,14 @@ impl Question {
             plan.explanations = self.plan(options, explain).explanations;
         }
         let unusable = plan.unusable_pools.iter().map(|unusable| self.unusable(unusable));
-        let marked = self.remarks.iter().cloned().chain(unusable).collect();
+        let marked: Vec<_> = self.remarks.iter().cloned().chain(unusable).collect();
+        let left_out: Vec<_> = heard.iter().chain(&marked).filter_map(Remark::verdict).collect();
         Report {
             seconds,
             setup_seconds: self.setup_seconds,
             ignored: self.ignored(),
             marked,
-            ..report::report(&self.snapshot, &self.catalog, &plan)
+            ..report::report(&self.snapshot, &self.catalog, &plan, &left_out)
         }
     }
 
@@ -143,23 +146,4 @@ fn overlay_remark((name, verdict): &(String, Verdict)) -> Option<Remark> {
     };
     let object = format!("NodeOverlay {name}");
     Some(Remark { object, place: None, field: None, problem, fix, left_out: true, broken: true })
-}
-
-fn remark(marked: &Marked, gathered: &Gathered) -> Remark {
-    let Marked { kind, namespace, name, is_left_out, is_broken, reason } = marked;
-    let object = if namespace.is_empty() {
-        format!("{kind} {name}")
-    } else {
-        format!("{kind} {namespace}/{name}")
-    };
-    Remark {
-        object,
-        // A live state has nothing to open and mend.
-        place: if *is_broken { gathered.place(kind, namespace, name) } else { None },
-        field: None,
-        problem: reason.clone(),
-        fix: None,
-        left_out: *is_left_out,
-        broken: *is_broken,
-    }
 }

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use karpenter_operator::client::chain;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
-use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Error};
 use serde_json::Value;
 
 use super::gather::{Gathered, name};
 use super::report::Remark;
 use crate::diagnostic::Diagnostic;
+use crate::kubeconfig;
 use crate::options::{Decision, Gate};
 
 /// Objects per request, as kubectl asks.
@@ -118,29 +118,12 @@ async fn connect(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
 ) -> Result<Client, Box<Diagnostic>> {
-    let no_cluster = |found: String| {
-        Diagnostic::new("no cluster to plan for")
-            .found(found)
-            .fix("name manifests with -f, or a cluster with --kubeconfig and --context")
-    };
-    let options = KubeConfigOptions { context: context.map(str::to_owned), ..Default::default() };
-    let config = match kubeconfig {
-        Some(path) => {
-            let file = Kubeconfig::read_from(path).map_err(|error| no_cluster(chain(&error)))?;
-            Config::from_custom_kubeconfig(file, &options).await
-        }
-        None => Config::from_kubeconfig(&options).await,
-    };
-    let config = match config {
-        Ok(config) => config,
-        Err(error) => {
-            // Inside a cluster there is no kubeconfig.
-            let inside = kubeconfig.is_none() && context.is_none();
-            let inside = if inside { Config::incluster().ok() } else { None };
-            inside.ok_or_else(|| no_cluster(chain(&error)))?
-        }
-    };
-    Ok(Client::try_from(config).map_err(|error| no_cluster(chain(&error)))?)
+    const WHAT: &str = "no cluster to plan for";
+    const FIX: &str = "name manifests with -f, or a cluster with --kubeconfig and --context";
+    let config = kubeconfig::config(kubeconfig, context).await;
+    let config = config.map_err(|error| error.diagnostic(WHAT).fix(FIX))?;
+    let unusable = |error: Error| Diagnostic::new(WHAT).found(chain(&error)).fix(FIX);
+    Ok(Client::try_from(config).map_err(unusable)?)
 }
 
 /// Every object of a kind, page by page.

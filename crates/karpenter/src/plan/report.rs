@@ -145,8 +145,27 @@ pub(crate) struct Remark {
     pub(crate) broken: bool,
 }
 
-/// Puts a plan into words. Times and remarks are added by the caller.
-pub(crate) fn report(snapshot: &Snapshot, catalog: &Catalog, plan: &Plan) -> Report {
+impl Remark {
+    /// What it says to pods, if it is of a pool that was left out.
+    pub(super) fn verdict(&self) -> Option<PoolVerdict> {
+        let pool = self.object.strip_prefix("NodePool ").filter(|_| self.left_out)?;
+        let what = match &self.field {
+            Some(field) => format!("{field}: {}", self.problem),
+            None => self.problem.clone(),
+        };
+        let (node_pool, fix) = (Some(pool.to_owned()), self.fix.clone());
+        Some(PoolVerdict { node_pool, what, fix, nearest: Vec::new() })
+    }
+}
+
+/// Puts a plan into words. Times and remarks are added by the caller; `left_out` are the pools that
+/// were not planned with.
+pub(crate) fn report(
+    snapshot: &Snapshot,
+    catalog: &Catalog,
+    plan: &Plan,
+    left_out: &[PoolVerdict],
+) -> Report {
     let node_claims: Vec<_> =
         plan.claims.iter().map(|planned| claim(snapshot, catalog, planned)).collect();
     let existing: Vec<_> = plan
@@ -170,7 +189,7 @@ pub(crate) fn report(snapshot: &Snapshot, catalog: &Catalog, plan: &Plan) -> Rep
         monthly_price: total_price * HOURS_PER_MONTH,
         explanations: groups(snapshot, plan)
             .iter()
-            .map(|group| group.told(snapshot, plan))
+            .map(|group| group.told(snapshot, plan, left_out))
             .collect(),
         unusable_node_pools: plan
             .unusable_pools
@@ -299,13 +318,13 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
-    fn told(&self, snapshot: &Snapshot, plan: &Plan) -> Pending {
+    fn told(&self, snapshot: &Snapshot, plan: &Plan, left_out: &[PoolVerdict]) -> Pending {
         let tree = self.pods.iter().find_map(|pod| plan.explanations.get(pod));
         Pending {
             owner: self.owner.clone(),
             pods: names(snapshot, self.pods.iter().copied()),
             error: self.error.clone(),
-            node_pools: words::verdicts(self.refusal, tree),
+            node_pools: words::verdicts(self.refusal, tree, left_out),
         }
     }
 }

@@ -43,7 +43,12 @@ pub(crate) struct NearMiss {
 const NEAREST: usize = 3;
 
 /// What each pool has against a pod, in the order in which they were asked.
-pub(crate) fn verdicts(refusal: &Refusal, tree: Option<&Explanation>) -> Vec<PoolVerdict> {
+/// Where no pool could be asked, why not is what pools were `left_out` for.
+pub(crate) fn verdicts(
+    refusal: &Refusal,
+    tree: Option<&Explanation>,
+    left_out: &[PoolVerdict],
+) -> Vec<PoolVerdict> {
     if let Some(tree) = tree.filter(|tree| !tree.pools.is_empty()) {
         return tree.pools.iter().map(|pool| verdict(&pool.pool, &pool.why, &pool.types)).collect();
     }
@@ -60,10 +65,8 @@ pub(crate) fn verdicts(refusal: &Refusal, tree: Option<&Explanation>) -> Vec<Poo
             "plan with --ignore-dra-requests=false",
         ),
         Refusal::DynamicResources(text) | Refusal::Volumes(text) => plain(text, ""),
-        Refusal::NoUsablePool => plain(
-            "no NodePool can launch anything",
-            "add a NodePool, or loosen the requirements of the ones that there are",
-        ),
+        Refusal::NoUsablePool if !left_out.is_empty() => left_out.to_vec(),
+        Refusal::NoUsablePool => plain("no NodePool can launch anything", "add a NodePool"),
         Refusal::NotTriedAgain => plain("the solve ended before it could be tried again", ""),
         Refusal::Truncated { pool, unmet } => {
             let keys: Vec<_> = unmet.achieved.keys().map(String::as_str).collect();

@@ -25,7 +25,7 @@ fn malformed_json() {
     refused(
         "x.json",
         "{\"a\": 1}\n{\"a\" 1}",
-        "error: not valid JSON: expected `:`\n where: x.json:2:6",
+        "error: not valid JSON: expected `:`\n where: x.json:2:6\n   fix: check the quotes, commas and brackets of this line and the ones above it",
     );
 }
 

@@ -95,9 +95,28 @@ fn nothing_is_an_error() {
     let ran = run("");
     assert_eq!((ran.code, ran.stdout.as_str()), (1, ""));
     assert!(ran.stderr.starts_with("error: no objects passed to plan\n"), "{}", ran.stderr);
-    let ran = plan(&scenarios(), &["-f", "missing.yaml"], "");
-    assert_eq!(ran.code, 1);
-    assert!(ran.stderr.starts_with("error: cannot read file"), "{}", ran.stderr);
+}
+
+#[test]
+fn of_what_cannot_be_read_there_is_no_result() {
+    let folder = folder(&[("broken.yaml", "a: [\n")]);
+    let args = ["-f", "missing.yaml", "-f", "broken.yaml"];
+    for more in [&[][..], &["-o", "json"], &["--consolidate"], &["--consolidate", "-o", "yaml"]] {
+        let ran = plan(folder.path(), &[&args[..], more].concat(), "");
+        assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{more:?}: {ran:?}");
+        let whats = ["cannot read file", "not valid YAML"];
+        assert!(whats.iter().all(|what| ran.stderr.matches(what).count() == 1), "{ran:?}");
+        let ran = plan(folder.path(), &[&args[..2], more].concat(), "");
+        assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{more:?}: {ran:?}");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(ran.stderr, @r"
+            error: cannot read file
+             where: missing.yaml
+             found: No such file or directory (os error 2)
+               fix: name a file that can be read
+            ");
+        }
+    }
 }
 
 #[test]

@@ -292,3 +292,20 @@ fn a_search_without_consolidation_is_wrong_usage() {
       more: karpenter plan --help
     "#);
 }
+
+#[test]
+fn a_pool_that_launches_nothing_is_not_called_left_out_when_its_nodes_are_looked_at() {
+    let text = changed(&[(
+        "metadata: {name: general}\nspec:",
+        "metadata: {name: general}\nspec:\n  weight: 101",
+    )]);
+    let run = |format| plan(&scenarios(), &["--consolidate", "-f", "-", "-o", format], &text);
+    let table = run("table");
+    assert_eq!(table.code, 1, "the exit code says that something is broken: {table:?}");
+    assert!(table.stdout.contains("REMOVE "), "{}", table.stdout);
+    let said = "NodePool general: spec.weight: must be 1 to 100, is 101; launches nothing for pods, its nodes \
+                are looked at (stdin:7)\n    -> write it as its API has it: kubectl explain nodepool.spec.weight\n";
+    assert!(table.stdout.contains(said), "{}", table.stdout);
+    let marked = &run("json").json()["marked"][0];
+    assert_eq!((&marked["leftOut"], &marked["broken"]), (&json!(false), &json!(true)));
+}

@@ -118,10 +118,24 @@ fn missing_permissions_are_named() {
 
 #[test]
 fn a_cluster_out_of_reach_is_an_error() {
-    let folder = kubeconfig("http://127.0.0.1:1");
-    let ran = plan(folder.path(), &["--kubeconfig", "config"], "");
+    let reach = kubeconfig("http://127.0.0.1:1");
+    let ran = plan(reach.path(), &["--kubeconfig", "config"], "");
     assert_eq!((ran.code, ran.stdout.as_str()), (1, ""));
     assert!(ran.stderr.starts_with("error: cannot list pods\n found: "), "{}", ran.stderr);
-    let ran = plan(folder.path(), &["--kubeconfig", "config", "--context", "other"], "");
-    assert!(ran.stderr.starts_with("error: no cluster to plan for\n found: "), "{}", ran.stderr);
+    let ran = plan(reach.path(), &["--kubeconfig", "config", "--context", "other"], "");
+    insta::assert_snapshot!(ran.stderr, @r"
+    error: no cluster to plan for
+     where: config
+     found: there is no context `other`
+       fix: name manifests with -f, or a cluster with --kubeconfig and --context
+    ");
+    let broken = folder(&[("config", "a: [\n")]);
+    let ran = plan(broken.path(), &["--kubeconfig", "config"], "");
+    assert_eq!((ran.code, ran.stdout.as_str()), (1, ""));
+    insta::assert_snapshot!(ran.stderr, @r"
+    error: no cluster to plan for
+     where: config:1:4
+     found: unclosed bracket '['
+       fix: name manifests with -f, or a cluster with --kubeconfig and --context
+    ");
 }

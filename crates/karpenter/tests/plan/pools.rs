@@ -135,3 +135,56 @@ fn a_pool_whose_class_is_not_among_the_others_is_told() {
     let ran = told(&format!("{POOL}---\n{POD}{}", class.replace("large", "default")), &[]);
     assert!(!ran.stdout.contains("TO LOOK AT"), "{}", ran.stdout);
 }
+
+#[test]
+fn pods_that_wait_for_a_pool_with_a_bad_field_are_told_the_field() {
+    let explain = "write it as its API has it: kubectl explain nodepool";
+    for (fields, field, problem, line) in [
+        ("weight: 101", "spec.weight", "must be 1 to 100, is 101", 5),
+        ("limits: {a: 1, cpu: -5}", "spec.limits[cpu]", "must not be negative", 5),
+        (
+            "disruption:\n    consolidateAfter: 99999999999h",
+            "spec.disruption.consolidateAfter",
+            "invalid value: time: invalid duration \"99999999999h\" in consolidateAfter",
+            6,
+        ),
+        (
+            "disruption:\n    budgets:\n    - {nodes: '1'}\n    - {nodes: '-5'}",
+            "spec.disruption.budgets[1]",
+            "nodes must be a number of nodes, or a percentage from 0% to 100%, is \"-5\"",
+            8,
+        ),
+    ] {
+        let pool = POOL.replace("spec:\n  template", &format!("spec:\n  {fields}\n  template"));
+        let ran = told(&format!("{pool}---\n{POD}"), &[]);
+        assert_eq!(ran.code, 1, "{ran:?}");
+        let shown: Vec<_> = ran.stdout.lines().collect();
+        let path = field.split('[').next().unwrap();
+        assert_eq!(shown[..2], ["PENDING 1 pod", "  default/pod"], "{}", ran.stdout);
+        let what = format!("NodePool pool: {field}: {problem}");
+        assert!(shown[2].starts_with(&format!("    {what}")), "{}", ran.stdout);
+        assert_eq!(shown[3], format!("      -> {explain}.{path}"), "{}", ran.stdout);
+        assert_eq!(shown[5], "TO LOOK AT 1 object", "{}", ran.stdout);
+        assert!(shown[6].starts_with(&format!("  {what}")), "{}", ran.stdout);
+        assert!(shown[6].ends_with(&format!("; left out (stdin:{line})")), "{}", ran.stdout);
+        assert_eq!(shown[7], format!("    -> {explain}.{path}"), "{}", ran.stdout);
+    }
+}
+
+#[test]
+fn pods_that_wait_for_pools_that_were_left_out_are_told_why_of_each() {
+    let zone = pool("odd", "{key: topology.kubernetes.io/zone, operator: In, values: [mars]}");
+    let old = pool("old", "").replace("karpenter.sh/v1", "karpenter.sh/v1beta1");
+    let still = pool("still", "").replace("spec: {template", "spec: {replicas: 2, template");
+    let ran = told(&format!("{zone}{old}{still}{POD}"), &[]);
+    assert_eq!(ran.code, 1);
+    insta::assert_snapshot!(ran.stdout.split("\n\n").next().unwrap(), @r"
+    PENDING 1 pod
+      default/pod
+        NodePool old: apiVersion: karpenter.sh/v1beta1 is a former version of NodePool
+          -> bring it to v1 first: karpenter convert
+        NodePool still: static: its replicas are kept whatever pods ask for
+        NodePool odd: no instance type has topology.kubernetes.io/zone mars
+          -> use what there is: test-zone-a, test-zone-b, test-zone-c, test-zone-d
+    ");
+}

@@ -132,14 +132,14 @@ fn values_that_no_api_server_takes_are_told() {
         ran.stdout
     );
     for (field, said) in [
-        ("weight: -1", "NodePool pool: spec.weight must be 1 to 100, is -1; left out (stdin:1)"),
+        ("weight: -1", "NodePool pool: spec.weight: must be 1 to 100, is -1; left out (stdin:5)"),
         (
             "limits: {cpu: -1}",
-            "NodePool pool: spec.limits[cpu] must not be negative; left out (stdin:1)",
+            "NodePool pool: spec.limits[cpu]: must not be negative; left out (stdin:5)",
         ),
         (
             "replicas: -1",
-            "NodePool pool: spec.replicas must not be negative, is -1; left out (stdin:1)",
+            "NodePool pool: spec.replicas: must not be negative, is -1; left out (stdin:5)",
         ),
     ] {
         let pool = POOL.replace("spec:\n  template", &format!("spec:\n  {field}\n  template"));
