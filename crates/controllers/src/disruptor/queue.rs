@@ -170,9 +170,7 @@ impl Orchestration {
     pub(super) fn coming(&self, context: &Context) -> BTreeSet<String> {
         let is_launching = |awaited: &Awaited| {
             let claim = context.cache.node_claims.get("", &awaited.name);
-            claim.is_some_and(|claim| {
-                claim.status.as_ref().and_then(|status| status.provider_id.as_ref()).is_none()
-            })
+            claim.is_some_and(|claim| objects::provider_id(&claim).is_empty())
         };
         let state = self.state();
         let flights = state.commands.values();

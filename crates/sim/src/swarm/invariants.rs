@@ -141,3 +141,55 @@ pub(super) async fn quiet(
     let all: usize = counts.values().sum();
     Ok(vec![format!("{all} writes {when}: {}", shown.join(", "))])
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn claim(name: &str, cpu: &str, is_replaced: bool) -> NodeClaim {
+        let replaced = json!([{
+            "type": "DisruptionReason", "status": "True", "reason": "Drifted", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }]);
+        let claim = json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+            "metadata": {"name": name, "labels": {"karpenter.sh/nodepool": "limited"}},
+            "spec": {
+                "requirements": [],
+                "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "a"},
+            },
+            "status": {
+                "capacity": {"cpu": cpu},
+                "conditions": if is_replaced { replaced } else { json!([]) },
+            },
+        });
+        serde_json::from_value(claim).expect("a NodeClaim")
+    }
+
+    #[test]
+    fn limits_that_new_claims_exceed_are_found() {
+        let pool = json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "limited"},
+            "spec": {"limits": {"cpu": "4"}, "template": {"spec": {
+                "requirements": [],
+                "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "a"},
+            }}},
+        });
+        let pools = [serde_json::from_value(pool).expect("a NodePool")];
+        let (old, going) = (claim("old", "4", false), claim("old", "4", true));
+        let new = claim("new", "2", false);
+        let wrong = "NodePool limited was given more than its limit: 6 of 4 cpu";
+        for (case, claims, expected) in [
+            ("beside one that stays", vec![old.clone(), new.clone()], &[wrong][..]),
+            ("for one that goes", vec![going, new.clone()], &[]),
+        ] {
+            let mut limits = Limits::default();
+            assert!(limits.look(&pools, std::slice::from_ref(&old)).is_empty(), "{case}");
+            assert_eq!(limits.look(&pools, &claims), expected, "{case}");
+            let back = [old.clone(), new.clone()];
+            assert!(limits.look(&pools, &back).is_empty(), "{case}: nothing is new");
+        }
+    }
+}
