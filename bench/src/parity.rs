@@ -64,7 +64,8 @@ pub struct Args {
     consolidate: bool,
 
     /// With --consolidate: carries commands out on the snapshots until there are none, on both
-    /// sides. Our bill must not be the higher one.
+    /// sides. Our bill must not be above the highest of upstream's runs, unless upstream launched
+    /// nodes that no command of it told of.
     #[arg(long, requires = "consolidate")]
     settle: bool,
 }

@@ -36,6 +36,9 @@ pub(super) struct Settled {
     pub(super) nodes: usize,
     /// How often something was carried out.
     pub(super) rounds: usize,
+    /// Nodes that were launched for pods which commands had moved: they did not find the place that
+    /// their command had seen for them.
+    pub(super) unforeseen: usize,
     /// Whether nothing more would be.
     pub(super) is_at_rest: bool,
     /// Pods without a node.
@@ -44,7 +47,11 @@ pub(super) struct Settled {
 
 impl fmt::Display for Settled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.4} with {} nodes in {} rounds", self.price, self.nodes, self.rounds)
+        write!(f, "{:.4} with {} nodes in {} rounds", self.price, self.nodes, self.rounds)?;
+        if self.unforeseen > 0 {
+            write!(f, ", {} unforeseen", self.unforeseen)?;
+        }
+        Ok(())
     }
 }
 
@@ -78,12 +85,15 @@ pub(super) fn settle(case: &Case, side: &Side<'_>) -> Result<Settled> {
         let case = Case { objects, instance_types: None, options: case.options.clone() };
         Files::write(&case, Types::Kwok, folder.path())
     };
-    let mut rounds = 0;
+    let (mut rounds, mut unforeseen) = (0, 0);
     let mut is_at_rest = false;
     while rounds < ROUNDS_MAX {
         if world.has_waiting() {
             let decision = side.place(&write(&world)?)?;
             place(&mut world, &decision)?;
+            if rounds > 0 {
+                unforeseen += decision.node_claims.len();
+            }
         }
         let decided = side.consolidate(&write(&world)?)?;
         if decided.commands.is_empty() {
@@ -104,6 +114,7 @@ pub(super) fn settle(case: &Case, side: &Side<'_>) -> Result<Settled> {
         price: world.price(),
         nodes: world.nodes().count(),
         rounds,
+        unforeseen,
         is_at_rest,
         homeless: world.waiting(),
     })

@@ -15,6 +15,7 @@ use super::{
 use crate::id::NodeId;
 use crate::scheduling::Fuel;
 
+mod ahead;
 mod applied;
 mod best;
 mod destinations;
@@ -119,7 +120,9 @@ fn rounds(
     consolidation.deepen();
     let deep = best::search(consolidation, taken, time);
     let has_timed_out = found.has_timed_out || deep.has_timed_out;
-    Some(best::Found { has_timed_out, ..found.or(deep) })
+    let is_less = deep.savings() < found.savings();
+    let found = if is_less { found } else { found.or(deep) };
+    Some(best::Found { has_timed_out, ..found })
 }
 
 /// The methods until one of them finds something.

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Offering};
 use crate::disruption::{Command, Replacement};
 use crate::id::{NodeId, PodId};
 use crate::plan::PlannedClaim;
+use crate::requirement::Requirement;
 use crate::resources::Resources;
 use crate::selector::Labels;
 use crate::snapshot::{Node, NodeObject, NodeStanding, Snapshot};
@@ -17,6 +18,31 @@ pub fn apply(snapshot: &mut Snapshot, catalog: &Catalog, command: &Command) {
     for candidate in &command.candidates {
         snapshot.nodes[candidate.node.index()].is_deleting = true;
     }
+    move_pods(snapshot, command, |snapshot, claim, pods, name| {
+        to_come(snapshot, catalog, claim, pods, name)
+    });
+}
+
+/// The cluster when all is done: the nodes of a command are nobody's any more, so that they count
+/// against no budget, and its replacements are nodes like others. All ids stay as they are.
+pub(super) fn carry_out(snapshot: &mut Snapshot, catalog: &Catalog, command: &Command) {
+    move_pods(snapshot, command, |snapshot, claim, pods, name| {
+        launched(snapshot, catalog, claim, pods, name)
+    });
+    for candidate in &command.candidates {
+        let node = &mut snapshot.nodes[candidate.node.index()];
+        node.is_deleting = true;
+        node.is_managed = false;
+        node.pool = None;
+    }
+}
+
+/// Moves the pods of a command's nodes to where its plan puts them, some to nodes that are added.
+fn move_pods(
+    snapshot: &mut Snapshot,
+    command: &Command,
+    becomes: impl Fn(&Snapshot, &PlannedClaim, &[PodId], String) -> Node,
+) {
     let gone: Vec<NodeId> = command.candidates.iter().map(|candidate| candidate.node).collect();
     let moves = |snapshot: &Snapshot, pod: PodId| {
         snapshot.pod(pod).node.is_some_and(|node| gone.contains(&node))
@@ -39,7 +65,7 @@ pub fn apply(snapshot: &mut Snapshot, catalog: &Catalog, command: &Command) {
         let claim = launched.unwrap_or(claim);
         let first = command.candidates.first().map_or("", |candidate| candidate.name.as_str());
         let name = format!("{first}-replacement-{number}");
-        add(snapshot, to_come(snapshot, catalog, claim, &pods, name), &pods);
+        add(snapshot, becomes(snapshot, claim, &pods, name), &pods);
     }
 }
 
@@ -82,10 +108,7 @@ fn to_come(
     name: String,
 ) -> Node {
     let pool = snapshot.pool(claim.pool);
-    let certain = claim.requirements.iter().filter(|one| !one.is_complement() && one.len() == 1);
-    let certain =
-        certain.filter_map(|one| Some((one.key().to_owned(), one.values().first().cloned()?)));
-    let mut labels: Labels = certain.collect();
+    let mut labels: Labels = certain(claim.requirements.iter()).collect();
     labels.extend(pool.labels.clone());
     labels.insert(crate::labels::NODE_POOL.to_owned(), pool.name.clone());
     labels.insert(crate::labels::HOSTNAME.to_owned(), name.clone());
@@ -103,6 +126,48 @@ fn to_come(
         standing: NodeStanding { node_claim: name.clone(), ..NodeStanding::default() },
         ..full(snapshot, pods, name, labels)
     }
+}
+
+/// The node that a NodeClaim most likely becomes, ready for pods: the cheapest that it may be.
+fn launched(
+    snapshot: &Snapshot,
+    catalog: &Catalog,
+    claim: &PlannedClaim,
+    pods: &[PodId],
+    name: String,
+) -> Node {
+    let mut node = to_come(snapshot, catalog, claim, pods, name);
+    let types = catalog.pools.get(&snapshot.pool(claim.pool).name).map_or(&[][..], |types| types);
+    let possible = claim.instance_types.iter().filter_map(|&at| types.get(at as usize));
+    let offered = possible.flat_map(|one| one.offerings.iter().map(move |offer| (one, offer)));
+    let suits = |offer: &Offering| {
+        let (wanted, well_known) = (&claim.requirements, &catalog.well_known);
+        offer.is_launchable() && wanted.compatible(&offer.requirements, well_known).is_ok()
+    };
+    let offered = offered.filter(|(_, offer)| suits(offer));
+    let cheapest = offered.min_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
+    if let Some((one, offer)) = cheapest {
+        let own = one.requirements.iter().chain(offer.requirements.iter());
+        node.labels.extend(certain(own));
+        node.capacity = one.capacity.clone();
+        node.allocatable = one.allocatable();
+    }
+    if let Some(object) = &mut node.object {
+        object.labels = node.labels.clone();
+    }
+    node.is_initialized = true;
+    node.standing.is_registered = true;
+    node.standing.is_ready = true;
+    node.standing.is_consolidatable = true;
+    node
+}
+
+/// The labels that requirements leave no choice about.
+fn certain<'a>(
+    requirements: impl Iterator<Item = &'a Requirement>,
+) -> impl Iterator<Item = (String, String)> {
+    let certain = requirements.filter(|one| !one.is_complement() && one.len() == 1);
+    certain.filter_map(|one| Some((one.key().to_owned(), one.values().first().cloned()?)))
 }
 
 /// A node of nobody's with room for these pods and no others.

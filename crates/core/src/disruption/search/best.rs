@@ -6,7 +6,8 @@
 //!          until nothing more can go                      │   carried out ─▶ next round
 //! ```
 //!
-//! Never less than upstream: the rounds are also run from its choice, and the larger saving counts.
+//! Never less than upstream: the rounds are also run from its choice. What counts is where it ends,
+//! see [`super::ahead`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
@@ -15,11 +16,11 @@ use super::destinations::Destinations;
 use super::growing::Growing;
 use super::many::many;
 use super::together::{is_exclusive, together};
-use super::{Board, Candidate, NodeId, Time, Unconsolidatable, apply, consolidatable};
+use super::{Board, Candidate, NodeId, Time, Unconsolidatable, ahead, apply, consolidatable};
 use crate::disruption::allowances::Allowances;
 use crate::disruption::candidate::best_ratio_first;
 use crate::disruption::consolidation::{Consolidation, Move, multi, single};
-use crate::disruption::{Command, Reason, Replacement, World};
+use crate::disruption::{Command, Reason, Replacement, Search, World};
 use crate::scheduling::Fuel;
 
 /// No more rounds per pass: what is left waits for the next one.
@@ -42,10 +43,12 @@ pub(super) struct Found {
     pub(super) has_timed_out: bool,
     /// Whether a budget held some back.
     pub(super) is_constrained: bool,
+    /// What would be saved afterwards, as far as somebody looked.
+    pub(super) ahead: f64,
 }
 
 impl Found {
-    fn savings(&self) -> f64 {
+    pub(super) fn savings(&self) -> f64 {
         self.commands.iter().map(|command| command.savings).sum()
     }
 
@@ -59,11 +62,26 @@ impl Found {
         nodes(&self.commands) >= DWARFED * nodes(commands) && self.savings() >= savings
     }
 
-    /// This, or the other if it saves more.
+    /// This, or the other if it saves more in the end, or as much and more of it now.
     pub(super) fn or(self, other: Self) -> Self {
         // The sums of equal prices in another order may differ in the last digits.
-        if other.savings() * (1.0 - 1e-12) > self.savings() { other } else { self }
+        let is_more = |a: f64, b: f64| a * (1.0 - 1e-12) > b;
+        let end = |found: &Self| found.savings() + found.ahead;
+        let is_better = is_more(end(&other), end(&self))
+            || (!is_more(end(&self), end(&other)) && is_more(other.savings(), self.savings()));
+        if is_better { other } else { self }
     }
+}
+
+/// How it goes on after the first commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    /// With what saves the most.
+    Best,
+    /// With upstream's next choice, and so on.
+    Upstream,
+    /// Not in this pass.
+    Nothing,
 }
 
 /// The best commands for a world.
@@ -76,59 +94,106 @@ pub(super) fn search(
     taken: &Destinations,
     time: &mut Time<'_>,
 ) -> Found {
-    let mut found = rounds(consolidation, taken, Vec::new(), time);
-    for start in upstream(consolidation, taken, time) {
-        if !found.dwarfs(&start) {
-            found = found.or(rounds(consolidation, taken, start, time));
-        }
+    let found = rounds(consolidation, taken, Vec::new(), Then::Best, time);
+    let Some(first) = upstream(consolidation, taken, time) else { return found };
+    let least = first.savings;
+    let grown = grown(consolidation, taken, &first, time);
+    let starts = iter::once(vec![first.clone()]).chain(grown);
+    if !ahead::is_small(consolidation.board) {
+        return starts.fold(found, |found, start| {
+            let is_dwarfed = found.dwarfs(&start);
+            let other = || rounds(consolidation, taken, start, Then::Best, time);
+            if is_dwarfed { found } else { found.or(other()) }
+        });
     }
-    found
+    let mut ways = vec![found];
+    let mut add = |way: Found| {
+        // Many ways are the same, and each takes its time to be played to its end.
+        if way.savings() >= least && ways.iter().all(|known| known.commands != way.commands) {
+            ways.push(way);
+        }
+    };
+    for start in starts {
+        add(rounds(consolidation, taken, start, Then::Best, time));
+    }
+    for then in [Then::Upstream, Then::Nothing] {
+        add(rounds(consolidation, taken, vec![first.clone()], then, time));
+    }
+    ways.retain(|way| way.savings() >= least);
+    let world = consolidation.board.world;
+    // Whoever looks deeper compares the end with another one.
+    if ways.len() == 1 && world.settings.search != Search::Deep {
+        return ways.pop().unwrap_or_default();
+    }
+    let ways = ways.into_iter().map(|way| {
+        let ahead = ahead::savings(world, &way.commands, time);
+        Found { ahead, ..way }
+    });
+    ways.reduce(Found::or).unwrap_or_default()
 }
 
-/// What upstream would do, and the same with more nodes if they can go with it.
-fn upstream(
+/// What upstream would do.
+pub(super) fn upstream(
     consolidation: &mut Consolidation<'_>,
     taken: &Destinations,
     time: &mut Time<'_>,
-) -> Vec<Vec<Command>> {
+) -> Option<Command> {
     let board = consolidation.board;
-    let mut candidates = consolidatable(board);
-    candidates.retain(|candidate| taken.why(candidate.node).is_none());
-    best_ratio_first(&mut candidates);
-    let mut allowances = Allowances::new(board.world, Reason::Underutilized);
+    let candidates = candidates(board, taken);
+    let allowances = Allowances::new(board.world, Reason::Underutilized);
     let (mut spent, mut within) = (allowances.clone(), candidates.clone());
     within.retain(|candidate| spent.take(&candidate.pool));
     let found = multi::search(consolidation, &within, &mut time.multi).command;
     let found = found.or_else(|| {
         let order = single::interleaved(&candidates, &board.world.unseen_pools);
         single::search(consolidation, &order, &allowances, &mut time.single).command
-    });
-    let Some(found) = found else { return Vec::new() };
+    })?;
+    let set: Vec<_> = found.candidates.iter().collect();
+    (!is_too_young(board.world, &set, &move_of(&found))).then_some(found)
+}
+
+/// The same with more nodes, if they can go with it.
+fn grown(
+    consolidation: &mut Consolidation<'_>,
+    taken: &Destinations,
+    found: &Command,
+    time: &mut Time<'_>,
+) -> Option<Vec<Command>> {
+    let board = consolidation.board;
     let is_in = |one: &&Candidate| found.candidates.iter().any(|other| other.node == one.node);
-    let (set, others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(is_in);
-    let planned = found.replacements.iter().filter_map(Replacement::planned);
-    let best = Move {
-        plan: found.plan.clone(),
-        replacements: planned.cloned().collect(),
-        savings: found.savings,
-        scores: found.scores.clone(),
-    };
-    if is_too_young(board.world, &set, &best) {
-        return Vec::new();
-    }
+    let (set, others): (Vec<_>, Vec<_>) = candidates(board, taken).into_iter().partition(is_in);
+    let mut allowances = Allowances::new(board.world, Reason::Underutilized);
     for one in &set {
         allowances.take(&one.pool);
     }
     let size = set.len();
-    let start = Growing { set, best: Some(best), allowances };
+    let start = Growing { set, best: Some(move_of(found)), allowances };
     let grown = start.grow(&others, |set, best| {
         let more = consolidation.consider(set, &mut time.multi).ok();
         more.filter(|more| best.is_none_or(|best| more.savings > best.savings))
             .filter(|more| more.replacements.is_empty() || set.len() <= SET)
     });
     let is_more = grown.set.len() > size;
-    let grown = is_more.then(|| grown.commands(board));
-    iter::once(vec![found]).chain(grown).collect()
+    is_more.then(|| grown.commands(board))
+}
+
+/// Whom consolidation looks at, the best first.
+fn candidates<'c>(board: &'c Board<'_>, taken: &Destinations) -> Vec<&'c Candidate> {
+    let mut candidates = consolidatable(board);
+    candidates.retain(|candidate| taken.why(candidate.node).is_none());
+    best_ratio_first(&mut candidates);
+    candidates
+}
+
+/// What a command does.
+fn move_of(command: &Command) -> Move {
+    let planned = command.replacements.iter().filter_map(Replacement::planned);
+    Move {
+        plan: command.plan.clone(),
+        replacements: planned.cloned().collect(),
+        savings: command.savings,
+        scores: command.scores.clone(),
+    }
 }
 
 /// Rounds until nothing more can go.
@@ -136,6 +201,7 @@ fn rounds(
     consolidation: &mut Consolidation<'_>,
     taken: &Destinations,
     first: Vec<Command>,
+    then: Then,
     time: &mut Time<'_>,
 ) -> Found {
     let mut found = Found::default();
@@ -158,8 +224,17 @@ fn rounds(
         let now = World { snapshot: &snapshot, ..world.clone() };
         let board = Board::new(&now);
         let mut consolidation = consolidation.on(&board);
-        next = Round::new(&mut consolidation, &destinations, &mut found).run(time);
+        let mut round = Round::new(&mut consolidation, &destinations, &mut found);
+        next = match then {
+            Then::Best => round.run(time),
+            Then::Upstream => round.upstream(time),
+            Then::Nothing => Vec::new(),
+        };
         if next.is_empty() {
+            if then != Then::Best {
+                // What it would do is not done, but those that stay anyway have their reason.
+                round.run(time);
+            }
             break;
         }
     }
@@ -196,9 +271,23 @@ impl<'r, 'a> Round<'r, 'a> {
         }
         let singles = self.singles(&candidates, &mut time.single);
         let sets = self.sets(&candidates, &singles, &allowances, time);
+        together(board, sets, allowances, self.has_exclusive())
+    }
+
+    /// What upstream would do next, if it goes with what is to be done before.
+    fn upstream(&mut self, time: &mut Time<'_>) -> Vec<Command> {
+        let next = upstream(self.consolidation, self.destinations, time);
+        let goes = |next: &Command| {
+            let coming = next.replacements.iter().filter_map(Replacement::planned);
+            !self.has_exclusive() || !is_exclusive(self.consolidation.board, coming)
+        };
+        next.filter(goes).into_iter().collect()
+    }
+
+    /// Whether a command before takes what only one can have.
+    fn has_exclusive(&self) -> bool {
         let coming = self.found.commands.iter().flat_map(|command| &command.replacements);
-        let has_exclusive = is_exclusive(board, coming.filter_map(Replacement::planned));
-        together(board, sets, allowances, has_exclusive)
+        is_exclusive(self.consolidation.board, coming.filter_map(Replacement::planned))
     }
 
     /// Whether a node may be looked at at all.
