@@ -29,6 +29,10 @@ pub const PRICE_OVERLAY_APPLIED: &str = "karpenter.sh/price-overlay-applied";
 /// An overlay changed a capacity that the claim's launch looked at.
 pub const CAPACITY_OVERLAY_APPLIED: &str = "karpenter.sh/capacity-overlay-applied";
 
+/// karpenter-rs only: whose pods a claim was launched for although a consolidation had just found
+/// room for them, and how often in a row.
+pub const RETURNED: &str = "karpenter-rs.dev/returned";
+
 /// Marks the virtual pods of a buffer, which exist in memory only.
 pub const CAPACITY_BUFFER_FAKE_POD: &str = "karpenter.sh/capacity-buffer-fake-pod";
 /// Name of the buffer that a virtual pod belongs to.
@@ -130,7 +134,7 @@ pub fn reference() -> String {
 }
 
 /// Every annotation of the core that the reference page shows.
-pub const REGISTRY: [Entry; 10] = [
+pub const REGISTRY: [Entry; 11] = [
     Entry {
         name: DO_NOT_DISRUPT,
         example: TRUE,
@@ -203,6 +207,17 @@ pub const REGISTRY: [Entry; 10] = [
         kinds: &["NodeClaim"],
         help: "Longest time that the drain before a reboot may take; absent means unbounded, `0s` \
                means no drain.",
+        stage: Stage::Alpha,
+        internal: true,
+    },
+    Entry {
+        name: RETURNED,
+        example: "default/ReplicaSet/web-5d9c=1,pods=9f2c41d07be35a68",
+        kinds: &["NodeClaim"],
+        help: "karpenter-rs only. Workloads whose pods found no room after a consolidation, so that \
+               the claim had to be launched, and how often in a row. Consolidation leaves nodes with \
+               their pods alone for 10 minutes after its creation, twice as long each next time; \
+               from the third time on for a day, as long as the same pods run.",
         stage: Stage::Alpha,
         internal: true,
     },

@@ -30,6 +30,7 @@ mod prices;
 pub mod queue;
 mod reason;
 mod rejection;
+pub mod relapse;
 mod repair;
 mod search;
 mod simulate;

@@ -177,6 +177,8 @@ pub struct NodeStanding {
     pub do_not_disrupt: Option<String>,
     /// Whether the annotation `karpenter.sh/do-not-repair`, found likewise, is `true`.
     pub do_not_repair: bool,
+    /// The annotation of the NodeClaim that says whose pods came back after a consolidation.
+    pub returned: Option<String>,
     /// How long a drain may take at most; none for no bound.
     pub termination_grace_period: Option<SignedDuration>,
     /// When it expires, counted from its creation; none for Never.

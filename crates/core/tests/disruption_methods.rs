@@ -32,6 +32,8 @@ mod emptiness;
 mod kept;
 #[path = "disruption_methods/multi.rs"]
 mod multi;
+#[path = "disruption_methods/relapse.rs"]
+mod relapse;
 #[path = "disruption_methods/reservations.rs"]
 mod reservations;
 #[path = "disruption_methods/simulation.rs"]

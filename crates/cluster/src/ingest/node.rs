@@ -202,6 +202,8 @@ impl<'a> Joined<'a> {
             drifted_at: self.true_condition(conditions::DRIFTED),
             do_not_disrupt: self.annotation(annotations::DO_NOT_DISRUPT).map(str::to_owned),
             do_not_repair: self.annotation(annotations::DO_NOT_REPAIR) == Some("true"),
+            returned: meta
+                .and_then(|meta| meta.annotations.as_ref()?.get(annotations::RETURNED).cloned()),
             termination_grace_period: bound.and_then(|bound| {
                 bound.value().map_or_else(|e| no_duration("terminationGracePeriod", e), Some)
             }),

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::do_not_disrupt::blocks_node;
 use super::pdb::{Hold, Limits};
+use super::relapse::Relapses;
 use super::simulate::QuestionOptions;
-use super::{Candidate, Class, Rejection, World, cost};
+use super::{Candidate, Class, Rejection, Search, World, cost};
 use crate::catalog::{CAPACITY_TYPE, InstanceType};
 use crate::id::{NodeId, PodId};
 use crate::labels::{INSTANCE_TYPE, NODE_POOL, ZONE};
@@ -25,6 +26,8 @@ pub struct Board<'a> {
     pods: PodsByNode,
     /// What the scheduler is told.
     pub(super) options: QuestionOptions,
+    /// The workloads that consolidation leaves alone.
+    pub(super) relapses: Relapses<'a>,
 }
 
 #[derive(Debug)]
@@ -92,7 +95,13 @@ impl<'a> Board<'a> {
         let mut order: Vec<NodeId> = ids().collect();
         order.sort_by(|&a, &b| world.snapshot.node(a).name.cmp(&world.snapshot.node(b).name));
         let options = QuestionOptions::new(world);
-        Self { world, entries, order, pods, options }
+        let relapses = match world.settings.search {
+            Search::Upstream => Relapses::default(),
+            Search::Best | Search::Deep => {
+                Relapses::of(world.snapshot, world.now).active(world.now)
+            }
+        };
+        Self { world, entries, order, pods, options, relapses }
     }
 
     /// The nodes by name.

@@ -21,7 +21,8 @@ fn condition(kind: &str, status: &str, minute: u32) -> Value {
 fn standing(registered: bool, annotations: Value, spec: Value, conditions: Value) -> NodeStanding {
     let mut claim = json!({
         "metadata": {"name": "c", "uid": "u", "creationTimestamp": "2025-06-01T00:00:00Z",
-            "annotations": {"karpenter.sh/do-not-disrupt": "claim"}},
+            "annotations": {"karpenter.sh/do-not-disrupt": "claim",
+                "karpenter-rs.dev/returned": "claim"}},
         "spec": {"requirements": [], "nodeClassRef": class()},
         "status": {"providerID": "m", "conditions": conditions},
     });
@@ -72,12 +73,15 @@ fn conditions_of_a_claim_say_where_its_node_is_in_its_life() {
 
 #[test]
 fn annotations_are_the_claims_until_the_node_is_registered() {
-    let own = json!({"karpenter.sh/do-not-disrupt": "true", "karpenter.sh/do-not-repair": "true"});
+    let own = json!({"karpenter.sh/do-not-disrupt": "true", "karpenter.sh/do-not-repair": "true",
+        "karpenter-rs.dev/returned": "node"});
     let early = standing(false, own.clone(), json!({}), json!([]));
     assert_eq!((early.do_not_disrupt.as_deref(), early.do_not_repair), (Some("claim"), false));
     let late = standing(true, own, json!({}), json!([]));
     assert_eq!((late.do_not_disrupt.as_deref(), late.do_not_repair), (Some("true"), true));
     assert!(late.is_registered && !early.is_registered);
+    let returned = [early.returned, late.returned].map(Option::unwrap);
+    assert_eq!(returned, ["claim"; 2], "this one is the claim's for ever");
 }
 
 #[track_caller]

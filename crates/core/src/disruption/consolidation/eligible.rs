@@ -37,7 +37,11 @@ pub(in crate::disruption) fn is_eligible(
     if !candidate.is_consolidatable {
         return Err(Unconsolidatable::NotConsolidatable);
     }
-    Ok(())
+    let pods = candidate.pods.iter().map(|&pod| board.world.snapshot.pod(pod));
+    match board.relapses.last(pods) {
+        Some((workload, until)) => Err(Unconsolidatable::relapsed(workload, until)),
+        None => Ok(()),
+    }
 }
 
 /// Whether emptiness looks at a candidate.

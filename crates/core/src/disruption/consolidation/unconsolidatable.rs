@@ -2,7 +2,10 @@
 
 use std::fmt;
 
+use jiff::Timestamp;
+
 use super::PoolScore;
+use crate::disruption::relapse::Workload;
 use crate::id::PodId;
 use crate::snapshot::Snapshot;
 
@@ -42,6 +45,15 @@ pub enum Unconsolidatable {
     },
     /// It is not marked Consolidatable (yet).
     NotConsolidatable,
+    /// Pods of a workload on it found no room after a consolidation a while ago.
+    Relapsed {
+        /// The kind of their controller.
+        kind: String,
+        /// Its `namespace/name`.
+        name: String,
+        /// When it is tried again at the latest.
+        until: Timestamp,
+    },
     /// Pods would lose their place.
     PodsWithoutPlace {
         /// Which and why.
@@ -96,6 +108,12 @@ pub enum Unconsolidatable {
 }
 
 impl Unconsolidatable {
+    /// A workload is left alone.
+    pub(super) fn relapsed(workload: Workload<'_>, until: Timestamp) -> Self {
+        let Workload { namespace, kind, name } = workload;
+        Self::Relapsed { kind: kind.to_owned(), name: format!("{namespace}/{name}"), until }
+    }
+
     /// Whether an event says so.
     pub fn is_published(&self) -> bool {
         !matches!(
@@ -134,6 +152,7 @@ impl Unconsolidatable {
             Self::Budget { pool } | Self::Disabled { pool } | Self::WhenEmpty { pool } => {
                 vec![format!("NodePool {pool}")]
             }
+            Self::Relapsed { kind, name, .. } => vec![format!("{kind} {name}")],
             _ => Vec::new(),
         }
     }
@@ -154,6 +173,11 @@ impl fmt::Display for Unconsolidatable {
                 "NodePool {pool:?} has consolidation policy WhenEmpty, but node is not empty"
             ),
             Self::NotConsolidatable => f.write_str("Node is not consolidatable yet"),
+            Self::Relapsed { kind, name, until } => write!(
+                f,
+                "Pods of {kind} {name} found no room after the last consolidation, which is tried \
+                 again by {until:.0}"
+            ),
             Self::PodsWithoutPlace { text, .. } => f.write_str(text),
             Self::TooMany { claims, .. } => {
                 write!(f, "Can't remove without creating {claims} candidates")
