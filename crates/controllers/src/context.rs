@@ -20,6 +20,7 @@ use karpenter_operator::options::{Gate, Options};
 use karpenter_operator::think::Thinker;
 use kube::{Client, Resource};
 
+use crate::displaced::Displaced;
 use crate::nodepool::registration_health::RegistrationHealth;
 use crate::provisioner::batcher::Batcher;
 use crate::{Cache, state};
@@ -49,6 +50,8 @@ pub struct Context {
     pub device_selectors: Arc<dyn DeviceSelectors>,
     /// What the nodes of pools cost.
     pub(crate) costs: Arc<Mutex<CostTracker>>,
+    /// The pods that consolidation has just displaced.
+    pub(crate) displaced: Arc<Displaced>,
 }
 
 /// Where NodeOverlays are kept, and the cloud that has none.
@@ -103,6 +106,7 @@ impl Context {
             thinker: ports.thinker,
             device_selectors: ports.device_selectors,
             costs: Arc::default(),
+            displaced: Arc::default(),
         }
     }
 

@@ -8,6 +8,7 @@
 pub mod cache;
 pub mod capacity_buffer;
 pub mod context;
+mod displaced;
 mod disruptor;
 mod expiring;
 pub mod gauges;

@@ -33,6 +33,7 @@ use super::backoff::Backoffs;
 use super::report::Fields;
 use super::{mark, report};
 use crate::Context;
+use crate::displaced::Moved;
 use crate::objects::{self, Deleted, Part};
 
 #[cfg(test)]
@@ -94,6 +95,8 @@ pub(super) struct Told {
     pub(super) policies: BTreeMap<String, String>,
     /// The pods that go to its replacements, by `namespace/name`.
     pub(super) coming: BTreeSet<String>,
+    /// Whose pods it displaces; empty if nobody asks.
+    pub(super) moved: BTreeMap<String, Moved>,
 }
 
 impl Orchestration {
@@ -297,6 +300,9 @@ impl Executor {
 
     async fn terminate(&self, flight: &Flight) -> Reconciled {
         let sources = self.sources(flight);
+        // Before the first of them is evicted.
+        let (Flight { id, command, told, .. }, now) = (flight, self.context.clock.now());
+        self.context.displaced.note(id, command, &told.moved, now);
         let deletions = sources.iter().map(|(candidate, claim)| async {
             let is_deleted = lock(&flight.deleted).contains(&candidate.provider_id);
             if is_deleted {

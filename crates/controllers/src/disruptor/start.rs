@@ -7,7 +7,7 @@
 //! Invariant: sources count as going away only when their replacements exist; else the provisioner
 //! would make capacity for their pods a second time. What fails before that is taken back.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::{BoxFuture, join_all};
 use jiff::SignedDuration;
@@ -18,6 +18,7 @@ use karpenter_core::resources::Resources;
 use karpenter_operator::chance::Chance;
 use karpenter_operator::harness::Trouble;
 use karpenter_operator::metrics::labels::NodeClaimsCreated;
+use karpenter_operator::options::ConsolidationSearch;
 use karpenter_operator::telemetry::json;
 use kube::ResourceExt as _;
 use tracing::{debug, info};
@@ -26,6 +27,7 @@ use super::mark;
 use super::queue::{Orchestration, Told, roll_back};
 use super::report::{self, Fields};
 use super::sight::Sight;
+use crate::displaced::{self, Moved};
 use crate::provisioner::act::{self, Log};
 use crate::provisioner::claim;
 use crate::provisioner::record;
@@ -128,6 +130,7 @@ async fn carry_out(
         fields: Fields::of(sight, &command),
         policies: report::policies(sight, &command),
         coming: coming(sight, &command.plan),
+        moved: moved(context, sight, &command),
     };
     // Where else pods go is not asked any more.
     command.plan = Plan::default();
@@ -139,6 +142,14 @@ async fn carry_out(
 fn coming(sight: &Sight, plan: &Plan) -> BTreeSet<String> {
     let pods = plan.claims.iter().flat_map(|claim| &claim.pods);
     pods.map(|&pod| sight.snapshot.pod(pod).full_name()).collect()
+}
+
+/// Whose pods a command displaces. As upstream searches, nobody asks.
+fn moved(context: &Context, sight: &Sight, command: &Command) -> BTreeMap<String, Moved> {
+    match context.options.consolidation_search {
+        ConsolidationSearch::Upstream => BTreeMap::new(),
+        _ => displaced::moved(&sight.snapshot, command, sight.now),
+    }
 }
 
 /// A place under the limit of its pool for each replacement that is a static one.

@@ -2,6 +2,7 @@
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt};
+use karpenter_api::annotations;
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_core::catalog::Catalog;
 use karpenter_core::plan::PlannedClaim;
@@ -33,6 +34,7 @@ pub(super) async fn create(context: &Context, decision: &Decision) -> Result<(),
             let pool = decision.pools.get(&decision.snapshot.pool(planned.pool).name)?;
             let mut claim = claim::planned(pool, planned, &decision.catalog, &mut chance);
             claim::fill(&mut claim, context.cloud.as_ref());
+            note_return(context, decision, planned, &mut claim);
             Some((planned, claim))
         })
         .collect();
@@ -45,6 +47,25 @@ pub(super) async fn create(context: &Context, decision: &Decision) -> Result<(),
     match Trouble::join(results.into_iter().filter_map(Result::err)) {
         None => Ok(()),
         Some(trouble) => Err(trouble),
+    }
+}
+
+/// Notes whose pods it is for, if a consolidation has just displaced them in vain.
+fn note_return(
+    context: &Context,
+    decision: &Decision,
+    planned: &PlannedClaim,
+    claim: &mut NodeClaim,
+) {
+    let is_draining = |name: &str| {
+        let source = context.cache.node_claims.get("", name);
+        source.is_some_and(|source| source.metadata.deletion_timestamp.is_some())
+    };
+    let now = context.clock.now();
+    let text = context.displaced.returned(&decision.snapshot, planned, now, is_draining);
+    if let Some(text) = text {
+        let notes = claim.metadata.annotations.get_or_insert_default();
+        notes.insert(annotations::RETURNED.to_owned(), text);
     }
 }
 

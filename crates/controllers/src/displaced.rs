@@ -1,0 +1,149 @@
+//! The pods that consolidation has just displaced, so that a NodeClaim which is launched for them can
+//! say that they came back ([`relapse`]).
+//!
+//! In memory alone: a restart within these minutes forgets it, and the next time tells.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+use karpenter_core::disruption::relapse::{self, Relapses, Workload};
+use karpenter_core::disruption::{Command, Reason};
+use karpenter_core::plan::PlannedClaim;
+use karpenter_core::snapshot::Snapshot;
+
+#[cfg(test)]
+mod tests;
+
+/// How long after a deletion pods that look for a place are those that it displaced. While a node
+/// drains they are in any case.
+const RECENT: SignedDuration = SignedDuration::from_mins(2);
+/// What sums of prices may be off by, as a share.
+const ROUNDING: f64 = 1e-9;
+
+/// What commands have just displaced, by their id.
+#[derive(Debug, Default)]
+pub(crate) struct Displaced(Mutex<BTreeMap<String, Displacement>>);
+
+/// What one command displaced.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Displacement {
+    /// When the nodes were deleted.
+    at: Timestamp,
+    /// Their NodeClaims.
+    claims: Vec<String>,
+    /// What the command saves per hour, less what was launched for its pods since.
+    saved: f64,
+    /// Whose pods, by the text of the workload.
+    workloads: BTreeMap<String, Moved>,
+}
+
+/// What a command displaced of one workload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Moved {
+    pods: usize,
+    /// How often in a row it came back before.
+    relapses: u32,
+}
+
+/// What a command of consolidation displaces, by workload; nothing if it is no consolidation.
+pub(crate) fn moved(
+    snapshot: &Snapshot,
+    command: &Command,
+    now: Timestamp,
+) -> BTreeMap<String, Moved> {
+    let mut moved: BTreeMap<String, Moved> = BTreeMap::new();
+    if command.reason() != Reason::Underutilized {
+        return moved;
+    }
+    let relapses = Relapses::of(snapshot, now);
+    let pods = command.candidates.iter().flat_map(|candidate| &candidate.pods);
+    for workload in pods.filter_map(|&pod| Workload::of(snapshot.pod(pod))) {
+        let of = moved.entry(workload.to_string()).or_default();
+        of.pods += 1;
+        of.relapses = relapses.count(workload);
+    }
+    moved
+}
+
+impl Displaced {
+    /// The nodes of a command are about to be deleted.
+    pub(crate) fn note(
+        &self,
+        id: &str,
+        command: &Command,
+        moved: &BTreeMap<String, Moved>,
+        at: Timestamp,
+    ) {
+        if moved.is_empty() {
+            return;
+        }
+        let claims = command.candidates.iter().map(|candidate| candidate.node_claim.clone());
+        let displacement = Displacement {
+            at,
+            claims: claims.collect(),
+            saved: command.savings,
+            workloads: moved.clone(),
+        };
+        self.state().insert(id.to_owned(), displacement);
+    }
+
+    /// The annotation of a planned NodeClaim whose pods were just displaced and came back. If it
+    /// costs less than their displacement saved, that was still worth it, and there is none.
+    pub(crate) fn returned(
+        &self,
+        snapshot: &Snapshot,
+        planned: &PlannedClaim,
+        now: Timestamp,
+        is_draining: impl Fn(&str) -> bool,
+    ) -> Option<String> {
+        let mut state = self.state();
+        state.retain(|_, one| {
+            now.duration_since(one.at) < RECENT || one.claims.iter().any(|name| is_draining(name))
+        });
+        if state.is_empty() {
+            return None;
+        }
+        let pods = planned.pods.iter().map(|&pod| snapshot.pod(pod)).filter(|pod| !pod.is_virtual);
+        let workloads: BTreeSet<_> = pods.filter_map(Workload::of).collect();
+        let mut back = BTreeMap::new();
+        for workload in workloads {
+            let name = workload.to_string();
+            let moves: Vec<_> = state
+                .values()
+                .filter_map(|one| Some((one.at, *one.workloads.get(&name)?)))
+                .collect();
+            let Some(since) = moves.iter().map(|(at, _)| *at).min() else { continue };
+            let displaced: usize = moves.iter().map(|(_, moved)| moved.pods).sum();
+            // If there are more it has grown, and would have needed the node anyway.
+            if made_since(snapshot, workload, since) <= displaced {
+                let relapses = moves.iter().map(|(_, moved)| moved.relapses).max();
+                back.insert(name, relapses.unwrap_or(0).saturating_add(1));
+            }
+        }
+        let concerned = state
+            .values_mut()
+            .filter(|one| one.workloads.keys().any(|workload| back.contains_key(workload)));
+        let mut price = planned.cheapest.unwrap_or(0.0) * (1.0 + ROUNDING);
+        for one in concerned {
+            let spent = price.min(one.saved);
+            one.saved -= spent;
+            price -= spent;
+            if one.saved > 0.0 {
+                return None;
+            }
+        }
+        (!back.is_empty()).then(|| relapse::annotation(snapshot, back))
+    }
+
+    fn state(&self) -> MutexGuard<'_, BTreeMap<String, Displacement>> {
+        // Nothing panics while it is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How many pods of a workload were made since then.
+fn made_since(snapshot: &Snapshot, workload: Workload<'_>, since: Timestamp) -> usize {
+    let young = snapshot.pods.iter().filter(|pod| pod.created >= since);
+    young.filter(|pod| Workload::of(pod) == Some(workload)).count()
+}

@@ -1,0 +1,102 @@
+use karpenter_core::id::{PodId, PoolId};
+use karpenter_core::testing::{PodBuilder, World, pod};
+
+use super::*;
+
+const WEB: &str = "default/ReplicaSet/web";
+
+fn minute(minutes: i64) -> Timestamp {
+    Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes)
+}
+
+fn web(name: &str, created: Timestamp) -> Vec<karpenter_core::pod::Pod> {
+    let mut pods = pod(name).controller("apps", "ReplicaSet", "web").build();
+    pods[0].created = created;
+    pods
+}
+
+fn snapshot(pods: impl IntoIterator<Item = Vec<karpenter_core::pod::Pod>>) -> Snapshot {
+    let pods = pods.into_iter().flatten().map(Into::into).collect();
+    Snapshot { pods, ..World::empty().snapshot }
+}
+
+/// A NodeClaim for the first pod.
+fn claim(price: f64) -> PlannedClaim {
+    PlannedClaim {
+        pool: PoolId::new(0),
+        pods: vec![PodId::new(0)],
+        instance_types: [].into(),
+        requirements: std::sync::Arc::default(),
+        requests: karpenter_core::resources::Resources::default(),
+        reservations: Vec::new(),
+        min_values_relaxed: false,
+        cheapest: Some(price),
+        dynamic_drivers: Vec::new(),
+    }
+}
+
+/// Commands at minute 10 that moved one pod of `web` each, which saved so much.
+fn displaced(saved: &[f64]) -> Displaced {
+    let of = |saved: f64| Displacement {
+        at: minute(10),
+        claims: vec!["source".to_owned()],
+        saved,
+        workloads: [(WEB.to_owned(), Moved { pods: 1, relapses: 4 })].into(),
+    };
+    let all = saved.iter().enumerate().map(|(id, saved)| (id.to_string(), of(*saved)));
+    Displaced(Mutex::new(all.collect()))
+}
+
+fn count(text: Option<String>) -> Option<String> {
+    let text = text?;
+    let (count, _) = text.strip_prefix(WEB)?.strip_prefix('=')?.split_once(",pods=")?;
+    Some(count.to_owned())
+}
+
+#[test]
+fn claims_say_that_pods_came_back() {
+    let back = || snapshot([web("web", minute(11))]);
+    let old = || snapshot([web("web", minute(0)), web("other", minute(0))]);
+    let grown = || snapshot([web("web", minute(11)), web("new", minute(11))]);
+    let stranger = |pod: PodBuilder| snapshot([pod.build()]);
+    let other = pod("web").controller("apps", "ReplicaSet", "other");
+    #[rustfmt::skip]
+    let cases = [
+        ("came back",              back(),              11, false, true),
+        ("is evicted later",       old(),               11, false, true),
+        ("too late",               back(),              12, false, false),
+        ("still drains",           back(),              60, true,  true),
+        ("has grown",              grown(),             11, false, false),
+        ("other workload",         stranger(other),     11, false, false),
+        ("nobody's",               stranger(pod("p")),  11, false, false),
+    ];
+    for (case, snapshot, now, is_draining, expected) in cases {
+        let displaced = displaced(&[1.0]);
+        let text = displaced.returned(&snapshot, &claim(1.0), minute(now), |_| is_draining);
+        assert_eq!(count(text).as_deref(), expected.then_some("5"), "{case}");
+        let is_kept = now < 12 || is_draining;
+        assert_eq!(displaced.state().is_empty(), !is_kept, "{case}");
+    }
+}
+
+#[test]
+fn what_costs_less_than_was_saved_is_no_relapse() {
+    #[rustfmt::skip]
+    let cases: [(&str, &[f64], &[f64], bool); 6] = [
+        ("as much",           &[0.3],      &[0.1 + 0.2],   true),
+        ("less",              &[0.3],      &[0.2],         false),
+        ("together as much",  &[0.3],      &[0.2, 0.1],    true),
+        ("of two commands",   &[0.3, 0.3], &[0.4],         false),
+        ("of both",           &[0.3, 0.3], &[0.4, 0.2],    true),
+        ("no price is known", &[0.0],      &[0.0],         true),
+    ];
+    for (case, saved, prices, expected) in cases {
+        let (displaced, snapshot) = (displaced(saved), snapshot([web("web", minute(11))]));
+        let said = prices
+            .iter()
+            .map(|&price| displaced.returned(&snapshot, &claim(price), minute(11), |_| false));
+        let said: Vec<_> = said.map(|text| text.is_some()).collect();
+        assert_eq!(said.last(), Some(&expected), "{case}: {said:?}");
+        assert!(!said[..said.len() - 1].contains(&true), "{case}: {said:?}");
+    }
+}
