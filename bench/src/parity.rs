@@ -64,8 +64,7 @@ pub struct Args {
     consolidate: bool,
 
     /// With --consolidate: carries commands out on the snapshots until there are none, on both
-    /// sides. Our bill must not be above the highest of upstream's runs, unless upstream launched
-    /// nodes that no command of it told of.
+    /// sides. Our bill must not be above the highest of upstream's runs.
     #[arg(long, requires = "consolidate")]
     settle: bool,
 }

@@ -92,7 +92,7 @@ const ABOUT: &str = "One run on one machine: each side decides about the same fi
                      its own.\n\
                      Time is the decision alone. *upstream* is one pass of v1.15.0, without the \
                      wait before a command is looked at again (it does not always decide the same: \
-                     where it is quick, what it saves is the middle of five runs); *first* is ours with \
+                     where it is quick, what it saves is the most of five runs); *first* is ours with \
                      `--consolidation-search=upstream`, which stops at the same command; *best* is \
                      ours by default, which looks at every candidate; *unchanged* is the pass after \
                      it with nothing changed. Memory is the peak over what is resident after the \

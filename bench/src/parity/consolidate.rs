@@ -97,16 +97,6 @@ impl report::Outcome for Outcome {
                 "{} clusters settle at ${ours:.2} an hour, with upstream at ${upstream:.2}",
                 settled.len(),
             ));
-            let by_chance = settled.iter().filter(|(ours, upstream)| {
-                upstream.unforeseen > 0 && ours.price > upstream.price + judge::ROUNDING
-            });
-            let by_chance = by_chance.count();
-            if by_chance > 0 {
-                lines.push(format!(
-                    "{by_chance} of them are cheaper with upstream, after launches that no \
-                     command of it told of"
-                ));
-            }
         }
         lines
     }

@@ -21,7 +21,7 @@ pub(super) enum Difference {
 }
 
 /// Sums of the same prices in another order differ in the last digits.
-pub(super) const ROUNDING: f64 = 1e-9;
+const ROUNDING: f64 = 1e-9;
 
 /// Where our decisions are none that upstream might have made, or worse ones.
 pub(super) fn judge(
@@ -42,9 +42,7 @@ pub(super) fn judge(
     differences
 }
 
-/// Whether carrying everything out ends worse than with upstream. Where upstream had to launch nodes
-/// that no command of it had told of, it may have come to a cheaper end by chance, which no search
-/// can be held to.
+/// Whether carrying everything out ends worse than with upstream.
 pub(super) fn dearer(ours: &Settled, upstream: &Settled) -> Vec<Difference> {
     let mut differences = Vec::new();
     if !ours.is_at_rest {
@@ -55,9 +53,7 @@ pub(super) fn dearer(ours: &Settled, upstream: &Settled) -> Vec<Difference> {
     if !homeless.is_empty() {
         differences.push(Difference::Homeless { pods: homeless });
     }
-    let is_dearer = ours.price > upstream.price + ROUNDING;
-    let is_by_chance = upstream.unforeseen > 0;
-    if is_dearer && !is_by_chance && upstream.homeless.is_subset(&ours.homeless) {
+    if ours.price > upstream.price + ROUNDING && upstream.homeless.is_subset(&ours.homeless) {
         differences.push(Difference::Dearer { ours: ours.price, upstream: upstream.price });
     }
     differences

@@ -67,12 +67,6 @@ fn settling_is_judged_by_bill_end_and_places() {
             vec![],
         ),
         (
-            "dearer than by chance",
-            settled(1.1, &[]),
-            Settled { unforeseen: 1, ..settled(1.0, &[]) },
-            vec![],
-        ),
-        (
             "a pod without a place",
             settled(0.9, &["d/a"]),
             settled(1.0, &[]),

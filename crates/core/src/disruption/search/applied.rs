@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::catalog::{Catalog, Offering};
+use crate::catalog::{Catalog, InstanceType, Offering};
 use crate::disruption::{Command, Replacement};
 use crate::id::{NodeId, PodId};
 use crate::plan::PlannedClaim;
@@ -113,9 +113,7 @@ fn to_come(
     labels.insert(crate::labels::NODE_POOL.to_owned(), pool.name.clone());
     labels.insert(crate::labels::HOSTNAME.to_owned(), name.clone());
     // It may become the largest of its types, and takes that of the limits of its pool.
-    let types = catalog.pools.get(&pool.name).map_or(&[][..], |types| types);
-    let possible = claim.instance_types.iter().filter_map(|&at| types.get(at as usize));
-    let capacity = Resources::max(possible.map(|one| &one.capacity));
+    let capacity = Resources::max(possible(snapshot, catalog, claim).map(|one| &one.capacity));
     Node {
         taints: pool.taints.clone(),
         object: Some(NodeObject { labels: labels.clone(), taints: pool.taints.clone() }),
@@ -137,9 +135,8 @@ fn launched(
     name: String,
 ) -> Node {
     let mut node = to_come(snapshot, catalog, claim, pods, name);
-    let types = catalog.pools.get(&snapshot.pool(claim.pool).name).map_or(&[][..], |types| types);
-    let possible = claim.instance_types.iter().filter_map(|&at| types.get(at as usize));
-    let offered = possible.flat_map(|one| one.offerings.iter().map(move |offer| (one, offer)));
+    let offered = possible(snapshot, catalog, claim)
+        .flat_map(|one| one.offerings.iter().map(move |offer| (one, offer)));
     let suits = |offer: &Offering| {
         let (wanted, well_known) = (&claim.requirements, &catalog.well_known);
         offer.is_launchable() && wanted.compatible(&offer.requirements, well_known).is_ok()
@@ -160,6 +157,16 @@ fn launched(
     node.standing.is_ready = true;
     node.standing.is_consolidatable = true;
     node
+}
+
+/// The instance types that a NodeClaim may become.
+fn possible<'a>(
+    snapshot: &Snapshot,
+    catalog: &'a Catalog,
+    claim: &'a PlannedClaim,
+) -> impl Iterator<Item = &'a InstanceType> {
+    let types = catalog.pools.get(&snapshot.pool(claim.pool).name).map_or(&[][..], |types| types);
+    claim.instance_types.iter().filter_map(|&at| types.get(at as usize)).map(|one| &**one)
 }
 
 /// The labels that requirements leave no choice about.
