@@ -1,5 +1,6 @@
-//! The pods that consolidation has just displaced, so that a NodeClaim which is launched for them can
-//! say that they came back ([`relapse`]).
+//! The pods that consolidation displaces, for which nothing is launched before they find no place, and
+//! has just displaced, so that a NodeClaim which is launched for them can say that they came back
+//! ([`relapse`]).
 //!
 //! In memory alone: a restart within these minutes forgets it, and the next time tells.
 
@@ -9,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 use karpenter_core::disruption::relapse::{self, Relapses, Workload};
 use karpenter_core::disruption::{Command, Reason};
+use karpenter_core::id::PodId;
 use karpenter_core::plan::PlannedClaim;
 use karpenter_core::snapshot::Snapshot;
 
@@ -21,9 +23,14 @@ const RECENT: SignedDuration = SignedDuration::from_mins(2);
 /// What sums of prices may be off by, as a share.
 const ROUNDING: f64 = 1e-9;
 
-/// What commands have just displaced, by their id.
+/// What commands displace, and have just displaced.
 #[derive(Debug, Default)]
-pub(crate) struct Displaced(Mutex<BTreeMap<String, Displacement>>);
+pub(crate) struct Displaced {
+    /// The NodeClaims of commands of consolidation that have begun.
+    going: Mutex<BTreeSet<String>>,
+    /// What was displaced, by the id of the command.
+    moved: Mutex<BTreeMap<String, Displacement>>,
+}
 
 /// What one command displaced.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,6 +74,40 @@ pub(crate) fn moved(
 }
 
 impl Displaced {
+    /// A command of consolidation that removes these NodeClaims has begun. Their pods have a place,
+    /// by its plan.
+    pub(crate) fn begin<'a>(&self, claims: impl IntoIterator<Item = &'a str>) {
+        self.going().extend(claims.into_iter().map(str::to_owned));
+    }
+
+    /// These NodeClaims stay.
+    pub(crate) fn end<'a>(&self, claims: impl IntoIterator<Item = &'a str>) {
+        let mut going = self.going();
+        for claim in claims {
+            going.remove(claim);
+        }
+    }
+
+    /// Leaves out the pods of nodes that consolidation removes. It has looked for places for all of
+    /// them together; who looks again while some have moved may find too little room for the last
+    /// one, and launch a node for it that nobody needs. Who finds none in fact waits, and is seen to.
+    pub(crate) fn leave_out(
+        &self,
+        snapshot: &Snapshot,
+        pods: &mut Vec<PodId>,
+        is_there: impl Fn(&str) -> bool,
+    ) {
+        let mut going = self.going();
+        going.retain(|claim| is_there(claim));
+        if going.is_empty() {
+            return;
+        }
+        pods.retain(|&pod| {
+            let node = snapshot.pod(pod).node.and_then(|node| snapshot.nodes.get(node.index()));
+            !node.is_some_and(|node| going.contains(&node.standing.node_claim))
+        });
+    }
+
     /// The nodes of a command are about to be deleted.
     pub(crate) fn note(
         &self,
@@ -85,7 +126,7 @@ impl Displaced {
             saved: command.savings,
             workloads: moved.clone(),
         };
-        self.state().insert(id.to_owned(), displacement);
+        self.moved().insert(id.to_owned(), displacement);
     }
 
     /// The annotation of a planned NodeClaim whose pods were just displaced and came back. If it
@@ -97,7 +138,7 @@ impl Displaced {
         now: Timestamp,
         is_draining: impl Fn(&str) -> bool,
     ) -> Option<String> {
-        let mut state = self.state();
+        let mut state = self.moved();
         state.retain(|_, one| {
             now.duration_since(one.at) < RECENT || one.claims.iter().any(|name| is_draining(name))
         });
@@ -136,9 +177,13 @@ impl Displaced {
         (!back.is_empty()).then(|| relapse::annotation(snapshot, back))
     }
 
-    fn state(&self) -> MutexGuard<'_, BTreeMap<String, Displacement>> {
+    fn going(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.going.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn moved(&self) -> MutexGuard<'_, BTreeMap<String, Displacement>> {
         // Nothing panics while it is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.moved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -24,6 +24,7 @@ mod drift;
 mod emptiness;
 mod eviction_cost;
 mod method;
+mod patience;
 mod pdb;
 mod policy;
 mod prices;
@@ -48,6 +49,7 @@ pub use command::{
 pub use consolidation::Unconsolidatable;
 pub use eviction_cost::{eviction_cost, is_eviction_cost};
 pub use method::{Class, Method};
+pub use patience::patience;
 pub use policy::ConsolidationPolicy;
 pub use reason::Reason;
 pub use rejection::Rejection;

@@ -161,14 +161,24 @@ fn a_node_in_the_wrong_state_is_no_candidate() {
 #[test]
 fn a_node_that_is_promised_or_worked_on_is_no_candidate() {
     let world = world().node(sold("n"));
+    let promised = |class, until, rest| {
+        verdict(&world, class, |seen| {
+            seen.nominated =
+                [("test:///n".to_owned(), now() + SignedDuration::from_secs(until))].into();
+            seen.rest = SignedDuration::from_secs(rest);
+        })
+    };
+    for class in [Class::Graceful, Class::Eventual] {
+        let nominated = promised(class, 1, 0).unwrap_err().to_string();
+        assert_eq!(nominated, "Node is nominated for a pending pod", "30/CAND-13: {class:?}");
+        assert_eq!(promised(class, 0, 0), Ok(()), "30/CAND-13: {class:?}");
+    }
+    // What rests begins when the promise is over; the rest begins at once.
+    assert_eq!(promised(Class::Graceful, 15, 15), Ok(()));
+    assert_eq!(promised(Class::Graceful, 16, 15), Err(Rejection::Nominated));
+    assert_eq!(promised(Class::Eventual, 15, 15), Err(Rejection::Nominated));
     let id = BTreeSet::from(["test:///n".to_owned()]);
-    let nominated = verdict(&world, Class::Graceful, |seen| seen.nominated = id.clone());
-    assert_eq!(
-        nominated.unwrap_err().to_string(),
-        "Node is nominated for a pending pod",
-        "30/CAND-13"
-    );
-    let queued = verdict(&world, Class::Graceful, |seen| seen.queued = id.clone());
+    let queued = verdict(&world, Class::Graceful, |seen| seen.queued = id);
     assert_eq!(queued, Err(Rejection::InQueue), "30/CAND-13");
     assert!(!Rejection::InQueue.is_published() && !Rejection::NotManaged.is_published());
 }

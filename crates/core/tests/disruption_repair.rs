@@ -170,7 +170,7 @@ fn budgets_count_ready_nodes_only_for_others() {
     let starting = broken("n", "Ready", "", 31).starting();
     let world = self::world(on_demand().budget("0", &[])).node(starting);
     let found = run(&world, &policies(None), |seen| {
-        seen.nominated = ["test:///n".to_owned()].into();
+        seen.nominated = [("test:///n".to_owned(), Timestamp::MAX)].into();
     });
     assert_eq!(repairs(&found).len(), 1, "45/RM-17");
 }

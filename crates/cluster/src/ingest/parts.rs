@@ -34,6 +34,13 @@ pub fn pod_spec(wire: &WirePod, aliases: &Aliases) -> PodSpec {
     spec::read(pod, requests, Vec::new(), aliases, &mut problems)
 }
 
+/// The resources that a live pod asks for.
+pub fn requests(wire: &WirePod) -> Resources {
+    let none = WireSpec::default();
+    let spec = wire.spec.as_ref().unwrap_or(&none);
+    requests::of_pod(spec, wire.status.as_ref(), &mut Vec::new())
+}
+
 /// Where a pod is in its life.
 pub fn standing(wire: &WirePod) -> Standing {
     let (spec, status) = (wire.spec.as_ref(), wire.status.as_ref());

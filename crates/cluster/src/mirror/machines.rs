@@ -280,7 +280,11 @@ impl State {
         value.is_deleting |= machine.assumed.is_marked(now);
         let before = machine.slot.map(|slot| self.view.node(slot));
         let has_changed = before.is_none_or(|before| {
-            before.is_initialized != value.is_initialized || before.is_deleting != value.is_deleting
+            before.is_initialized != value.is_initialized
+                || before.is_deleting != value.is_deleting
+                // Upstream does not count that, and comes minutes late to who was not
+                // consolidatable in its last look.
+                || (!before.standing.is_consolidatable && value.standing.is_consolidatable)
         });
         let contribution = match &value.pool {
             Some(pool) if !value.is_deleting => Some((pool.clone(), with_nodes(&value.capacity))),

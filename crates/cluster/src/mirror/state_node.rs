@@ -1,6 +1,6 @@
 //! One machine for readers that need more than a snapshot holds (spec 40 §5.2).
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -186,14 +186,14 @@ impl Mirror {
         machine.and_then(|machine| machine.assumed.nominated_until()).is_some_and(|t| t > now)
     }
 
-    /// The machines that are kept for pods, by provider id.
-    pub fn nominated(&self, now: Timestamp) -> BTreeSet<String> {
+    /// The machines that are kept for pods, by provider id, and until when.
+    pub fn nominated(&self, now: Timestamp) -> BTreeMap<String, Timestamp> {
         let state = self.state();
-        let machines = state.machines.ids().filter(|id| {
-            let machine = state.machines.get(id);
-            machine.and_then(|machine| machine.assumed.nominated_until()).is_some_and(|t| t > now)
-        });
-        machines.map(str::to_owned).collect()
+        let until = |id: &str| {
+            let until = state.machines.get(id)?.assumed.nominated_until()?;
+            (until > now).then(|| (id.to_owned(), until))
+        };
+        state.machines.ids().filter_map(until).collect()
     }
 
     /// Counts machines as going away until then, or until that is taken back. Those that are not

@@ -1,5 +1,5 @@
 use karpenter_core::id::{PodId, PoolId};
-use karpenter_core::testing::{PodBuilder, World, pod};
+use karpenter_core::testing::{PodBuilder, World, node, pod};
 
 use super::*;
 
@@ -44,7 +44,7 @@ fn displaced(saved: &[f64]) -> Displaced {
         workloads: [(WEB.to_owned(), Moved { pods: 1, relapses: 4 })].into(),
     };
     let all = saved.iter().enumerate().map(|(id, saved)| (id.to_string(), of(*saved)));
-    Displaced(Mutex::new(all.collect()))
+    Displaced { moved: Mutex::new(all.collect()), ..Displaced::default() }
 }
 
 fn count(text: Option<String>) -> Option<String> {
@@ -75,7 +75,7 @@ fn claims_say_that_pods_came_back() {
         let text = displaced.returned(&snapshot, &claim(1.0), minute(now), |_| is_draining);
         assert_eq!(count(text).as_deref(), expected.then_some("5"), "{case}");
         let is_kept = now < 12 || is_draining;
-        assert_eq!(displaced.state().is_empty(), !is_kept, "{case}");
+        assert_eq!(displaced.moved().is_empty(), !is_kept, "{case}");
     }
 }
 
@@ -99,4 +99,23 @@ fn what_costs_less_than_was_saved_is_no_relapse() {
         assert_eq!(said.last(), Some(&expected), "{case}: {said:?}");
         assert!(!said[..said.len() - 1].contains(&true), "{case}: {said:?}");
     }
+}
+
+#[test]
+fn pods_that_consolidation_moves_are_left_out_until_they_wait() {
+    let world = World::empty().node(node("a")).node(node("b"));
+    let world = world.pod(pod("of-a").on("a")).pod(pod("of-b").on("b")).pod(pod("waits"));
+    let (displaced, snapshot) = (Displaced::default(), &world.snapshot);
+    let left = |is_there: bool| {
+        let mut pods: Vec<_> = (0..snapshot.pods.len()).map(PodId::new).collect();
+        displaced.leave_out(snapshot, &mut pods, |_| is_there);
+        pods.into_iter().map(|pod| snapshot.pod(pod).name.clone()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(left(true), "of-a of-b waits");
+    displaced.begin(["claim-a", "claim-b"]);
+    assert_eq!(left(true), "waits");
+    displaced.end(["claim-a"]);
+    assert_eq!(left(true), "of-a waits", "the node stays");
+    assert_eq!(left(false), "of-a of-b waits", "the NodeClaim is gone");
+    assert_eq!(left(true), "of-a of-b waits", "nothing is left behind");
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use karpenter_cluster::mirror::SyncProblem;
-use karpenter_core::disruption::{Command, Decision, Invalid, Method, RebootHistory};
+use karpenter_core::disruption::{Command, Decision, Invalid, Method, Reason, RebootHistory};
 use karpenter_core::lifecycle::repair::policy::Policies;
 use karpenter_operator::cloud::check_repair_policies;
 use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled, Trouble};
@@ -23,13 +23,13 @@ use karpenter_operator::watch::ObjectKey;
 use tracing::{debug, error};
 
 use super::costs::UnreadCosts;
-use super::look::{Beside, Found, Repair, look};
+use super::look::{Beside, Found, Repair, look, wait};
 use super::pending::{Pending, Resting};
 use super::queue::Orchestration;
 use super::sight::Sight;
 use super::start::start;
 use super::validation::{recheck, validate};
-use super::{mark, reboot, report, tell};
+use super::{mark, pending, reboot, report, tell};
 use crate::Context;
 
 #[cfg(test)]
@@ -76,8 +76,10 @@ struct Memory {
     unseen_pools: BTreeSet<String>,
     /// Methods whose command has just been dropped: the others have their turn first.
     passed_over: BTreeSet<Method>,
-    /// Until when consolidation waits, as its last command was dropped.
+    /// Until when consolidation waits, as its last command was dropped or has just begun.
     quiet_until: Option<Timestamp>,
+    /// Since and until when it waits for nodes that are about to become consolidatable.
+    waits: Option<(Timestamp, Timestamp)>,
     /// The reboots of the last day.
     reboots: RebootHistory,
     last_run: Option<Timestamp>,
@@ -105,7 +107,8 @@ impl Reconcile for Disruptor {
             // What was begun is marked now, which a look has to see.
             (state, sight) = self.see().await;
         }
-        let found = look(context, &sight, self.beside(sight.now, state)).await?;
+        sight.let_go(&self.memory().pending.empty());
+        let found = look(context, &sight, self.beside(&sight, state)).await?;
         tell::tell(context, &sight, &found);
         self.remember(&found, state);
         has_acted |= self.act(&sight, found).await;
@@ -136,15 +139,19 @@ impl Disruptor {
     /// NodeClaim that is not launched yet is a node of which nothing is known; upstream waits for
     /// it. Here it only counts against the limits of its pool, for as much as it may become.
     fn is_complete(&self, now: Timestamp) -> bool {
-        let (mirror, options) = (&self.context.mirror, &self.context.options);
+        let mirror = &self.context.mirror;
         let state = mirror.sync(now);
         let is_launch = |problem: &SyncProblem| matches!(problem, SyncProblem::NotLaunched { .. });
         let is_only_launches = mirror.has_synced() && state.problems.iter().all(is_launch);
-        let waits = options.consolidation_search == ConsolidationSearch::Upstream;
         if !self.context.cache.stale(now).is_empty() {
             return false;
         }
-        state.is_synced() || (is_only_launches && !waits)
+        state.is_synced() || (is_only_launches && self.searches())
+    }
+
+    /// Whether consolidation has a search of its own, and need not do as upstream does.
+    fn searches(&self) -> bool {
+        self.context.options.consolidation_search != ConsolidationSearch::Upstream
     }
 
     /// Says what is wrong with budgets, once. Their pools are left alone.
@@ -170,7 +177,8 @@ impl Disruptor {
     }
 
     /// What the next look has to know beside the cluster, which is in that state.
-    fn beside(&self, now: Timestamp, state: Timestamp) -> Beside {
+    fn beside(&self, sight: &Sight, state: Timestamp) -> Beside {
+        let now = sight.now;
         let mut memory = self.memory();
         let mut queued = self.orchestration.machines();
         queued.extend(memory.pending.machines().map(str::to_owned));
@@ -181,12 +189,21 @@ impl Disruptor {
         if memory.quiet_until.is_some_and(|until| until > now) {
             settled.extend([Method::MultiNode, Method::SingleNode]);
         }
+        if !settled.contains(&Method::SingleNode) {
+            let since = memory.waits.map_or(now, |(since, _)| since);
+            let wait = wait(&self.context, sight, since);
+            memory.waits = wait.map(|wait| (since, later(now, wait)));
+            if wait.is_some() {
+                settled.extend([Method::MultiNode, Method::SingleNode]);
+            }
+        }
         let unseen_pools = memory.unseen_pools.clone();
         let backed_off = self.orchestration.backed_off(now);
         let young = self.orchestration.young(now);
         let history = memory.reboots.clone();
         let repair = self.policies.clone().map(|policies| Repair { policies, history });
-        Beside { queued, settled, unseen_pools, backed_off, young, repair }
+        let rest = if self.searches() { pending::DELAY } else { Duration::ZERO };
+        Beside { queued, settled, unseen_pools, backed_off, rest, young, repair }
     }
 
     fn remember(&self, found: &Found, state: Timestamp) {
@@ -214,6 +231,7 @@ impl Disruptor {
             match verdict {
                 Ok(valid) => {
                     self.count_failed(command.method, valid.failed);
+                    let before = if valid.is_less { after.clone() } else { before };
                     after.apply(&valid.refreshed);
                     holding.push((before, valid.command));
                 }
@@ -224,6 +242,11 @@ impl Disruptor {
             }
         }
         let holding = self.recheck(holding).await?;
+        if self.searches() && holding.iter().any(|(_, one)| one.reason() == Reason::Underutilized) {
+            // All that could be found was found together; what is decided while pods move is based
+            // on where they are not going to be.
+            self.memory().quiet_until = Some(later(sight.now, POLL));
+        }
         let starts = holding.into_iter().map(|(before, command)| {
             Box::pin(
                 async move { start(&self.context, &self.orchestration, &before, command).await },
@@ -281,10 +304,14 @@ impl Disruptor {
         }
         debug!(why, class, "abandoning consolidation attempt, command is no longer valid");
         tell::rejected(&self.context, command, class);
+        if self.searches() {
+            // It looks again at once, at all nodes.
+            return;
+        }
         let mut memory = self.memory();
         if command.method == Method::SingleNode {
             let now = self.context.clock.now();
-            memory.quiet_until = Some(now.saturating_add(POLL).unwrap_or(Timestamp::MAX));
+            memory.quiet_until = Some(later(now, POLL));
         } else {
             memory.passed_over.insert(command.method);
         }
@@ -356,7 +383,10 @@ impl Disruptor {
 
     /// How long until there may be something to do.
     fn pause(&self) -> Duration {
-        let due = self.memory().pending.next_due();
+        let memory = self.memory();
+        let waits = memory.waits.map(|(_, until)| until);
+        let due = memory.pending.next_due().into_iter().chain(waits).min();
+        drop(memory);
         let rest = due.map(|due| due.duration_since(self.context.clock.now()));
         let rest = rest.map(|rest| Duration::try_from(rest).unwrap_or_default());
         rest.map_or(POLL, |rest| rest.min(POLL))
@@ -366,6 +396,10 @@ impl Disruptor {
         // Nothing panics while it is held.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn later(now: Timestamp, pause: Duration) -> Timestamp {
+    now.saturating_add(pause).unwrap_or(Timestamp::MAX)
 }
 
 /// Whether any command has begun. One that could not is told, and is no reason for the pass to fail:

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use karpenter_core::disruption::{
     Allowances, Method, Pass, Reason, RebootHistory, RepairRules, Search, Settings, Time, World,
-    pass,
+    pass, patience,
 };
 use karpenter_core::lifecycle::repair::policy::Policies;
 use karpenter_core::scheduling::Fuel;
@@ -35,6 +35,8 @@ pub(super) struct Beside {
     pub(super) unseen_pools: BTreeSet<String>,
     /// Pools whose drifted nodes have to wait.
     pub(super) backed_off: BTreeSet<String>,
+    /// How long what is found rests before it begins.
+    pub(super) rest: Duration,
     /// Claims that consolidation launched a moment ago, and what that saved.
     pub(super) young: BTreeMap<String, f64>,
     /// What repair goes by; none if it is off.
@@ -99,7 +101,7 @@ pub(super) async fn on_world<T: Send + 'static>(
     let (pool_costs, claims) = (pool_costs(context, sight), claims(context, sight));
     let sight = sight.clone();
     let decided = think(context.thinker.as_ref(), move || {
-        let Beside { queued, settled, unseen_pools, backed_off, young, repair } = beside;
+        let Beside { queued, settled, unseen_pools, backed_off, rest, young, repair } = beside;
         let rules = repair
             .as_ref()
             .map(|repair| RepairRules { policies: &repair.policies, history: &repair.history });
@@ -110,6 +112,7 @@ pub(super) async fn on_world<T: Send + 'static>(
             settings: &settings,
             queued,
             nominated,
+            rest: SignedDuration::try_from(rest).unwrap_or(SignedDuration::MAX),
             buffered,
             pool_costs,
             claims,
@@ -121,6 +124,12 @@ pub(super) async fn on_world<T: Send + 'static>(
         })
     });
     decided.await.ok_or_else(|| Trouble::new("a decision about disruption did not come to an end"))
+}
+
+/// How long consolidation should wait for nodes, which waits since then.
+pub(super) fn wait(context: &Context, sight: &Sight, since: Timestamp) -> Option<Duration> {
+    let settings = settings(context);
+    patience(&World::new(&sight.snapshot, &sight.catalog, &settings, sight.now), since)
 }
 
 /// The reasons for which nodes are disrupted.

@@ -53,6 +53,13 @@ impl Pending {
         candidates.map(|candidate| candidate.provider_id.as_str())
     }
 
+    /// The machines that go for nothing, by provider id: nobody should move pods there.
+    pub(super) fn empty(&self) -> BTreeSet<String> {
+        let empty = self.0.iter().filter(|one| one.command.reason() == Reason::Empty);
+        let candidates = empty.flat_map(|one| &one.command.candidates);
+        candidates.map(|candidate| candidate.provider_id.clone()).collect()
+    }
+
     /// Methods that should not look for more: where pods go that a resting command moves is not
     /// taken yet, and another one could count on the same room.
     pub(super) fn held(&self) -> BTreeSet<Method> {

@@ -396,6 +396,7 @@ impl Executor {
 
 /// Lets nodes be as they were before a command. What fails is done by the next pass.
 pub(super) async fn roll_back(context: &Context, candidates: &[Candidate]) -> Option<Trouble> {
+    context.displaced.end(candidates.iter().map(|candidate| candidate.node_claim.as_str()));
     let ids = candidates.iter().map(|candidate| candidate.provider_id.as_str());
     context.mirror.unmark_for_deletion(ids, context.clock.now());
     let results = join_all(candidates.iter().map(|candidate| async {

@@ -70,6 +70,17 @@ impl Sight {
         }
     }
 
+    /// Counts machines as going away.
+    pub(crate) fn let_go(&mut self, machines: &BTreeSet<String>) {
+        if machines.is_empty() {
+            return;
+        }
+        let nodes = &mut Arc::make_mut(&mut self.snapshot).nodes;
+        for node in nodes.iter_mut().filter(|node| machines.contains(&node.provider_id)) {
+            node.is_deleting = true;
+        }
+    }
+
     /// Makes it the cluster as it will be when a command is carried out.
     pub(crate) fn apply(&mut self, command: &Command) {
         apply(Arc::make_mut(&mut self.snapshot), &self.catalog, command);

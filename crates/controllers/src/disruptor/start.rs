@@ -118,6 +118,10 @@ async fn carry_out(
     let now = context.clock.now();
     let until = now.saturating_add(MARK).unwrap_or(jiff::Timestamp::MAX);
     let ids = command.candidates.iter().map(|candidate| candidate.provider_id.as_str());
+    let moved = moved(context, sight, &command);
+    if !moved.is_empty() {
+        context.displaced.begin(command.candidates.iter().map(|one| one.node_claim.as_str()));
+    }
     context.mirror.mark_for_deletion(ids, now, until);
     record::nominate(context, &sight.snapshot, &command.plan);
     report::count_decision(context, &command);
@@ -130,7 +134,7 @@ async fn carry_out(
         fields: Fields::of(sight, &command),
         policies: report::policies(sight, &command),
         coming: coming(sight, &command.plan),
-        moved: moved(context, sight, &command),
+        moved,
     };
     // Where else pods go is not asked any more.
     command.plan = Plan::default();

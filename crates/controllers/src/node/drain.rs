@@ -1,5 +1,7 @@
 //! Emptying a node, for those who end it and those who restart it.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use karpenter_cluster::ingest::parts;
 use karpenter_core::pod::standing::Standing;
@@ -25,8 +27,13 @@ pub(crate) fn drain(
         (Mode::Timeout, Some(deadline)) => Entry::Timeout(deadline),
         (Mode::Timeout, None) | (Mode::ForceDelete, _) => Entry::ForceDelete(deadline),
     };
-    for pod in draining.forced.into_iter().chain(draining.tier) {
-        evictions.add(&pods[pod], entry);
+    for pod in draining.forced {
+        evictions.add(&pods[pod], entry, Duration::ZERO);
+    }
+    let tier = draining.tier.iter().map(|&pod| &pods[pod]);
+    let requests: Vec<_> = tier.clone().map(|pod| parts::requests(pod)).collect();
+    for (pod, pause) in tier.zip(drain::staggered(&requests)) {
+        evictions.add(pod, entry, pause);
     }
     Some(draining.waiting)
 }

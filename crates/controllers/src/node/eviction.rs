@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
@@ -65,8 +66,8 @@ impl Evictions {
         Self(Arc::new(Inner { queue, entries: Mutex::default() }))
     }
 
-    /// The pod is to leave. If it was already, what is stricter counts.
-    pub fn add(&self, pod: &Pod, entry: Entry) {
+    /// The pod is to leave after a pause. If it was already, what is stricter counts.
+    pub fn add(&self, pod: &Pod, entry: Entry, pause: Duration) {
         let key = ObjectKey::of(pod);
         let mut entries = self.entries();
         let present = entries.get(&key).filter(|present| present.uid == uid(pod));
@@ -75,7 +76,7 @@ impl Evictions {
         entries.insert(key.clone(), Leaving { uid: uid(pod).to_owned(), entry });
         drop(entries);
         if is_new {
-            self.0.queue.add(key);
+            self.0.queue.add_after(&key.into(), pause);
         }
     }
 

@@ -48,7 +48,9 @@ pub(super) async fn decide(context: &Context) -> Result<Option<Decision>, Troubl
         .filter_map(|pool| Some((pool.name.clone(), context.cache.node_pools.get("", &pool.name)?)))
         .collect();
     let found = snapshot.clone();
-    let demand = decided(think(context.thinker.as_ref(), move || demand(&found)).await)?;
+    let mut demand = decided(think(context.thinker.as_ref(), move || demand(&found)).await)?;
+    let is_there = |claim: &str| context.cache.node_claims.get("", claim).is_some();
+    context.displaced.leave_out(&snapshot, &mut demand.place, is_there);
     if demand.place.is_empty() && demand.ignored.is_empty() {
         return Ok(None);
     }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use super::do_not_disrupt::blocks_node;
 use super::pdb::{Hold, Limits};
 use super::relapse::Relapses;
@@ -34,6 +36,8 @@ pub struct Board<'a> {
 struct Entry {
     /// Rows 1 to 9.
     rejection: Option<Rejection>,
+    /// The same when what is found has rested.
+    rested: Option<Rejection>,
     /// What is known of it; none if its NodePool or that pool's types are not known.
     candidate: Option<Candidate>,
 }
@@ -81,15 +85,17 @@ impl<'a> Board<'a> {
         let mut limits = Limits::new(world.snapshot);
         let mut types = Types::default();
         let pods = PodsByNode::new(world);
+        let rested = world.now.saturating_add(world.rest).unwrap_or(Timestamp::MAX);
         let ids = || (0..world.snapshot.nodes.len()).map(NodeId::new);
         let entries = ids().map(|id| {
             let node = world.snapshot.node(id);
-            let rejection = rejection(world, node);
+            let (rejection, rested) =
+                (rejection(world, node, world.now), rejection(world, node, rested));
             let is_ours = node.is_managed && node.object.is_some();
             let candidate = is_ours
                 .then(|| candidate(world, id, pods.on(id), &mut limits, &mut types))
                 .flatten();
-            Entry { rejection, candidate }
+            Entry { rejection, rested, candidate }
         });
         let entries = entries.collect();
         let mut order: Vec<NodeId> = ids().collect();
@@ -126,7 +132,9 @@ impl<'a> Board<'a> {
         if class == Class::Repair {
             return self.repair_candidate(node);
         }
-        if let Some(rejection) = &entry.rejection {
+        let is_rested = class == Class::Graceful;
+        let rejection = if is_rested { &entry.rested } else { &entry.rejection };
+        if let Some(rejection) = rejection {
             return Err(rejection.clone());
         }
         let Some(candidate) = &entry.candidate else { return Err(self.no_pool(node)) };
@@ -169,8 +177,8 @@ impl<'a> Board<'a> {
     }
 }
 
-/// The first of rows 1 to 9 that holds, but for the pool itself (spec 45 §9.1).
-fn rejection(world: &World<'_>, node: &Node) -> Option<Rejection> {
+/// The first of rows 1 to 9 that holds at a time, but for the pool itself (spec 45 §9.1).
+fn rejection(world: &World<'_>, node: &Node, time: Timestamp) -> Option<Rejection> {
     let standing = &node.standing;
     Some(if world.queued.contains(&node.provider_id) {
         Rejection::InQueue
@@ -186,7 +194,7 @@ fn rejection(world: &World<'_>, node: &Node) -> Option<Rejection> {
         Rejection::NotRegistered
     } else if !node.is_initialized {
         Rejection::NotInitialized
-    } else if world.nominated.contains(&node.provider_id) {
+    } else if world.nominated.get(&node.provider_id).is_some_and(|&until| until > time) {
         Rejection::Nominated
     } else if blocks_node(standing.do_not_disrupt.as_deref()) {
         Rejection::DoNotDisrupt

@@ -326,9 +326,16 @@ impl<'a> Passing<'a> {
         self.result.notices.push(Notice { node, method, kind, text });
     }
 
+    /// Whether there will be more to look at without any change of the cluster: pools that wait, and
+    /// nodes that pods were promised to, come back. (Upstream finds those five minutes later.)
+    fn will_change(&self) -> bool {
+        let world = self.board.world;
+        let is_nominated = world.settings.search != Search::Upstream && !world.nominated.is_empty();
+        is_nominated || !world.backed_off.is_empty()
+    }
+
     fn finish(mut self) -> Pass {
-        if !self.board.world.backed_off.is_empty() {
-            // Pools that wait come back without any change of the cluster.
+        if self.will_change() {
             self.result.settled.retain(|method| *method < Method::MultiNode);
         }
         let replaced: Vec<_> = self

@@ -28,6 +28,8 @@ pub struct Valid {
     /// The same by ids of this cluster, for [`apply`](super::apply): what is looked at next has to
     /// hold together with it.
     pub refreshed: Command,
+    /// Whether it needs no replacement any more: then the command, too, is by ids of this cluster.
+    pub is_less: bool,
 }
 
 /// A command that does not hold.
@@ -93,15 +95,22 @@ pub fn validate(
     if !simulated.places_all() {
         return failed(&simulated.text(world.snapshot));
     }
-    if !still_do(world, command, planned_types, &simulated.plan.claims) {
+    // Pods have gone meanwhile, so that less does. Upstream begins anew.
+    let is_less = simulated.plan.claims.is_empty() && world.settings.search != Search::Upstream;
+    if !is_less && !still_do(world, command, planned_types, &simulated.plan.claims) {
         return failed("scheduling simulation produced new results");
     }
-    let refreshed = Command {
+    let mut refreshed = Command {
         candidates: found.into_iter().cloned().collect(),
         plan: simulated.plan,
         ..command.clone()
     };
-    Ok(Valid { command: command.clone(), failed: 0, refreshed })
+    if is_less && !command.replacements.is_empty() {
+        refreshed.savings = refreshed.source_price();
+        refreshed.replacements.clear();
+        return Ok(Valid { command: refreshed.clone(), failed: 0, refreshed, is_less: true });
+    }
+    Ok(Valid { command: command.clone(), failed: 0, refreshed, is_less: false })
 }
 
 /// Whether the nodes of a command that has been validated still are candidates. For a moment right
@@ -167,7 +176,7 @@ fn still_empty(board: &Board<'_>, command: &Command) -> Result<Valid, Invalid> {
         return Err(Invalid { class: FailureClass::Budget, failed, text });
     }
     let command = emptiness::deletion(Method::Emptiness, &left);
-    Ok(Valid { refreshed: command.clone(), command, failed })
+    Ok(Valid { refreshed: command.clone(), command, failed, is_less: false })
 }
 
 const OVER_BUDGET: &str = "a candidate can no longer be disrupted without violating budgets";

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::Method;
 use super::repair::RepairRules;
@@ -27,8 +27,11 @@ pub struct World<'a> {
     /// Machines (provider ids) that a running command, or one that waits for its validation, is
     /// about to remove.
     pub queued: BTreeSet<String>,
-    /// Machines that pods were promised to for now.
-    pub nominated: BTreeSet<String>,
+    /// Machines that pods were promised to, and until when.
+    pub nominated: BTreeMap<String, Timestamp>,
+    /// How long what emptiness and consolidation find rests before it begins: what ends by itself
+    /// until then is not in their way.
+    pub rest: SignedDuration,
     /// Machines that hold spare capacity of CapacityBuffers.
     pub buffered: BTreeSet<String>,
     /// What the nodes of each NodePool cost per hour, where that is tracked.
@@ -63,7 +66,8 @@ impl<'a> World<'a> {
             now,
             settings,
             queued: BTreeSet::new(),
-            nominated: BTreeSet::new(),
+            nominated: BTreeMap::new(),
+            rest: SignedDuration::ZERO,
             buffered: BTreeSet::new(),
             pool_costs: BTreeMap::new(),
             claims: BTreeMap::new(),

@@ -1,12 +1,18 @@
 //! Which pods leave a node next (spec 40 §2.3, spec 45 §12.3).
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 
 use crate::pod::Owner;
 use crate::pod::standing::Standing;
+use crate::resources::{CPU, MEMORY, Resources};
 
 /// A drain takes at least so long, since the scheduler may not have seen the taint at once.
 pub const MIN_DRAIN_TIME: SignedDuration = SignedDuration::from_secs(5);
+
+/// The pods of a tier leave within this time.
+const STAGGER: Duration = Duration::from_secs(2);
 
 /// What happens to pods that are still there at the deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +55,26 @@ pub fn drain(
 /// longer than what does not.
 fn tier(pod: &Standing) -> (bool, bool) {
     (pod.is_critical, pod.owner == Owner::DaemonSet)
+}
+
+/// How long each pod waits before it leaves, by what they ask for: the largest not at all, small ones
+/// the longest. Who leaves first finds a place first. A large pod needs one that small ones would
+/// have taken, bit by bit, and would have to get a new node.
+pub fn staggered(requests: &[Resources]) -> Vec<Duration> {
+    let sizes: Vec<f64> = requests.iter().map(size).collect();
+    let largest = sizes.iter().copied().fold(0.0, f64::max);
+    let pause = |size: f64| {
+        if largest > 0.0 { STAGGER.mul_f64(1.0 - size / largest) } else { Duration::ZERO }
+    };
+    sizes.into_iter().map(pause).collect()
+}
+
+/// In cores, or in what usually comes with a core of memory, whichever is more.
+#[expect(clippy::cast_precision_loss, reason = "sizes need not be exact")]
+fn size(requests: &Resources) -> f64 {
+    const MEMORY_OF_CORE: f64 = 4.0 * 1024.0 * 1024.0 * 1024.0;
+    let amount = |name: &str| requests.get(name).map_or(0.0, |amount| amount.nanos() as f64 / 1e9);
+    amount(CPU).max(amount(MEMORY) / MEMORY_OF_CORE).max(0.0)
 }
 
 /// Whether the pod has to be deleted now to be gone at the deadline, whatever protects it.
@@ -118,6 +144,28 @@ mod tests {
         }
         order.reverse();
         assert_eq!(order, tiers, "40/TM-15");
+    }
+
+    #[test]
+    fn large_pods_leave_before_small_ones() {
+        let asks = |cpu: &str, memory: &str| {
+            let mut asked = Resources::default();
+            for (name, amount) in [(CPU, cpu), (MEMORY, memory)] {
+                asked.set(name, crate::testing::quantity(amount));
+            }
+            asked
+        };
+        let pauses = |pods: &[(&str, &str)]| {
+            let requests: Vec<_> = pods.iter().map(|(cpu, memory)| asks(cpu, memory)).collect();
+            staggered(&requests).iter().map(Duration::as_millis).collect::<Vec<_>>()
+        };
+        assert_eq!(pauses(&[("500m", "1Gi"), ("2", "1Gi"), ("1", "1Gi")]), [1500, 0, 1000]);
+        // Of the two what is more of a core.
+        assert_eq!(pauses(&[("100m", "16Gi"), ("2", "1Gi"), ("100m", "8Gi")]), [0, 1000, 1000]);
+        assert_eq!(pauses(&[("1", "1Gi"), ("1", "1Gi")]), [0, 0]);
+        assert_eq!(pauses(&[("0", "0"), ("0", "0")]), [0, 0]);
+        assert_eq!(pauses(&[]), [0; 0]);
+        assert_eq!(staggered(&[Resources::default()]), [Duration::ZERO]);
     }
 
     #[test]

@@ -36,6 +36,20 @@ fn a_look_at_nobody_settles_nothing() {
     }
 }
 
+/// A promise ends without any change of the cluster.
+#[test]
+fn nothing_is_settled_while_nodes_are_promised() {
+    let world = full();
+    let promised = |seen: &mut Seen<'_>| {
+        seen.nominated = [("test:///n0".to_owned(), now() + SignedDuration::from_secs(5))].into();
+    };
+    let settled = run_with(&world, &Settings::default(), |_| ()).settled;
+    assert_eq!(settled, [Method::MultiNode, Method::SingleNode], "30/MEMO-1");
+    assert_eq!(run_with(&world, &Settings::default(), promised).settled, []);
+    let upstream = run_with(&world, &upstream(), promised).settled;
+    assert_eq!(upstream, [Method::MultiNode, Method::SingleNode], "30/MEMO-1");
+}
+
 #[test]
 fn nodes_of_a_command_are_looked_at_once_more_before_it_starts() {
     let full = || world().node(of("n", 16)).pod(pod("p").cpu("3").on("n"));

@@ -127,6 +127,19 @@ fn consolidation_looks_again_when_something_changed_or_after_a_while() {
         assert_eq!(bench.mirror.consolidation_state(bench.now()) != before, expected, "{case}");
     }
     let bench = Bench::new();
+    bench.ready_node("n", "m");
+    bench.claim("c", "m");
+    for (has_rested, expected) in [(true, true), (true, false), (false, false)] {
+        let before = bench.mirror.consolidation_state(bench.now());
+        bench.pass(1);
+        let status = if has_rested { "True" } else { "False" };
+        let condition = json!({"type": "Consolidatable", "status": status, "reason": "",
+            "message": "", "lastTransitionTime": bench.now().to_string()});
+        bench.claim_with("c", "m", json!({}), json!({}), json!({"conditions": [condition]}));
+        let has_changed = bench.mirror.consolidation_state(bench.now()) != before;
+        assert_eq!(has_changed, expected, "consolidatable: {has_rested}");
+    }
+    let bench = Bench::new();
     bench.mirror.set_node_pool("pool", Some(&pool(1)));
     let before = bench.mirror.consolidation_state(bench.now());
     bench.pass(1);

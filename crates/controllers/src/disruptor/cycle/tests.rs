@@ -14,6 +14,7 @@ use crate::testing::fixtures::{POOL, has, merged, node_claim, node_pool, pod};
 
 mod drift;
 mod leftovers;
+mod motion;
 mod relapse;
 mod repair;
 mod rested;

@@ -29,7 +29,7 @@ async fn given(manifest: serde_json::Value) -> Given {
 impl Given {
     /// The pod is to leave, and is looked at once.
     async fn leave(&self, entry: Entry) -> Reconciled {
-        self.evictions.add(&self.cached(), entry);
+        self.evictions.add(&self.cached(), entry, Duration::ZERO);
         self.bench.reconcile_pod(&self.controller, "web").await
     }
 
@@ -126,7 +126,7 @@ async fn a_budget_on_a_node_that_is_gone_says_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_namesake_is_let_be_and_nothing_is_left_behind() {
     let given = given(pod("web", "a")).await;
-    given.evictions.add(&given.cached(), Entry::ForceDelete(None));
+    given.evictions.add(&given.cached(), Entry::ForceDelete(None), Duration::ZERO);
     given.bench.remove_pod("web").await;
     given.bench.create(pod("web", "a")).await;
     given.bench.reconcile_pod(&given.controller, "web").await.unwrap();
@@ -135,7 +135,7 @@ async fn a_namesake_is_let_be_and_nothing_is_left_behind() {
     assert!(given.evictions.is_empty(), "40/TM-16, 40/Q6");
     assert!(given.bench.told().is_empty(), "40/TM-16");
 
-    given.evictions.add(&given.cached(), Entry::ForceDelete(None));
+    given.evictions.add(&given.cached(), Entry::ForceDelete(None), Duration::ZERO);
     given.bench.remove_pod("web").await;
     given.bench.reconcile_pod(&given.controller, "web").await.unwrap();
     assert!(given.evictions.is_empty(), "40/Q6: none of that name is left");
@@ -149,7 +149,7 @@ async fn more_pods_than_anybody_works_on_can_be_added() {
     for number in 0..PODS {
         let mut leaving = Pod::clone(&given.cached());
         leaving.metadata.name = Some(format!("web-{number}"));
-        given.evictions.add(&leaving, Entry::ForceDelete(None));
+        given.evictions.add(&leaving, Entry::ForceDelete(None), Duration::ZERO);
     }
     assert_eq!(given.evictions.len(), PODS, "40/Q13");
     // None of them is there, so they leave the queue as soon as somebody looks.

@@ -398,7 +398,7 @@ async fn an_eviction_for_good_is_not_weakened_by_a_reboot() {
     let given = given(Some("1m")).await;
     given.bench.create(pod("web", "a")).await;
     let deadline = given.bench.context.clock.now();
-    given.evictions.add(&given.cached("web"), Entry::ForceDelete(Some(deadline)));
+    given.evictions.add(&given.cached("web"), Entry::ForceDelete(Some(deadline)), Duration::ZERO);
     given.look().await.unwrap();
     let queue = eviction::controller(&given.bench.context, &given.evictions);
     given.bench.reconcile_pod(&queue, "web").await.unwrap();

@@ -23,8 +23,8 @@ async fn a_drifted_node_goes_when_its_replacement_is_ready() {
 
 #[tokio::test(start_paused = true)]
 async fn drift_goes_on_as_far_as_the_budget_reaches() {
-    let budget = json!([{"nodes": "30%"}]);
-    let fixture = Fixture::new(json!({"disruption": {"budgets": budget}})).await;
+    let disruption = json!({"budgets": [{"nodes": "30%"}], "consolidateAfter": "Never"});
+    let fixture = Fixture::new(json!({"disruption": disruption})).await;
     for index in 0..10 {
         let name = format!("n{index}");
         fixture.drifted(&name).await;

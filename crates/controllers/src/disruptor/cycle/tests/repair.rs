@@ -24,7 +24,8 @@ async fn fixture_with(pool: Value) -> Fixture {
 
 /// A fixture in which broken nodes are rebooted, with this bound of the drain.
 async fn rebooting(bound: Option<Duration>) -> Fixture {
-    let fixture = fixture().await;
+    let never = json!({"disruption": {"consolidateAfter": "Never"}});
+    let fixture = Box::pin(fixture_with(never)).await;
     let policy = |condition: &str, regex: &str, action| RepairPolicy {
         condition_type: condition.to_owned(),
         condition_status: "False".to_owned(),

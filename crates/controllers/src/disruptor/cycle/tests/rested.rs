@@ -12,7 +12,7 @@ fn upstream() -> Options {
 }
 
 /// A large node with one pod of so many CPUs.
-async fn used(fixture: &Fixture, name: &str, cpu: &str) {
+pub(super) async fn used(fixture: &Fixture, name: &str, cpu: &str) {
     node(&fixture.bench, name, "large", &json!({})).await;
     running_pod(&fixture.bench, &format!("{name}-pod"), name, cpu).await;
 }

@@ -1,0 +1,158 @@
+//! Waiting until a cluster in motion has come to rest.
+//!
+//! While its consolidateAfter has not passed, a node neither may go nor take pods of others, and while
+//! pods end there it has less room than in a moment. When a deployment is scaled down, nodes get over
+//! that one after the other, within seconds: who decides on the first of them makes a small part of
+//! the cluster the destination of the rest, and has to come back for what it could not see. A round
+//! takes half a minute, so a few seconds are well spent.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{ConsolidationPolicy, Search, World};
+use crate::lifecycle::consolidatable::{Step, next};
+use crate::snapshot::{ManagedPool, Node};
+
+/// Who needs longer is not waited for.
+const SOON: Duration = Duration::from_secs(10);
+/// How long consolidation waits at most. Pods may come and go all the time.
+const LONGEST: SignedDuration = SignedDuration::from_secs(20);
+/// It may be over in a moment.
+const ANY_MOMENT: Duration = Duration::from_secs(1);
+/// Less than one of so many nodes is not waited for: in a large cluster there is always somebody.
+const SHARE: usize = 32;
+
+/// How long it is worth waiting with consolidation, which waits since then. None if it should look.
+pub fn patience(world: &World<'_>, since: Timestamp) -> Option<Duration> {
+    let is_over = world.now.duration_since(since) >= LONGEST;
+    if is_over || world.settings.search == Search::Upstream {
+        return None;
+    }
+    let nodes = &world.snapshot.nodes;
+    let consolidated = |node: &Node| consolidated(world, node).is_some();
+    let mut waits: Vec<_> = nodes.iter().map(|node| wait(world, node)).collect();
+    for pod in world.snapshot.pods.iter().filter(|pod| pod.terminating) {
+        if let Some(at) = pod.node.map(|node| node.index())
+            && nodes.get(at).is_some_and(|node| consolidated(node))
+        {
+            waits[at] = waits[at].max(Some(ANY_MOMENT));
+        }
+    }
+    let count = nodes.iter().filter(|node| consolidated(node)).count();
+    let (waited_for, longest) = (waits.iter().flatten().count(), waits.iter().flatten().max());
+    longest.copied().filter(|_| waited_for * SHARE >= count)
+}
+
+/// The pool of a node, if consolidation looks at its nodes.
+fn consolidated<'a>(world: &World<'a>, node: &Node) -> Option<&'a ManagedPool> {
+    let pool = world.snapshot.managed_pools.get(node.pool.as_ref()?)?;
+    let is_meant = pool.replicas.is_none() && pool.policy != ConsolidationPolicy::WhenEmpty;
+    (is_meant && pool.pool.consolidate_after.is_some()).then_some(pool)
+}
+
+/// When a node becomes consolidatable that is not, if that is soon.
+fn wait(world: &World<'_>, node: &Node) -> Option<Duration> {
+    let standing = &node.standing;
+    let is_going = node.is_deleting || standing.is_rebooting;
+    if standing.is_consolidatable || is_going || !node.is_initialized {
+        return None;
+    }
+    let after = consolidated(world, node)?.pool.consolidate_after;
+    match next(after, node.initialized_at, node.last_pod_event, world.now) {
+        Step::Wait(rest) => (rest <= SOON).then_some(rest.max(ANY_MOMENT)),
+        Step::Set => Some(ANY_MOMENT),
+        Step::Clear(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disruption::Settings;
+    use crate::testing::{self, PoolBuilder, node, pod, pool};
+
+    /// How long a node is waited for whose last pod came so many seconds ago, in whole seconds.
+    fn wait_for(ago: i64, pool: PoolBuilder, search: Search, change: fn(&mut Node)) -> Option<u64> {
+        const CHANGED: i64 = 100;
+        let mut world = testing::World::empty().pool(pool).node(
+            node("n")
+                .times(Some(0), Some(CHANGED))
+                .standing(|standing| standing.is_consolidatable = false),
+        );
+        change(&mut world.snapshot.nodes[0]);
+        let settings = Settings { search, ..Settings::default() };
+        let now = Timestamp::from_second(CHANGED + ago).expect("a time");
+        let seen = World::new(&world.snapshot, &world.catalog, &settings, now);
+        patience(&seen, now).map(|wait| wait.as_secs())
+    }
+
+    #[test]
+    fn a_node_that_is_about_to_become_consolidatable_is_waited_for() {
+        let after = || pool("default").consolidate_after(30);
+        let (best, unchanged) = (Search::Best, |_: &mut Node| ());
+        #[rustfmt::skip]
+        let cases = [
+            ("too far away",       wait_for(19, after(), best, unchanged),                              None),
+            ("soon",               wait_for(20, after(), best, unchanged),                              Some(10)),
+            ("sooner",             wait_for(27, after(), best, unchanged),                              Some(3)),
+            ("not yet said",       wait_for(31, after(), best, unchanged),                              Some(1)),
+            ("deep",               wait_for(27, after(), Search::Deep, unchanged),                      Some(3)),
+            ("as upstream",        wait_for(27, after(), Search::Upstream, unchanged),                  None),
+            ("no consolidateAfter",wait_for(27, pool("default"), best, unchanged),                      Some(1)),
+            ("never",              wait_for(27, pool("default").never_consolidates(), best, unchanged), None),
+            ("only empty nodes",   wait_for(27, after().policy(ConsolidationPolicy::WhenEmpty), best, unchanged), None),
+            ("static",             wait_for(27, after().replicas(1), best, unchanged),                  None),
+            ("consolidatable",     wait_for(27, after(), best, |n| n.standing.is_consolidatable = true), None),
+            ("going",              wait_for(27, after(), best, |n| n.is_deleting = true),               None),
+            ("rebooting",          wait_for(27, after(), best, |n| n.standing.is_rebooting = true),     None),
+            ("starting",           wait_for(27, after(), best, |n| n.is_initialized = false),           None),
+            ("of nobody",          wait_for(27, after(), best, |n| n.pool = None),                      None),
+        ];
+        for (case, found, expected) in cases {
+            assert_eq!(found, expected, "{case}");
+        }
+    }
+
+    #[test]
+    fn the_last_of_them_counts_and_patience_has_an_end() {
+        let young = |name: &str, event| {
+            let node = node(name).times(Some(0), Some(event));
+            node.standing(|standing| standing.is_consolidatable = false)
+        };
+        let pool = pool("default").consolidate_after(10);
+        let world = testing::World::empty().pool(pool).node(young("a", 97)).node(young("b", 99));
+        let settings = Settings::default();
+        let at = |second| Timestamp::from_second(second).expect("a time");
+        let seen = World::new(&world.snapshot, &world.catalog, &settings, at(100));
+        assert_eq!(patience(&seen, at(81)), Some(Duration::from_secs(9)));
+        assert_eq!(patience(&seen, at(80)), None);
+    }
+
+    #[test]
+    fn a_node_where_pods_end_is_waited_for_unless_there_are_many_others() {
+        let world_of = |others: usize| {
+            let mut world = testing::World::empty().pool(pool("default")).node(node("n"));
+            for other in 0..others {
+                world = world.node(node(&format!("o{other}")));
+            }
+            world.pod(pod("p").on("n"))
+        };
+        let wait = |world: &testing::World| {
+            let settings = Settings::default();
+            let now = Timestamp::from_second(100).expect("a time");
+            patience(&World::new(&world.snapshot, &world.catalog, &settings, now), now)
+        };
+        let ending = |mut world: testing::World| {
+            world.snapshot.pods[0].terminating = true;
+            world
+        };
+        assert_eq!(wait(&world_of(0)), None);
+        assert_eq!(wait(&ending(world_of(0))), Some(ANY_MOMENT));
+        assert_eq!(wait(&ending(world_of(31))), Some(ANY_MOMENT));
+        assert_eq!(wait(&ending(world_of(32))), None);
+        let mut going = ending(world_of(0));
+        going.snapshot.nodes[0].is_deleting = true;
+        assert_eq!(wait(&going), Some(ANY_MOMENT));
+    }
+}
