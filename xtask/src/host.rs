@@ -10,6 +10,14 @@ pub fn var(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
+/// The variables in which cargo tells a program that it runs about the program's own package.
+pub(crate) fn of_this_package() -> impl Iterator<Item = OsString> {
+    std::env::vars_os().map(|(name, _)| name).filter(|name| {
+        let name = name.to_string_lossy();
+        name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+    })
+}
+
 /// Whether this is an unattended run, where a skipped check would go unseen.
 pub fn is_ci() -> bool {
     var("CI").is_some()

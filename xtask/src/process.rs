@@ -13,6 +13,12 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     let program = host::var("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
     let mut command = Command::new(program);
     command.args(args).current_dir(host::repo());
+    // Build scripts that ask for these (ring's) would be run again whenever somebody calls cargo with
+    // and without us in turn, and all that needs them would be built again, the control plane's
+    // client among it: eleven minutes with the profile `dist`.
+    for name in host::of_this_package() {
+        command.env_remove(name);
+    }
     command
 }
 
@@ -72,4 +78,19 @@ fn shown(command: &Command) -> String {
     let program = program.file_name().unwrap_or(command.get_program());
     let words = std::iter::once(program).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_packages_are_not_told_about_this_one() {
+        let command = cargo(&["build"]);
+        let removed: Vec<_> =
+            command.get_envs().filter(|(_, value)| value.is_none()).map(|(name, _)| name).collect();
+        for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME"] {
+            assert!(removed.contains(&name.as_ref()), "{name} of {removed:?}");
+        }
+    }
 }
