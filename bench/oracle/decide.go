@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"sort"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -58,13 +57,10 @@ func schedule(ctx context.Context, w world, out *Output) {
 		out.TotalPrice += cl.Price
 		out.Pods += len(cl.Pods)
 	}
-	for _, n := range res.ExistingNodes {
-		if len(n.Pods) > 0 {
-			out.Existing = append(out.Existing, Placement{Node: n.Name(), Pods: podNames(n.Pods)})
-			out.Pods += len(n.Pods)
-		}
+	out.Existing = placements(res.ExistingNodes)
+	for _, p := range out.Existing {
+		out.Pods += len(p.Pods)
 	}
-	sort.Slice(out.Existing, func(i, j int) bool { return out.Existing[i].Node < out.Existing[j].Node })
 	for p, e := range res.PodErrors {
 		out.Errors[p.Namespace+"/"+p.Name] = e.Error()
 	}

@@ -37,7 +37,9 @@ type Command struct {
 	Decision     string   `json:"decision"`
 	Candidates   []string `json:"candidates"`
 	Replacements []Claim  `json:"replacements"`
-	Savings      float64  `json:"savings"`
+	// Existing is where pods go that find room on nodes that are there.
+	Existing []Placement `json:"existing"`
+	Savings  float64     `json:"savings"`
 }
 
 // Output is everything that is printed.
@@ -68,6 +70,18 @@ func command(method string, cmd disruption.Command) Command {
 		out.Savings -= cl.Price
 	}
 	sort.Strings(out.Candidates)
+	out.Existing = placements(cmd.Results.ExistingNodes)
+	return out
+}
+
+func placements(nodes []*scheduling.ExistingNode) []Placement {
+	out := []Placement{}
+	for _, n := range nodes {
+		if len(n.Pods) > 0 {
+			out = append(out, Placement{Node: n.Name(), Pods: podNames(n.Pods)})
+		}
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Node < out[j].Node })
 	return out
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::decision::{Files, oracle_command, output, plan_command};
+use crate::decision::{Files, Placement, oracle_command, output, plan_command};
 
 /// What would be removed or replaced. Fields that only one side has are 0 on the other.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -29,6 +29,10 @@ pub struct Command {
     pub candidates: Vec<String>,
     #[serde(deserialize_with = "list")]
     pub replacements: Vec<Replacement>,
+    /// Where pods go that find room on nodes that are there; others go to the replacement. Not kept
+    /// with recorded answers, which are about nodes.
+    #[serde(deserialize_with = "list", skip_serializing)]
+    pub existing: Vec<Placement>,
     pub savings: f64,
 }
 

@@ -39,7 +39,7 @@ pub struct Claim {
 }
 
 /// What an existing node receives.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Placement {
     pub node: String,

@@ -1,7 +1,7 @@
 //! Carries commands out on a snapshot, again and again until there are none.
 //!
-//! A node that goes leaves its pods to be placed, a node that comes is the cheapest of its claim, and
-//! what waits is placed by the side's own provisioning, which stands for kube-scheduler as well.
+//! Pods of a node that goes move to where the command saw room for them, a node that comes is the
+//! cheapest of its claim, and what waits without any command is placed by the side's own provisioning.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use serde_json::Value;
 
 use super::Search;
-use crate::consolidated::{self, Consolidated, Replacement};
+use crate::consolidated::{self, Command, Consolidated, Replacement};
 use crate::decision::{self, Decision, Files};
 use crate::generate::{Case, Types};
 
@@ -36,9 +36,6 @@ pub(super) struct Settled {
     pub(super) nodes: usize,
     /// How often something was carried out.
     pub(super) rounds: usize,
-    /// Nodes that were launched for pods which commands had moved: they did not find the place that
-    /// their command had seen for them.
-    pub(super) unforeseen: usize,
     /// Whether nothing more would be.
     pub(super) is_at_rest: bool,
     /// Pods without a node.
@@ -47,11 +44,7 @@ pub(super) struct Settled {
 
 impl fmt::Display for Settled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.4} with {} nodes in {} rounds", self.price, self.nodes, self.rounds)?;
-        if self.unforeseen > 0 {
-            write!(f, ", {} unforeseen", self.unforeseen)?;
-        }
-        Ok(())
+        write!(f, "{:.4} with {} nodes in {} rounds", self.price, self.nodes, self.rounds)
     }
 }
 
@@ -85,15 +78,12 @@ pub(super) fn settle(case: &Case, side: &Side<'_>) -> Result<Settled> {
         let case = Case { objects, instance_types: None, options: case.options.clone() };
         Files::write(&case, Types::Kwok, folder.path())
     };
-    let (mut rounds, mut unforeseen) = (0, 0);
+    let mut rounds = 0;
     let mut is_at_rest = false;
     while rounds < ROUNDS_MAX {
         if world.has_waiting() {
             let decision = side.place(&write(&world)?)?;
             place(&mut world, &decision)?;
-            if rounds > 0 {
-                unforeseen += decision.node_claims.len();
-            }
         }
         let decided = side.consolidate(&write(&world)?)?;
         if decided.commands.is_empty() {
@@ -101,12 +91,7 @@ pub(super) fn settle(case: &Case, side: &Side<'_>) -> Result<Settled> {
             break;
         }
         for command in &decided.commands {
-            for replacement in &command.replacements {
-                world.launch(replacement)?;
-            }
-            for node in &command.candidates {
-                world.remove(node);
-            }
+            carry_out(&mut world, command)?;
         }
         rounds += 1;
     }
@@ -114,10 +99,27 @@ pub(super) fn settle(case: &Case, side: &Side<'_>) -> Result<Settled> {
         price: world.price(),
         nodes: world.nodes().count(),
         rounds,
-        unforeseen,
         is_at_rest,
         homeless: world.waiting(),
     })
+}
+
+/// Replaces the nodes of a command. A consolidation has one replacement at most.
+fn carry_out(world: &mut World, command: &Command) -> Result<()> {
+    let mut launched = None;
+    for replacement in &command.replacements {
+        launched = Some(world.launch(replacement)?);
+    }
+    for node in &command.candidates {
+        for pod in world.remove(node) {
+            let seen = command.existing.iter().find(|placement| placement.pods.contains(&pod));
+            let home = seen.map(|placement| &placement.node).or(launched.as_ref());
+            if let Some(home) = home {
+                world.bind(&pod, home);
+            }
+        }
+    }
+    Ok(())
 }
 
 fn place(world: &mut World, decision: &Decision) -> Result<()> {

@@ -43,6 +43,28 @@ fn a_pass_is_judged_by_upstreams_runs() {
 }
 
 #[test]
+fn any_choice_of_empty_nodes_is_upstreams() {
+    let empty = |nodes: &[&str], savings: f64| {
+        let mut pass = pass(nodes, &[], savings);
+        pass.commands[0].method = "empty".to_owned();
+        pass
+    };
+    let runs = [empty(&["a", "b"], 2.0), empty(&["b", "c"], 2.0)];
+    let cases = [
+        ("a choice of its own", empty(&["a", "c"], 2.0), true),
+        ("a node that none of them chose", empty(&["a", "d"], 2.0), false),
+        ("too few", empty(&["a"], 1.0), false),
+        ("by another method", pass(&["a", "c"], &[], 2.0), false),
+    ];
+    for (name, same, expected) in cases {
+        let found = judge(&same, &empty(&["a", "b"], 2.0), &runs);
+        assert_eq!(found.is_empty(), expected, "{name}: {found:?}");
+    }
+    let mixed = [empty(&["a", "b"], 2.0), pass(&["b", "c"], &[], 2.0)];
+    assert!(!judge(&empty(&["a", "c"], 2.0), &empty(&["a", "b"], 2.0), &mixed).is_empty());
+}
+
+#[test]
 fn settling_is_judged_by_bill_end_and_places() {
     let settled = |price: f64, homeless: &[&str]| Settled {
         price,

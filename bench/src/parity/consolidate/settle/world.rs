@@ -59,8 +59,8 @@ impl World {
         self.nodes().filter_map(price).fold(0.0, |sum, price| sum + price)
     }
 
-    /// Takes a node away. Its pods wait; those that belong to nodes are gone.
-    pub(super) fn remove(&mut self, node: &str) {
+    /// Takes a node away, and says whose pods wait now; those that belong to nodes are gone.
+    pub(super) fn remove(&mut self, node: &str) -> Vec<String> {
         let is_gone = |object: &Value| match object["kind"].as_str() {
             Some("Node" | "CSINode") => object["metadata"]["name"] == node,
             Some("NodeClaim") => object["status"]["nodeName"] == node,
@@ -71,8 +71,15 @@ impl World {
             _ => false,
         };
         self.objects.retain(|object| !is_gone(object));
+        let mut waiting = Vec::new();
         for object in &mut self.objects {
             if object["kind"] == "Pod" && object["spec"]["nodeName"] == node {
+                let metadata = &object["metadata"];
+                waiting.push(format!(
+                    "{}/{}",
+                    text(&metadata["namespace"]),
+                    text(&metadata["name"])
+                ));
                 if let Some(spec) = object["spec"].as_object_mut() {
                     spec.shift_remove("nodeName");
                 }
@@ -81,6 +88,7 @@ impl World {
                 }
             }
         }
+        waiting
     }
 
     /// Gives a pod a node.
