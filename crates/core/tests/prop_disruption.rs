@@ -451,14 +451,20 @@ enum Launched {
 fn bill_in_the_end(mut world: World, search: Search) -> f64 {
     let settings = settings(search, true);
     for _ in 0..60 {
-        let pass = look(&world, &settings);
+        let mut seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
+        // As a controller tracks it.
+        seen.pool_costs = [("one".to_owned(), bill(&seen))].into();
+        let pass = pass(&seen, Method::Emptiness, &mut Time::unlimited());
         if pass.commands.is_empty() {
             break;
         }
         world = after(&world, &pass, Launched::Cheapest);
     }
-    let seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
-    let board = Board::new(&seen);
+    bill(&Seen::new(&world.snapshot, &world.catalog, &settings, now()))
+}
+
+fn bill(seen: &Seen<'_>) -> f64 {
+    let board = Board::new(seen);
     let candidates = board.candidates(karpenter_core::disruption::Class::Graceful);
     candidates.iter().map(|one| one.price).sum()
 }

@@ -30,11 +30,16 @@ pub(super) fn carry_out(snapshot: &mut Snapshot, catalog: &Catalog, command: &Co
         launched(snapshot, catalog, claim, pods, name)
     });
     for candidate in &command.candidates {
-        let node = &mut snapshot.nodes[candidate.node.index()];
-        node.is_deleting = true;
-        node.is_managed = false;
-        node.pool = None;
+        leave(snapshot, candidate.node);
     }
+}
+
+/// A node is nobody's any more.
+pub(super) fn leave(snapshot: &mut Snapshot, node: NodeId) {
+    let node = &mut snapshot.nodes[node.index()];
+    node.is_deleting = true;
+    node.is_managed = false;
+    node.pool = None;
 }
 
 /// Moves the pods of a command's nodes to where its plan puts them, some to nodes that are added.

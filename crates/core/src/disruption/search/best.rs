@@ -10,7 +10,6 @@
 //! see [`super::ahead`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::iter;
 
 use super::destinations::Destinations;
 use super::growing::Growing;
@@ -20,7 +19,7 @@ use super::{Board, Candidate, NodeId, Time, Unconsolidatable, ahead, apply, cons
 use crate::disruption::allowances::Allowances;
 use crate::disruption::candidate::best_ratio_first;
 use crate::disruption::consolidation::{Consolidation, Move, multi, single};
-use crate::disruption::{Command, Reason, Replacement, Search, World};
+use crate::disruption::{Command, Method, Reason, Replacement, Search, World};
 use crate::scheduling::Fuel;
 
 /// No more rounds per pass: what is left waits for the next one.
@@ -33,6 +32,8 @@ const SEEDS: usize = 4;
 const DWARFED: usize = 4;
 /// At most so many nodes go for one replacement.
 const SET: usize = 100;
+/// So many NodePools may come first when nodes are looked at one by one.
+const LEADS: usize = 3;
 
 /// What came of the rounds.
 #[derive(Debug, Default)]
@@ -95,12 +96,20 @@ pub(super) fn search(
     time: &mut Time<'_>,
 ) -> Found {
     let found = rounds(consolidation, taken, Vec::new(), Then::Best, time);
-    let Some(first) = upstream(consolidation, taken, time) else { return found };
-    let least = first.savings;
-    let grown = grown(consolidation, taken, &first, time);
-    let starts = iter::once(vec![first.clone()]).chain(grown);
-    if !ahead::is_small(consolidation.board) {
-        return starts.fold(found, |found, start| {
+    let is_small = ahead::is_small(consolidation.board);
+    let leads = leads(consolidation.board, if is_small { LEADS } else { 1 });
+    let firsts = firsts(consolidation, taken, &leads, time);
+    if firsts.is_empty() {
+        return found;
+    }
+    let least = firsts.iter().map(|first| first.savings).fold(0.0, f64::max);
+    let mut starts = Vec::new();
+    for first in &firsts {
+        starts.push(vec![first.clone()]);
+        starts.extend(grown(consolidation, taken, first, time));
+    }
+    if !is_small {
+        return starts.into_iter().fold(found, |found, start| {
             let is_dwarfed = found.dwarfs(&start);
             let other = || rounds(consolidation, taken, start, Then::Best, time);
             if is_dwarfed { found } else { found.or(other()) }
@@ -116,26 +125,62 @@ pub(super) fn search(
     for start in starts {
         add(rounds(consolidation, taken, start, Then::Best, time));
     }
-    for then in [Then::Upstream, Then::Nothing] {
+    for (first, then) in firsts.iter().flat_map(|one| [(one, Then::Upstream), (one, Then::Nothing)])
+    {
         add(rounds(consolidation, taken, vec![first.clone()], then, time));
     }
     ways.retain(|way| way.savings() >= least);
-    let world = consolidation.board.world;
+    let board = consolidation.board;
     // Whoever looks deeper compares the end with another one.
-    if ways.len() == 1 && world.settings.search != Search::Deep {
+    if ways.len() == 1 && board.world.settings.search != Search::Deep {
         return ways.pop().unwrap_or_default();
     }
     let ways = ways.into_iter().map(|way| {
-        let ahead = ahead::savings(world, &way.commands, time);
+        let ends = leads.iter().map(|lead| ahead::savings(board, &way.commands, lead, time));
+        let ahead = ends.fold(0.0, f64::max);
         Found { ahead, ..way }
     });
     ways.reduce(Found::or).unwrap_or_default()
 }
 
-/// What upstream would do.
+/// The NodePools that single-node consolidation may begin with, each alone: upstream's order is drawn
+/// by its maps, unless the last pass did not come to some.
+fn leads(board: &Board<'_>, most: usize) -> Vec<BTreeSet<String>> {
+    let unseen = &board.world.unseen_pools;
+    let pools: BTreeSet<_> = consolidatable(board).iter().map(|one| one.pool.clone()).collect();
+    if !unseen.is_empty() || pools.len() < 2 || most < 2 {
+        return vec![unseen.clone()];
+    }
+    pools.into_iter().take(most).map(|pool| BTreeSet::from([pool])).collect()
+}
+
+/// What upstream may do first.
+fn firsts(
+    consolidation: &mut Consolidation<'_>,
+    taken: &Destinations,
+    leads: &[BTreeSet<String>],
+    time: &mut Time<'_>,
+) -> Vec<Command> {
+    let mut firsts: Vec<Command> = Vec::new();
+    for lead in leads {
+        let Some(first) = upstream(consolidation, taken, lead, time) else { continue };
+        // Sets of several nodes know no order of pools.
+        let is_drawn = first.method == Method::SingleNode;
+        if !firsts.contains(&first) {
+            firsts.push(first);
+        }
+        if !is_drawn {
+            break;
+        }
+    }
+    firsts
+}
+
+/// What upstream would do, if it begins with the nodes of these pools.
 pub(super) fn upstream(
     consolidation: &mut Consolidation<'_>,
     taken: &Destinations,
+    lead: &BTreeSet<String>,
     time: &mut Time<'_>,
 ) -> Option<Command> {
     let board = consolidation.board;
@@ -145,7 +190,7 @@ pub(super) fn upstream(
     within.retain(|candidate| spent.take(&candidate.pool));
     let found = multi::search(consolidation, &within, &mut time.multi).command;
     let found = found.or_else(|| {
-        let order = single::interleaved(&candidates, &board.world.unseen_pools);
+        let order = single::interleaved(&candidates, lead);
         single::search(consolidation, &order, &allowances, &mut time.single).command
     })?;
     let set: Vec<_> = found.candidates.iter().collect();
@@ -276,7 +321,8 @@ impl<'r, 'a> Round<'r, 'a> {
 
     /// What upstream would do next, if it goes with what is to be done before.
     fn upstream(&mut self, time: &mut Time<'_>) -> Vec<Command> {
-        let next = upstream(self.consolidation, self.destinations, time);
+        let lead = &self.world().unseen_pools.clone();
+        let next = upstream(self.consolidation, self.destinations, lead, time);
         let goes = |next: &Command| {
             let coming = next.replacements.iter().filter_map(Replacement::planned);
             !self.has_exclusive() || !is_exclusive(self.consolidation.board, coming)
