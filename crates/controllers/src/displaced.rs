@@ -97,8 +97,7 @@ impl Displaced {
         pods: &mut Vec<PodId>,
         is_there: impl Fn(&str) -> bool,
     ) {
-        let mut going = self.going();
-        going.retain(|claim| is_there(claim));
+        let going = self.still_going(is_there);
         if going.is_empty() {
             return;
         }
@@ -106,6 +105,11 @@ impl Displaced {
             let node = snapshot.pod(pod).node.and_then(|node| snapshot.nodes.get(node.index()));
             !node.is_some_and(|node| going.contains(&node.standing.node_claim))
         });
+    }
+
+    /// Whether several nodes are removed by consolidation now.
+    pub(crate) fn is_many(&self, is_there: impl Fn(&str) -> bool) -> bool {
+        self.still_going(is_there).len() > 1
     }
 
     /// The nodes of a command are about to be deleted.
@@ -175,6 +179,13 @@ impl Displaced {
             }
         }
         (!back.is_empty()).then(|| relapse::annotation(snapshot, back))
+    }
+
+    /// Those whose NodeClaim is there.
+    fn still_going(&self, is_there: impl Fn(&str) -> bool) -> MutexGuard<'_, BTreeSet<String>> {
+        let mut going = self.going();
+        going.retain(|claim| is_there(claim));
+        going
     }
 
     fn going(&self) -> MutexGuard<'_, BTreeSet<String>> {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    NodeSelectorRequirement, Taint as WireTaint, Toleration as WireToleration,
+    NodeSelectorRequirement, PodAffinityTerm, Taint as WireTaint, Toleration as WireToleration,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector as WireSelector;
@@ -18,6 +18,7 @@ use karpenter_core::requirement::{Aliases, Requirement};
 use karpenter_core::resources::{Quantity, Resources};
 use karpenter_core::selector::Selector;
 use karpenter_core::taint::{Taint, Toleration};
+use karpenter_core::termination::drain::Leaving;
 
 use super::{
     pod, pod_spec as spec, quantity as amounts, requests, requirement, selector as labels, taint,
@@ -34,11 +35,33 @@ pub fn pod_spec(wire: &WirePod, aliases: &Aliases) -> PodSpec {
     spec::read(pod, requests, Vec::new(), aliases, &mut problems)
 }
 
-/// The resources that a live pod asks for.
-pub fn requests(wire: &WirePod) -> Resources {
+/// What a live pod needs when it leaves its node.
+pub fn leaving(wire: &WirePod) -> Leaving {
     let none = WireSpec::default();
     let spec = wire.spec.as_ref().unwrap_or(&none);
-    requests::of_pod(spec, wire.status.as_ref(), &mut Vec::new())
+    Leaving {
+        requests: requests::of_pod(spec, wire.status.as_ref(), &mut Vec::new()),
+        is_constrained: is_constrained(spec),
+    }
+}
+
+/// Whether not every node with room will do: it has to be certain ones, or near to or far from other
+/// pods, or where its volumes and devices are.
+fn is_constrained(spec: &WireSpec) -> bool {
+    let mut spread = spec.topology_spread_constraints.iter().flatten();
+    let affinity = spec.affinity.as_ref();
+    let nodes = affinity.and_then(|all| all.node_affinity.as_ref());
+    let near = affinity.and_then(|all| all.pod_affinity.as_ref());
+    let far = affinity.and_then(|all| all.pod_anti_affinity.as_ref());
+    let has = |terms: Option<&Vec<PodAffinityTerm>>| terms.is_some_and(|terms| !terms.is_empty());
+    spread.any(|one| one.when_unsatisfiable != "ScheduleAnyway")
+        || spec.node_selector.as_ref().is_some_and(|selector| !selector.is_empty())
+        || nodes
+            .is_some_and(|all| all.required_during_scheduling_ignored_during_execution.is_some())
+        || has(near.and_then(|all| all.required_during_scheduling_ignored_during_execution.as_ref()))
+        || has(far.and_then(|all| all.required_during_scheduling_ignored_during_execution.as_ref()))
+        || spec.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty())
+        || spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty())
 }
 
 /// Where a pod is in its life.

@@ -114,7 +114,9 @@ fn pods_that_consolidation_moves_are_left_out_until_they_wait() {
     assert_eq!(left(true), "of-a of-b waits");
     displaced.begin(["claim-a", "claim-b"]);
     assert_eq!(left(true), "waits");
+    assert!(displaced.is_many(|_| true));
     displaced.end(["claim-a"]);
+    assert!(!displaced.is_many(|_| true));
     assert_eq!(left(true), "of-a waits", "the node stays");
     assert_eq!(left(false), "of-a of-b waits", "the NodeClaim is gone");
     assert_eq!(left(true), "of-a of-b waits", "nothing is left behind");

@@ -31,8 +31,10 @@ pub(crate) fn drain(
         evictions.add(&pods[pod], entry, Duration::ZERO);
     }
     let tier = draining.tier.iter().map(|&pod| &pods[pod]);
-    let requests: Vec<_> = tier.clone().map(|pod| parts::requests(pod)).collect();
-    for (pod, pause) in tier.zip(drain::staggered(&requests)) {
+    let leaving: Vec<_> = tier.clone().map(|pod| parts::leaving(pod)).collect();
+    let is_there = |claim: &str| context.cache.node_claims.get("", claim).is_some();
+    let is_one_of_many = context.displaced.is_many(is_there);
+    for (pod, pause) in tier.zip(drain::staggered(&leaving, is_one_of_many)) {
         evictions.add(pod, entry, pause);
     }
     Some(draining.waiting)

@@ -11,8 +11,9 @@ use crate::resources::{CPU, MEMORY, Resources};
 /// A drain takes at least so long, since the scheduler may not have seen the taint at once.
 pub const MIN_DRAIN_TIME: SignedDuration = SignedDuration::from_secs(5);
 
-/// The pods of a tier leave within this time.
-const STAGGER: Duration = Duration::from_secs(2);
+/// The pods of a tier leave within this time, which is less than a drain takes anyway. The nodes of a
+/// large command do not begin in the same moment: with 55 of them some are five seconds late.
+const STAGGER: Duration = Duration::from_secs(4);
 
 /// What happens to pods that are still there at the deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,16 +58,34 @@ fn tier(pod: &Standing) -> (bool, bool) {
     (pod.is_critical, pod.owner == Owner::DaemonSet)
 }
 
-/// How long each pod waits before it leaves, by what they ask for: the largest not at all, small ones
-/// the longest. Who leaves first finds a place first. A large pod needs one that small ones would
-/// have taken, bit by bit, and would have to get a new node.
-pub fn staggered(requests: &[Resources]) -> Vec<Duration> {
-    let sizes: Vec<f64> = requests.iter().map(size).collect();
+/// A pod that is to leave a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Leaving {
+    /// What it asks for.
+    pub requests: Resources,
+    /// Whether it is particular about its place: not every node with room will do.
+    pub is_constrained: bool,
+}
+
+/// How long each pod waits before it leaves: those that are particular about their place less than
+/// the others, and large ones less than small ones. Who leaves first finds a place first. A pod that
+/// may be in one zone only, or that is large, needs room that others would have taken bit by bit, and
+/// would have to get a new node: all pods that a consolidation of 55 nodes left without a place were
+/// of an app that is spread over zones. Where other nodes are left together with this one, their
+/// particular pods come first, too.
+pub fn staggered(pods: &[Leaving], is_one_of_many: bool) -> Vec<Duration> {
+    let sizes: Vec<f64> = pods.iter().map(|pod| size(&pod.requests)).collect();
     let largest = sizes.iter().copied().fold(0.0, f64::max);
-    let pause = |size: f64| {
-        if largest > 0.0 { STAGGER.mul_f64(1.0 - size / largest) } else { Duration::ZERO }
+    let has_constrained = is_one_of_many || pods.iter().any(|pod| pod.is_constrained);
+    let pause = |(pod, size): (&Leaving, f64)| {
+        let by_size = if largest > 0.0 { 1.0 - size / largest } else { 0.0 };
+        STAGGER.mul_f64(match (has_constrained, pod.is_constrained) {
+            (false, _) => by_size,
+            (true, true) => by_size / 2.0,
+            (true, false) => f64::midpoint(1.0, by_size),
+        })
     };
-    sizes.into_iter().map(pause).collect()
+    pods.iter().zip(sizes).map(pause).collect()
 }
 
 /// In cores, or in what usually comes with a core of memory, whichever is more.
@@ -147,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn large_pods_leave_before_small_ones() {
+    fn particular_pods_leave_first_and_large_ones_before_small_ones() {
         let asks = |cpu: &str, memory: &str| {
             let mut asked = Resources::default();
             for (name, amount) in [(CPU, cpu), (MEMORY, memory)] {
@@ -155,17 +174,34 @@ mod tests {
             }
             asked
         };
-        let pauses = |pods: &[(&str, &str)]| {
-            let requests: Vec<_> = pods.iter().map(|(cpu, memory)| asks(cpu, memory)).collect();
-            staggered(&requests).iter().map(Duration::as_millis).collect::<Vec<_>>()
+        let pauses = |pods: &[(&str, &str, bool)], is_one_of_many| {
+            let pods: Vec<_> = pods
+                .iter()
+                .map(|&(cpu, memory, is_constrained)| Leaving {
+                    requests: asks(cpu, memory),
+                    is_constrained,
+                })
+                .collect();
+            staggered(&pods, is_one_of_many).iter().map(Duration::as_millis).collect::<Vec<_>>()
         };
-        assert_eq!(pauses(&[("500m", "1Gi"), ("2", "1Gi"), ("1", "1Gi")]), [1500, 0, 1000]);
-        // Of the two what is more of a core.
-        assert_eq!(pauses(&[("100m", "16Gi"), ("2", "1Gi"), ("100m", "8Gi")]), [0, 1000, 1000]);
-        assert_eq!(pauses(&[("1", "1Gi"), ("1", "1Gi")]), [0, 0]);
-        assert_eq!(pauses(&[("0", "0"), ("0", "0")]), [0, 0]);
-        assert_eq!(pauses(&[]), [0; 0]);
-        assert_eq!(staggered(&[Resources::default()]), [Duration::ZERO]);
+        let (free, bound) = (false, true);
+        #[rustfmt::skip]
+        let cases: [(&str, &[(&str, &str, bool)], &[u128]); 7] = [
+            ("by cores",     &[("500m", "1Gi", free), ("2", "1Gi", free), ("1", "1Gi", free)],       &[3000, 0, 2000]),
+            ("by memory",    &[("100m", "16Gi", free), ("2", "1Gi", free), ("100m", "8Gi", free)],   &[0, 2000, 2000]),
+            ("alike",        &[("1", "1Gi", free), ("1", "1Gi", free)],                              &[0, 0]),
+            ("without size", &[("0", "0", free), ("0", "0", free)],                                  &[0, 0]),
+            ("particular",   &[("2", "1Gi", free), ("1", "1Gi", bound), ("1", "1Gi", free)],         &[2000, 1000, 3000]),
+            ("all are",      &[("2", "1Gi", bound), ("1", "1Gi", bound)],                            &[0, 1000]),
+            ("nobody",       &[],                                                                    &[]),
+        ];
+        for (case, pods, expected) in cases {
+            assert_eq!(pauses(pods, false), expected, "{case}");
+        }
+        let mixed = [("2", "1Gi", free), ("1", "1Gi", bound), ("1", "1Gi", free)];
+        assert_eq!(pauses(&mixed, true), [2000, 1000, 3000]);
+        assert_eq!(pauses(&[("2", "1Gi", free), ("1", "1Gi", free)], true), [2000, 3000]);
+        assert_eq!(staggered(&[Leaving::default()], false), [Duration::ZERO]);
     }
 
     #[test]

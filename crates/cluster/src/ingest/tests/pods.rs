@@ -351,3 +351,39 @@ fn what_no_api_server_takes_is_a_problem() {
         assert_eq!(problem.as_deref(), expected, "{spec}");
     }
 }
+
+#[test]
+fn pods_that_leave_say_whether_they_are_particular_about_their_place() {
+    let pods = |kind: &str, term: &str, terms: Value| json!({"affinity": {kind: {term: terms}}});
+    let spread = |what: &str| {
+        json!({"topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": what},
+        ]})
+    };
+    let must = "requiredDuringSchedulingIgnoredDuringExecution";
+    let term = json!([{"topologyKey": "kubernetes.io/hostname"}]);
+    let rather = json!([{"weight": 1, "preference": expression("a", "Exists", &[])}]);
+    let volume = |kind: &str, source: Value| json!({"volumes": [{"name": "v", kind: source}]});
+    #[rustfmt::skip]
+    let cases = [
+        ("nothing",              json!({}),                                                          false),
+        ("spread",               spread("DoNotSchedule"),                                            true),
+        ("would rather spread",  spread("ScheduleAnyway"),                                           false),
+        ("nodes",                required(json!([expression("a", "Exists", &[])])),                  true),
+        ("would rather",         preferred(rather),                                                  false),
+        ("selector",             json!({"nodeSelector": {"a": "b"}}),                                true),
+        ("no selector",          json!({"nodeSelector": {}}),                                        false),
+        ("near",                 pods("podAffinity", must, term.clone()),                            true),
+        ("far",                  pods("podAntiAffinity", must, term),                                true),
+        ("far from nobody",      pods("podAntiAffinity", must, json!([])),                           false),
+        ("volume",               volume("persistentVolumeClaim", json!({"claimName": "c"})),         true),
+        ("scratch",              volume("emptyDir", json!({})),                                      false),
+        ("devices",              json!({"resourceClaims": [{"name": "g", "resourceClaimName": "g"}]}), true),
+    ];
+    for (case, mut spec, expected) in cases {
+        spec["containers"] = json!([]);
+        let pod = json!({"metadata": {"name": "p"}, "spec": spec});
+        let pod: crate::wire::Pod = serde_json::from_value(pod).unwrap();
+        assert_eq!(crate::ingest::parts::leaving(&pod).is_constrained, expected, "{case}");
+    }
+}
