@@ -11,6 +11,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{ConsolidationPolicy, Search, World};
+use crate::id::NodeId;
 use crate::lifecycle::consolidatable::{Step, next};
 use crate::snapshot::{ManagedPool, Node};
 
@@ -33,7 +34,7 @@ pub fn patience(world: &World<'_>, since: Timestamp) -> Option<Duration> {
     let consolidated = |node: &Node| consolidated(world, node).is_some();
     let mut waits: Vec<_> = nodes.iter().map(|node| wait(world, node)).collect();
     for pod in world.snapshot.pods.iter().filter(|pod| pod.terminating) {
-        if let Some(at) = pod.node.map(|node| node.index())
+        if let Some(at) = pod.node.map(NodeId::index)
             && nodes.get(at).is_some_and(|node| consolidated(node))
         {
             waits[at] = waits[at].max(Some(ANY_MOMENT));

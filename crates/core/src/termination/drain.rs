@@ -165,6 +165,12 @@ mod tests {
         assert_eq!(order, tiers, "40/TM-15");
     }
 
+    const FREE: bool = false;
+    const BOUND: bool = true;
+
+    /// What pods ask for and whether they are particular, and the milliseconds that each waits.
+    type Case = (&'static str, &'static [(&'static str, &'static str, bool)], &'static [u128]);
+
     #[test]
     fn particular_pods_leave_first_and_large_ones_before_small_ones() {
         let asks = |cpu: &str, memory: &str| {
@@ -184,23 +190,22 @@ mod tests {
                 .collect();
             staggered(&pods, is_one_of_many).iter().map(Duration::as_millis).collect::<Vec<_>>()
         };
-        let (free, bound) = (false, true);
         #[rustfmt::skip]
-        let cases: [(&str, &[(&str, &str, bool)], &[u128]); 7] = [
-            ("by cores",     &[("500m", "1Gi", free), ("2", "1Gi", free), ("1", "1Gi", free)],       &[3000, 0, 2000]),
-            ("by memory",    &[("100m", "16Gi", free), ("2", "1Gi", free), ("100m", "8Gi", free)],   &[0, 2000, 2000]),
-            ("alike",        &[("1", "1Gi", free), ("1", "1Gi", free)],                              &[0, 0]),
-            ("without size", &[("0", "0", free), ("0", "0", free)],                                  &[0, 0]),
-            ("particular",   &[("2", "1Gi", free), ("1", "1Gi", bound), ("1", "1Gi", free)],         &[2000, 1000, 3000]),
-            ("all are",      &[("2", "1Gi", bound), ("1", "1Gi", bound)],                            &[0, 1000]),
+        let cases: [Case; 7] = [
+            ("by cores",     &[("500m", "1Gi", FREE), ("2", "1Gi", FREE), ("1", "1Gi", FREE)],       &[3000, 0, 2000]),
+            ("by memory",    &[("100m", "16Gi", FREE), ("2", "1Gi", FREE), ("100m", "8Gi", FREE)],   &[0, 2000, 2000]),
+            ("alike",        &[("1", "1Gi", FREE), ("1", "1Gi", FREE)],                              &[0, 0]),
+            ("without size", &[("0", "0", FREE), ("0", "0", FREE)],                                  &[0, 0]),
+            ("particular",   &[("2", "1Gi", FREE), ("1", "1Gi", BOUND), ("1", "1Gi", FREE)],         &[2000, 1000, 3000]),
+            ("all are",      &[("2", "1Gi", BOUND), ("1", "1Gi", BOUND)],                            &[0, 1000]),
             ("nobody",       &[],                                                                    &[]),
         ];
         for (case, pods, expected) in cases {
             assert_eq!(pauses(pods, false), expected, "{case}");
         }
-        let mixed = [("2", "1Gi", free), ("1", "1Gi", bound), ("1", "1Gi", free)];
+        let mixed = [("2", "1Gi", FREE), ("1", "1Gi", BOUND), ("1", "1Gi", FREE)];
         assert_eq!(pauses(&mixed, true), [2000, 1000, 3000]);
-        assert_eq!(pauses(&[("2", "1Gi", free), ("1", "1Gi", free)], true), [2000, 3000]);
+        assert_eq!(pauses(&[("2", "1Gi", FREE), ("1", "1Gi", FREE)], true), [2000, 3000]);
         assert_eq!(staggered(&[Leaving::default()], false), [Duration::ZERO]);
     }
 
