@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use karpenter_core::disruption::{
     ConsolidationPolicy, Decision, FailureClass, Method, Pass, Search, Settings, Time,
-    World as Seen, pass, type_names, validate,
+    World as Seen, apply, pass, type_names, validate,
 };
 use karpenter_core::pod::Owner;
 use karpenter_core::requirement::Operator;
@@ -222,4 +222,29 @@ fn a_source_that_goes_meanwhile_ends_the_command() {
     let invalid = check(&world).unwrap_err();
     assert_eq!(invalid.class, FailureClass::Churn, "30/SIM-5");
     assert_eq!(invalid.class.name(), "churn");
+}
+
+#[test]
+fn a_command_that_has_rested_goes_by_the_pools_of_now() {
+    let large = one("large", "16").on_demand(ZONE, 16.0);
+    let small = one("small", "4").on_demand(ZONE, 3.0);
+    let with = |pools: Vec<PoolBuilder>| {
+        let world = World::empty().types([large.clone(), small.clone()]);
+        let world = pools.into_iter().fold(world, World::pool);
+        world.node(of("n", &large)).pod(pod("p").cpu("1").on("n"))
+    };
+    let other = || pool("a-pool-that-goes").taint("no=pods:NoSchedule");
+    let before = with(vec![other(), on_demand()]);
+    let command = look(&before).commands.remove(0);
+    let claim = command.replacements[0].planned().unwrap();
+    let types = [type_names(&before.snapshot, &before.catalog, claim)];
+    let mut now_there = with(vec![on_demand()]);
+    let settings = Settings::default();
+    let seen = Seen::new(&now_there.snapshot, &now_there.catalog, &settings, now());
+    let valid = validate(&seen, &command, &types, &mut Fuel::unlimited()).unwrap();
+    let again = valid.refreshed.replacements[0].planned().unwrap();
+    assert_eq!(type_names(&now_there.snapshot, &now_there.catalog, again), types[0]);
+    apply(&mut now_there.snapshot, &now_there.catalog, &valid.refreshed);
+    let pools: Vec<_> = now_there.snapshot.nodes.iter().map(|node| node.pool.clone()).collect();
+    assert_eq!(pools, [Some("default".to_owned()), Some("default".to_owned())]);
 }

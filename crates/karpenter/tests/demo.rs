@@ -33,8 +33,8 @@ fn the_tour_ends_with_every_pod_in_its_place() {
         "step  the pool for arm64 is deleted, and its nodes go with it",
         "plan  Underutilized: delete: nodepools=[default]: [kwok-",
         "-> [1 replacement] (savings: $",
-        "plan  Empty: delete: nodepools=[arm]: [kwok-arm-",
-        "done: 4 nodes, 6 pods running, $",
+        "plan  Empty: delete: nodepools=[default]: [kwok-default-",
+        "done: 4 nodes, 8 pods running, $",
     ] {
         assert!(text.contains(part), "{part:?} is missing in\n{text}");
     }

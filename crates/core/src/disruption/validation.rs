@@ -100,14 +100,18 @@ pub fn validate(
     if !is_less && !still_do(world, command, planned_types, &simulated.plan.claims) {
         return failed("scheduling simulation produced new results");
     }
+    let replacements = simulated.plan.claims.iter().map(|claim| {
+        let types = planned_types.iter().flatten().map(String::as_str).collect();
+        Replacement::Planned(narrowed(world, claim, &types))
+    });
     let mut refreshed = Command {
         candidates: found.into_iter().cloned().collect(),
+        replacements: replacements.collect(),
         plan: simulated.plan,
         ..command.clone()
     };
     if is_less && !command.replacements.is_empty() {
         refreshed.savings = refreshed.source_price();
-        refreshed.replacements.clear();
         return Ok(Valid { command: refreshed.clone(), failed: 0, refreshed, is_less: true });
     }
     Ok(Valid { command: command.clone(), failed: 0, refreshed, is_less: false })
@@ -149,6 +153,15 @@ fn still_do(
         does.map(|at| needed.remove(at)).is_some()
     });
     has_each && needed.is_empty()
+}
+
+/// A claim with only those of its instance types that have one of these names.
+fn narrowed(world: &World<'_>, claim: &PlannedClaim, names: &BTreeSet<&str>) -> PlannedClaim {
+    let types = world.catalog.pools.get(&world.snapshot.pool(claim.pool).name);
+    let types = types.map_or(&[][..], |types| types);
+    let is_named = |at: &u32| types.get(*at as usize).is_some_and(|one| names.contains(&*one.name));
+    let left = claim.instance_types.iter().copied().filter(is_named);
+    PlannedClaim { instance_types: left.collect(), ..claim.clone() }
 }
 
 /// Whether a node may come up wherever the planned one may, which may have been narrowed to zones.
