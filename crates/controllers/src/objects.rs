@@ -189,6 +189,9 @@ pub(crate) enum Part {
 
 /// Changes the cluster-wide object with a few attempts, and tells the informer. Whoever was faster
 /// is heeded: each attempt starts from what is there. None if the object is gone.
+///
+/// That nothing is left to do is not believed of what the informer knows: while its watch fails, it
+/// may show what was taken back long ago.
 pub(crate) async fn change_surely<K>(
     clock: &Arc<dyn Clock>,
     api: &Api<K>,
@@ -203,16 +206,24 @@ where
 {
     let mut waits = BACKOFF.iter();
     let mut known = informer.get("", name).map(Arc::unwrap_or_clone);
+    let mut is_read = false;
     loop {
-        let Some(before) = known else { return Ok(None) };
+        let Some(before) = &known else { return Ok(None) };
         let mut after = before.clone();
         change(&mut after);
         let written = match part {
-            Part::Main => write::patch(api, &before, &after, Check::Version).await,
-            Part::Status => write::patch_status(api, &before, &after, Check::Version).await,
+            Part::Main => write::patch(api, before, &after, Check::Version).await,
+            Part::Status => write::patch_status(api, before, &after, Check::Version).await,
         };
         let trouble = match written {
-            Ok(Written::Unchanged) => return Ok(Some(before)),
+            Ok(Written::Unchanged) if is_read => return Ok(known),
+            Ok(Written::Unchanged) => match api.get_opt(name).await {
+                Ok(found) => {
+                    (known, is_read) = (found, true);
+                    continue;
+                }
+                Err(error) => error.into(),
+            },
             Ok(Written::Done(object)) => {
                 informer.learn(object.as_ref().clone());
                 return Ok(Some(*object));
@@ -224,7 +235,9 @@ where
         let Some(wait) = waits.next() else { return Err(trouble) };
         clock.sleep(*wait).await;
         // What the others wrote may not have come by watch yet.
-        known = api.get_opt(name).await.unwrap_or(Some(before));
+        if let Ok(found) = api.get_opt(name).await {
+            (known, is_read) = (found, true);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Node;
+use karpenter_api::condition_set::{HasConditions as _, Status};
 use karpenter_core::disruption::{Method, Replacement, TerminateFirst};
 use karpenter_operator::options::Options;
 use serde_json::json;
@@ -290,6 +291,21 @@ async fn sources_that_cannot_be_marked_stop_replacements_and_not_deletes() {
             assert!(fixture.orchestration.machines().is_empty(), "{case}");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn marks_that_the_cache_alone_still_has_are_made_again() {
+    let fixture = Fixture::new().await;
+    let (context, sight) = (&fixture.bench.context, fixture.sight().await);
+    // What an earlier command left and a restart took back, of which the watch did not tell yet.
+    let mut stale = fixture.bench.claim("a").await;
+    stale.metadata.resource_version = Some("1000000".to_owned());
+    let mut conditions = stale.condition_set(context.clock.now());
+    conditions.set("DisruptionReason", Status::True, "Drifted", "Drifted");
+    context.cache.node_claims.learn(stale);
+    let command = delete(&sight, Method::Drift, &["a"]);
+    fixture.start(&sight, command).await.expect("it begins");
+    assert!(fixture.has_reason("a").await, "the API server has it as well");
 }
 
 #[tokio::test(start_paused = true)]
