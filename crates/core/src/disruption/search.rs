@@ -22,6 +22,7 @@ mod destinations;
 mod growing;
 mod kept;
 mod many;
+mod ties;
 mod together;
 
 use destinations::Destinations;

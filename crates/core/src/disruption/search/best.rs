@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::destinations::Destinations;
 use super::growing::Growing;
 use super::many::many;
+use super::ties::redrawn;
 use super::together::{is_exclusive, together};
 use super::{Board, Candidate, NodeId, Time, Unconsolidatable, ahead, apply, consolidatable};
 use crate::disruption::allowances::Allowances;
@@ -89,7 +90,7 @@ enum Then {
 ///
 /// Nodes that pods are about to be moved to by other commands of the pass stay. Which first step
 /// leaves the cheapest cluster in the end is not known before: so the rounds start from nothing, from
-/// upstream's choice, and from that with more nodes if they can go with it.
+/// upstream's choice, and from that with more nodes if they can go with it, or with others that are as good.
 pub(super) fn search(
     consolidation: &mut Consolidation<'_>,
     taken: &Destinations,
@@ -107,6 +108,9 @@ pub(super) fn search(
     for first in &firsts {
         starts.push(vec![first.clone()]);
         starts.extend(grown(consolidation, taken, first, time));
+        let all = candidates(consolidation.board, taken);
+        let other = redrawn(consolidation, &all, first, &mut time.multi);
+        starts.extend(other.map(|other| vec![other]));
     }
     if !is_small {
         return starts.into_iter().fold(found, |found, start| {
@@ -223,7 +227,7 @@ fn grown(
 }
 
 /// Whom consolidation looks at, the best first.
-fn candidates<'c>(board: &'c Board<'_>, taken: &Destinations) -> Vec<&'c Candidate> {
+pub(super) fn candidates<'c>(board: &'c Board<'_>, taken: &Destinations) -> Vec<&'c Candidate> {
     let mut candidates = consolidatable(board);
     candidates.retain(|candidate| taken.why(candidate.node).is_none());
     best_ratio_first(&mut candidates);
