@@ -14,6 +14,7 @@ mod pending;
 mod queue;
 mod reboot;
 mod report;
+mod room;
 pub(crate) mod sight;
 mod start;
 mod tell;

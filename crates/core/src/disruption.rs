@@ -54,6 +54,6 @@ pub use policy::ConsolidationPolicy;
 pub use reason::Reason;
 pub use rejection::Rejection;
 pub use repair::{Chosen, RebootHistory, RepairRules};
-pub use search::{Time, apply, pass, set_aside};
+pub use search::{Time, apply, largest, pass, set_aside};
 pub use validation::{FailureClass, Invalid, Valid, recheck, type_names, validate};
 pub use world::{Search, Settings, World};

@@ -26,6 +26,7 @@ use super::costs::UnreadCosts;
 use super::look::{Beside, Found, Repair, look, wait};
 use super::pending::{Pending, Resting};
 use super::queue::Orchestration;
+use super::room::Room;
 use super::sight::Sight;
 use super::start::start;
 use super::validation::{recheck, validate};
@@ -208,7 +209,12 @@ impl Disruptor {
 
     fn remember(&self, found: &Found, state: Timestamp) {
         let mut memory = self.memory();
-        for method in &found.pass.settled {
+        // Nodes that rest as they are empty took no pods in that look. They may stay after all.
+        let is_empty = |command: &Command| command.reason() == Reason::Empty;
+        let is_certain =
+            memory.pending.empty().is_empty() && !found.pass.commands.iter().any(is_empty);
+        let is_asked_again = |method: &Method| method.reason() == Reason::Underutilized;
+        for method in found.pass.settled.iter().filter(|one| is_certain || !is_asked_again(one)) {
             memory.settled.insert(*method, state);
         }
         let has_walked =
@@ -241,7 +247,7 @@ impl Disruptor {
                 }
             }
         }
-        let holding = self.recheck(holding).await?;
+        let holding = self.within_limits(sight, self.recheck(holding).await?);
         if self.searches() && holding.iter().any(|(_, one)| one.reason() == Reason::Underutilized) {
             // All that could be found was found together; what is decided while pods move is based
             // on where they are not going to be.
@@ -275,6 +281,24 @@ impl Disruptor {
             }
         }
         Ok(still)
+    }
+
+    /// Those that the limits of their pools leave room for. The others are found again when nodes have
+    /// gone.
+    fn within_limits(
+        &self,
+        sight: &Sight,
+        mut commands: Vec<(Sight, Command)>,
+    ) -> Vec<(Sight, Command)> {
+        let mut room = Room::new(&self.context, sight);
+        commands.retain(|(before, command)| match room.take(before, command) {
+            Ok(()) => true,
+            Err(exceeded) => {
+                debug!(error = %exceeded, "abandoning replacement, its nodepool has no room yet");
+                false
+            }
+        });
+        commands
     }
 
     /// The machines of other commands.
@@ -337,7 +361,9 @@ impl Disruptor {
             let now = self.context.clock.now();
             self.memory().pending.add(command, sight.clone(), sight.now, now);
         }
-        let starts = at_once.into_iter().map(|command| Box::pin(self.begin(sight, command)));
+        let at_once = at_once.into_iter().map(|command| (sight.clone(), command)).collect();
+        let starts = self.within_limits(sight, at_once).into_iter();
+        let starts = starts.map(|(_, command)| Box::pin(self.begin(sight, command)));
         has_acted |= begun(join_all(starts).await);
         has_acted
     }

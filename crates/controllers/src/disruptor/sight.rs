@@ -10,7 +10,9 @@ use karpenter_api::requirement::Requirement;
 use karpenter_cluster::mirror::SyncProblem;
 use karpenter_core::catalog::{Catalog, InstanceType};
 use karpenter_core::disruption::{Command, apply, set_aside};
+use karpenter_core::id::NodeId;
 use karpenter_core::resources::{NODES, Quantity, Resources};
+use karpenter_core::scheduling::demand::is_reschedulable;
 use karpenter_core::snapshot::Snapshot;
 use karpenter_operator::cloud::CloudErrorClass;
 use tracing::error;
@@ -70,13 +72,17 @@ impl Sight {
         }
     }
 
-    /// Counts machines as going away.
+    /// Counts machines as going away that are to go as they are empty. One that has got pods stays,
+    /// whatever was decided: these need no other place.
     pub(crate) fn let_go(&mut self, machines: &BTreeSet<String>) {
         if machines.is_empty() {
             return;
         }
+        let pods = self.snapshot.pods.iter().filter(|pod| is_reschedulable(pod));
+        let used: BTreeSet<usize> = pods.filter_map(|pod| pod.node).map(NodeId::index).collect();
         let nodes = &mut Arc::make_mut(&mut self.snapshot).nodes;
-        for node in nodes.iter_mut().filter(|node| machines.contains(&node.provider_id)) {
+        let empty = nodes.iter_mut().enumerate().filter(|(at, _)| !used.contains(at));
+        for (_, node) in empty.filter(|(_, node)| machines.contains(&node.provider_id)) {
             node.is_deleting = true;
         }
     }

@@ -46,8 +46,8 @@ impl Budget {
         }
         let schedule = Schedule::parse(self.schedule.as_deref().unwrap_or_default())
             .map_err(BudgetError::Schedule)?;
-        let duration = go::parse_duration(self.duration.as_deref().unwrap_or("0"))
-            .map_err(BudgetError::Duration)?;
+        let duration = self.duration.as_deref().ok_or(BudgetError::NoDuration)?;
+        let duration = go::parse_duration(duration).map_err(BudgetError::Duration)?;
         let window_start = now.checked_sub(duration).unwrap_or(Timestamp::MIN);
         Ok(schedule.next_after(window_start).is_none_or(|firing| firing <= now))
     }
@@ -101,9 +101,12 @@ impl NodeLimit {
         let Some(percent) = text.strip_suffix('%') else {
             return Err(BudgetError::NotAPercentage(text.to_owned()));
         };
-        go::parse_int(percent)
-            .map(Self::Percent)
-            .map_err(|error| BudgetError::BadPercentage { nodes: text.to_owned(), error })
+        match go::parse_int(percent) {
+            // The schema admits none of these.
+            Ok(percent) if percent > 100 => Err(BudgetError::AboveAll(text.to_owned())),
+            Ok(percent) => Ok(Self::Percent(percent)),
+            Err(error) => Err(BudgetError::BadPercentage { nodes: text.to_owned(), error }),
+        }
     }
 }
 
@@ -123,6 +126,10 @@ pub enum BudgetError {
         /// What is wrong with the number.
         error: IntError,
     },
+    /// `nodes` is more than 100 %.
+    AboveAll(String),
+    /// A schedule without a duration.
+    NoDuration,
 }
 
 impl fmt::Display for BudgetError {
@@ -136,6 +143,10 @@ impl fmt::Display for BudgetError {
             Self::BadPercentage { nodes, error } => {
                 write!(f, "invalid value for IntOrString: invalid value {nodes:?}: {error}")
             }
+            Self::AboveAll(nodes) => {
+                write!(f, "invalid value for IntOrString: invalid value {nodes:?}: is above 100%")
+            }
+            Self::NoDuration => f.write_str("\"schedule\" must be set with \"duration\""),
         }
     }
 }

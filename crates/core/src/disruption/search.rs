@@ -27,7 +27,7 @@ mod together;
 
 use destinations::Destinations;
 
-pub use applied::{apply, set_aside};
+pub use applied::{apply, largest, set_aside};
 
 /// How long the searches may take.
 #[derive(Debug)]

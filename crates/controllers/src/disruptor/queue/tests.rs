@@ -1,6 +1,6 @@
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Node;
-use karpenter_api::condition_set::{HasConditions as _, Status};
+use karpenter_api::condition_set::Status;
 use karpenter_core::disruption::{Method, Replacement, TerminateFirst};
 use karpenter_operator::options::Options;
 use serde_json::json;

@@ -117,8 +117,7 @@ fn to_come(
     labels.extend(pool.labels.clone());
     labels.insert(crate::labels::NODE_POOL.to_owned(), pool.name.clone());
     labels.insert(crate::labels::HOSTNAME.to_owned(), name.clone());
-    // It may become the largest of its types, and takes that of the limits of its pool.
-    let capacity = Resources::max(possible(snapshot, catalog, claim).map(|one| &one.capacity));
+    let capacity = largest(snapshot, catalog, claim);
     Node {
         taints: pool.taints.clone(),
         object: Some(NodeObject { labels: labels.clone(), taints: pool.taints.clone() }),
@@ -162,6 +161,11 @@ fn launched(
     node.standing.is_ready = true;
     node.standing.is_consolidatable = true;
     node
+}
+
+/// What a NodeClaim takes of the limits of its pool: it may become the largest of its types.
+pub fn largest(snapshot: &Snapshot, catalog: &Catalog, claim: &PlannedClaim) -> Resources {
+    Resources::max(possible(snapshot, catalog, claim).map(|one| &one.capacity))
 }
 
 /// The instance types that a NodeClaim may become.

@@ -132,6 +132,52 @@ async fn an_empty_node_that_gets_a_pod_stays() {
     assert_eq!(failed(&alone, "empty"), 1, "30/VAL-1");
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_empty_node_that_stays_after_all_is_room_for_others() {
+    for options in [upstream(), Options::default()] {
+        // A pod comes while it rests, which needs no other place.
+        let fixture = Fixture::with(options.clone(), json!({})).await;
+        used(&fixture, "b", "3").await;
+        fixture.empty("a").await;
+        fixture.pass().await;
+        running_pod(&fixture.bench, "p", "a", "13").await;
+        fixture.rest().await;
+        assert_eq!(fixture.commands(), ["Underutilized: delete: [b]"], "{options:?}");
+        // It must not go any more. That is no news of the cluster, but of what was decided.
+        let fixture = Fixture::with(options, json!({})).await;
+        used(&fixture, "b", "3").await;
+        fixture.empty("a").await;
+        fixture.passes().await;
+        let notes = json!({"karpenter.sh/do-not-disrupt": "true"});
+        let node = json!({"apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": "a", "annotations": notes}});
+        fixture.bench.patch(node).await;
+        fixture.bench.pass(15 * SECOND).await;
+        fixture.rest().await;
+        assert_eq!(fixture.commands(), ["Underutilized: delete: [b]"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn replacements_that_begin_together_exceed_limits_by_one_at_most() {
+    for (limit, begun) in [(json!({}), 4), (json!({"cpu": "64"}), 1), (json!({"cpu": "66"}), 2)] {
+        let fixture = Fixture::new(json!({"limits": limit})).await;
+        for name in ["a", "b", "c", "d"] {
+            node(&fixture.bench, name, "large", &json!({})).await;
+            // One on each node.
+            let ports = json!({"spec": {"containers": [{
+                "name": "main", "image": "none", "ports": [{"containerPort": 80, "hostPort": 80}],
+                "resources": {"requests": {"cpu": "1500m"}},
+            }]}});
+            let changes = merged(asking("1500m"), &ports);
+            fixture.bench.create(pod(&format!("{name}-pod"), Some(name), &changes)).await;
+        }
+        fixture.rest().await;
+        assert_eq!(fixture.commands().len(), begun, "64 are there, limit {limit}");
+        assert_eq!(fixture.replacements().len(), begun, "limit {limit}");
+    }
+}
+
 /// Clusters in which each method finds something, with how many nodes of it.
 async fn each_method() -> Vec<(&'static str, usize, Fixture)> {
     let mut all = Vec::new();
