@@ -49,6 +49,14 @@ pub(crate) fn node_of(cache: &Cache, claim: &NodeClaim) -> Option<Arc<Node>> {
     only(nodes_of(cache, claim))
 }
 
+/// The node that has the claim as its owner, if there is exactly one. For a claim that has lost its
+/// provider id.
+pub(crate) fn owned_node(cache: &Cache, claim: &NodeClaim) -> Option<Arc<Node>> {
+    let uid = claim.metadata.uid.as_deref().filter(|uid| !uid.is_empty())?;
+    let is_own = |node: &Arc<Node>| node.owner_references().iter().any(|owner| owner.uid == uid);
+    only(cache.nodes.all().into_iter().filter(is_own).collect())
+}
+
 /// The claim of the node, if there is exactly one.
 pub(crate) fn claim_of(cache: &Cache, node: &Node) -> Option<Arc<NodeClaim>> {
     only(cache.node_claims_by_provider_id.get(node_provider_id(node)))
@@ -59,7 +67,7 @@ fn only<T>(found: Vec<T>) -> Option<T> {
     found.next().filter(|_| found.next().is_none())
 }
 
-fn node_provider_id(node: &Node) -> &str {
+pub(crate) fn node_provider_id(node: &Node) -> &str {
     node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default()
 }
 

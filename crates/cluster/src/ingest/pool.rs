@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use karpenter_api::grammar::{NillableDuration, Quantity as FieldQuantity};
 use karpenter_api::nodepool::{Budget as WireBudget, NodePool};
 use karpenter_api::{conditions, validation};
-use karpenter_core::disruption::budget::Budget;
+use karpenter_core::disruption::budget::{Budget, BudgetError};
 use karpenter_core::disruption::{ConsolidationPolicy, Reason};
 use karpenter_core::snapshot::{ManagedPool, NodeClassRef, Pool};
 
@@ -120,8 +120,9 @@ fn budget_flaw(wire: &WireBudget, now: Timestamp) -> Option<String> {
         let all = Reason::ALL.map(Reason::name).join(", ");
         return Some(format!("reason {name:?} is none of {all}"));
     }
-    if let Err(error) = budget(wire).allowed(100, now) {
-        return Some(error.to_string());
+    match budget(wire).allowed(100, now) {
+        Ok(_) | Err(BudgetError::AboveAll(_)) => {}
+        Err(error) => return Some(error.to_string()),
     }
     let number = wire.nodes.strip_suffix('%').unwrap_or(&wire.nodes);
     let most = if wire.nodes.ends_with('%') { 100 } else { i64::MAX };

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node as WireNode;
 use k8s_openapi::api::storage::v1::CSINode;
+use karpenter_api::labels::NODEPOOL;
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_core::id::NodeId;
 use karpenter_core::resources::{NODES, Quantity, Resources};
@@ -106,10 +107,22 @@ impl Machines {
         self.claims.get(name).map(|tracked| &tracked.wire)
     }
 
-    /// NodeClaims that are not launched, and since when that is known.
-    pub(super) fn unlaunched(&self) -> impl Iterator<Item = (&str, Timestamp)> {
-        let claims = self.claims.iter();
-        claims.filter_map(|(name, claim)| Some((name.as_str(), claim.unlaunched_since?)))
+    /// NodeClaims that are not launched.
+    pub(super) fn unlaunched(&self) -> impl Iterator<Item = &str> {
+        let is_unlaunched = |claim: &TrackedClaim| claim.unlaunched_since.is_some();
+        let claims = self.claims.iter().filter(move |(_, claim)| is_unlaunched(claim));
+        claims.map(|(name, _)| name.as_str())
+    }
+
+    /// Those of pools among them, and since when that is known. One that somebody made by hand may
+    /// never be launched, and nobody counts on it.
+    pub(super) fn awaited(&self) -> impl Iterator<Item = (&str, Timestamp)> {
+        let has_pool = |claim: &TrackedClaim| {
+            let labels = claim.wire.metadata.labels.as_ref();
+            labels.is_some_and(|labels| labels.contains_key(NODEPOOL))
+        };
+        let of_pools = self.claims.iter().filter(move |(_, claim)| has_pool(claim));
+        of_pools.filter_map(|(name, claim)| Some((name.as_str(), claim.unlaunched_since?)))
     }
 
     /// Whether a Node is tracked, and why not.

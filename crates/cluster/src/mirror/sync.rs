@@ -6,7 +6,7 @@
 //! It never wedges. What is missing is named, since when as well; whoever feeds it is asked to do so
 //! anew; and what no repair brings is given up after a while, so that one odd object does not stop
 //! everything. Upstream waits for ever for a NodeClaim whose launch hangs, and after a restart for a
-//! Node of a pool without provider id.
+//! Node of a pool without provider id. NodeClaims without a pool are not waited for.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -141,7 +141,7 @@ impl State {
                 }
             }
         }
-        for (name, since) in self.machines.unlaunched() {
+        for (name, since) in self.machines.awaited() {
             note(SyncProblem::NotLaunched { name: name.to_owned() }, since);
         }
         if state.is_synced() {
@@ -182,7 +182,7 @@ impl Mirror {
     /// deleted in one moment, they would be waited for.
     pub fn ghosts(&self, node_claims: &BTreeSet<String>) -> Vec<String> {
         let state = self.state();
-        let unlaunched = state.machines.unlaunched().map(|(name, _)| name);
+        let unlaunched = state.machines.unlaunched();
         unlaunched.filter(|name| !node_claims.contains(*name)).map(str::to_owned).collect()
     }
 

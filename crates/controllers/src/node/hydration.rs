@@ -1,13 +1,15 @@
-//! `node.hydration`: Nodes of our claims get the label of their node class.
+//! `node.hydration`: Nodes of our claims get the label of their node class, and our finalizer back if
+//! somebody has removed it: without, they would be gone before they are drained.
 //!
 //! It looks at all Nodes, as the label is what makes one managed.
 
+use karpenter_api::finalizers::TERMINATION;
 use karpenter_api::labels;
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_operator::harness::{Controller, Limit, Outcome, Reconcile, Reconciled};
 use karpenter_operator::watch::{Change, ObjectKey};
 use karpenter_operator::write::{Check, Written, patch};
-use kube::Api;
+use kube::{Api, ResourceExt as _};
 
 use crate::{Context, objects};
 
@@ -43,11 +45,18 @@ impl Reconcile for Hydration {
         };
         let class = &claim.spec.node_class_ref;
         let label = labels::node_class(&class.group, &class.kind);
-        let Some(labelled) = objects::with_label(node.as_ref(), label, &class.name) else {
-            return Ok(Outcome::Done);
-        };
+        let labelled = objects::with_label(node.as_ref(), label, &class.name);
+        let mut after = labelled.unwrap_or_else(|| node.as_ref().clone());
+        let has_lost_finalizer = node.labels().contains_key(labels::REGISTERED)
+            && node.metadata.deletion_timestamp.is_none()
+            && !node.finalizers().iter().any(|one| one == TERMINATION);
+        // A list is written as a whole, so nobody else may have changed it.
+        let check = if has_lost_finalizer { Check::Version } else { Check::Nothing };
+        if has_lost_finalizer {
+            after.finalizers_mut().push(TERMINATION.to_owned());
+        }
         let api = Api::all(context.client.clone());
-        let written = patch(&api, node.as_ref(), &labelled, Check::Nothing).await?;
+        let written = patch(&api, node.as_ref(), &after, check).await?;
         let end = written.end().unwrap_or_default();
         if let Written::Done(node) = written {
             context.cache.nodes.learn(*node);

@@ -104,10 +104,10 @@ impl Termination {
         if self.is_instance_gone(&node).await? {
             return self.remove_finalizer(&node).await;
         }
-        let deadline = self.deadline(&node, claim.as_ref())?;
         if let Some(end) = self.taint(&node).await?.end() {
             return Ok(end);
         }
+        let deadline = self.deadline(&node, claim.as_ref())?;
         let mut ending = Ending { node, stored: claim.clone(), claim, deadline };
         let gate = self.gates(&mut ending).await;
         if let Some(end) = self.store_conditions(&ending).await? {

@@ -58,6 +58,10 @@ impl Reconcile for GarbageCollection {
 }
 
 fn is_garbage(context: &Context, claim: &NodeClaim, instances: &BTreeSet<&str>) -> bool {
+    let has_lost_id = objects::provider_id(claim).is_empty();
+    if has_lost_id && objects::owned_node(&context.cache, claim).is_some() {
+        return false;
+    }
     let node = objects::node_of(&context.cache, claim);
     let facts = Facts {
         is_registered: objects::status_of(claim, REGISTERED) == ConditionStatus::True,

@@ -21,8 +21,10 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::resource::v1::ResourceSlice;
 use karpenter_api::condition_set::{HasConditions as _, Status, find};
+use karpenter_api::conditions::REGISTERED;
 use karpenter_api::finalizers::TERMINATION;
 use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_core::lifecycle::ConditionStatus;
 use karpenter_operator::cloud::RegistrationHook;
 use karpenter_operator::harness::{Controller, Limit, Outcome, Reconcile, Reconciled, Trouble};
 use karpenter_operator::watch::{Change, Index, ObjectKey};
@@ -138,9 +140,23 @@ impl Lifecycle {
         Ok(Ok(after))
     }
 
+    /// The claim with the id of its instance, if somebody has cleared it: its node knows it. Without, the
+    /// instance would count as gone, or be left behind when the claim goes.
+    fn with_id(&self, mut claim: NodeClaim) -> NodeClaim {
+        let is_registered = objects::status_of(&claim, REGISTERED) == ConditionStatus::True;
+        if is_registered
+            && objects::provider_id(&claim).is_empty()
+            && let Some(node) = objects::owned_node(&self.context.cache, &claim)
+        {
+            let id = objects::node_provider_id(&node).to_owned();
+            claim.status.get_or_insert_default().provider_id = Some(id);
+        }
+        claim
+    }
+
     /// All steps of a claim that stays.
     async fn pass(&self, before: &NodeClaim) -> Reconciled {
-        let mut claim = before.clone();
+        let mut claim = self.with_id(before.clone());
         let mut pass = Pass::default();
         match self.launch(&mut claim).await {
             Ok(Launched::Deleted) => return Ok(Outcome::Done),

@@ -46,8 +46,8 @@ impl Budget {
         }
         let schedule = Schedule::parse(self.schedule.as_deref().unwrap_or_default())
             .map_err(BudgetError::Schedule)?;
-        let duration = self.duration.as_deref().ok_or(BudgetError::NoDuration)?;
-        let duration = go::parse_duration(duration).map_err(BudgetError::Duration)?;
+        let duration = go::parse_duration(self.duration.as_deref().unwrap_or("0"))
+            .map_err(BudgetError::Duration)?;
         let window_start = now.checked_sub(duration).unwrap_or(Timestamp::MIN);
         Ok(schedule.next_after(window_start).is_none_or(|firing| firing <= now))
     }
@@ -128,8 +128,6 @@ pub enum BudgetError {
     },
     /// `nodes` is more than 100 %.
     AboveAll(String),
-    /// A schedule without a duration.
-    NoDuration,
 }
 
 impl fmt::Display for BudgetError {
@@ -146,7 +144,6 @@ impl fmt::Display for BudgetError {
             Self::AboveAll(nodes) => {
                 write!(f, "invalid value for IntOrString: invalid value {nodes:?}: is above 100%")
             }
-            Self::NoDuration => f.write_str("\"schedule\" must be set with \"duration\""),
         }
     }
 }

@@ -57,6 +57,8 @@ fn a_claim_that_is_not_launched_is_waited_for() {
     assert!(!bench.is_synced(), "40/CS-21: added");
     bench.no_claim("d");
     assert!(bench.is_synced(), "40/CS-21: deleted");
+    bench.claim_with("by-hand", "", json!({"labels": {}}), json!({}), json!({}));
+    assert!(bench.is_synced(), "nobody counts on one without a pool");
 }
 
 #[test]

@@ -27,3 +27,23 @@ async fn nodes_of_our_claims_get_the_label_and_others_do_not() {
     assert_eq!(objects::label(&bench.node("theirs").await, LABEL), "", "40/LC-02");
     assert_eq!(objects::label(&bench.node("nobodys").await, LABEL), "");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_that_was_removed_is_put_back() {
+    let bench = Bench::new().await;
+    bench.run([controller(&bench.context)]);
+    let registered = json!({"metadata": {"labels": {"karpenter.sh/registered": "true"},
+        "finalizers": ["example.com/theirs"]}});
+    for id in ["ours", "nobodys"] {
+        bench.join(id, id, &registered).await;
+    }
+    bench.join("early", "early", &json!({})).await;
+    for name in ["ours", "early"] {
+        bench.create(node_claim(name, &json!({"status": {"providerID": name}}))).await;
+    }
+    bench.pass(Duration::from_secs(1)).await;
+    let both = ["example.com/theirs", "karpenter.sh/termination"];
+    assert_eq!(bench.node("ours").await.finalizers(), both);
+    assert_eq!(bench.node("nobodys").await.finalizers(), ["example.com/theirs"]);
+    assert!(bench.node("early").await.finalizers().is_empty(), "left to its registration");
+}

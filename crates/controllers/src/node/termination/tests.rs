@@ -389,6 +389,9 @@ async fn a_deadline_that_is_no_time_is_an_error() {
     assert!(error.starts_with("parsing annotation, "), "40/TM-45: {error}");
     let annotation = "(annotation=karpenter.sh/nodeclaim-termination-timestamp)";
     assert!(error.ends_with(annotation), "40/TM-45: {error}");
+    let taints = given.bench.node("a").await.spec.and_then(|spec| spec.taints).unwrap_or_default();
+    let is_tainted = taints.iter().any(|taint| taint.key == "karpenter.sh/disrupted");
+    assert!(is_tainted, "no pods come meanwhile");
 }
 
 #[test]

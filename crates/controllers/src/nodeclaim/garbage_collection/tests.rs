@@ -56,6 +56,22 @@ async fn claims_without_instance_go_unless_their_kubelet_lives() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_claim_that_has_lost_its_id_stays_with_its_node() {
+    let bench = Bench::new().await;
+    for name in ["a", "b"] {
+        bench.create(claim(name, "True")).await;
+        bench.patch_status(node_claim(name, &json!({"status": {"providerID": ""}}))).await;
+    }
+    let uid = bench.claim("a").await.metadata.uid;
+    let owner =
+        json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": "a", "uid": uid});
+    bench.join("a", "a", &json!({"metadata": {"ownerReferences": [owner]}})).await;
+    bench.reconcile(&controller(&bench.context), "").await.unwrap();
+    assert!(!is_deleting(&bench, "a").await, "its node is there");
+    assert!(is_deleting(&bench, "b").await, "nothing of it is");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_instance_that_ends_counts_as_gone() {
     let bench = Bench::new().await;
     bench.create(claim("a", "True")).await;

@@ -11,6 +11,7 @@ use karpenter_api::labels::{CAPACITY_TYPE, NODEPOOL, ZONE};
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_core::lifecycle::ConditionStatus;
 use karpenter_core::lifecycle::finalization::{self, Facts, Step};
+use karpenter_core::termination::deadline;
 use karpenter_operator::cloud::CloudErrorClass;
 use karpenter_operator::events::list;
 use karpenter_operator::harness::{Outcome, Reconciled, Trouble};
@@ -40,8 +41,8 @@ impl Lifecycle {
             }
         };
         // A launch that could not be written down has an instance, too.
-        let known = self.memory.with_launch(&claim, self.context.clock.now());
-        let nodes = objects::nodes_of(&self.context.cache, &claim);
+        let known = self.with_id(self.memory.with_launch(&claim, self.context.clock.now()));
+        let nodes = objects::nodes_of(&self.context.cache, &known);
         let facts = Facts {
             has_finalizer: has_finalizer(&claim),
             is_registered: objects::status_of(&claim, REGISTERED) == ConditionStatus::True,
@@ -69,7 +70,9 @@ impl Lifecycle {
         &self,
         claim: &NodeClaim,
     ) -> Result<Result<NodeClaim, Outcome>, Trouble> {
-        let has_deadline = claim.annotations().contains_key(NODECLAIM_TERMINATION_TIMESTAMP);
+        // One that is no time is none.
+        let known = claim.annotations().get(NODECLAIM_TERMINATION_TIMESTAMP);
+        let has_deadline = known.is_some_and(|text| deadline::parse(text).is_ok());
         let period = claim.spec.termination_grace_period.as_ref();
         let period = period.and_then(|period| period.value().ok());
         let deleted = claim.metadata.deletion_timestamp.as_ref().map(|time| time.0);

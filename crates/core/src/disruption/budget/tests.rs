@@ -78,7 +78,7 @@ fn the_tightest_budget_that_covers_the_reason_wins() {
 #[test]
 fn a_budget_that_cannot_be_read_allows_nothing_for_any_reason() {
     #[rustfmt::skip]
-    let cases: [(&str, &[Budget], &str); 10] = [
+    let cases: [(&str, &[Budget], &str); 11] = [
         ("10/BU-4, 30/BUD-9", &[scheduled("10", "@wrongly", HOUR)],
             "invariant violated, invalid cron, unrecognized descriptor: @wrongly"),
         ("10/BU-4, 30/BUD-9", &[budget("1000a%")],
@@ -97,8 +97,6 @@ fn a_budget_that_cannot_be_read_allows_nothing_for_any_reason() {
             "invalid value for IntOrString: invalid type: string is not a percentage"),
         ("duration alone", &[Budget { duration: Some("1h".to_owned()), ..budget("10") }],
             "invariant violated, invalid cron, expected exactly 5 fields, found 0: []"),
-        ("schedule alone", &[Budget { duration: None, ..scheduled("10", "@yearly", HOUR) }],
-            "\"schedule\" must be set with \"duration\""),
         ("above all", &[budget("200%")],
             "invalid value for IntOrString: invalid value \"200%\": is above 100%"),
         ("10/DU-5: too long", &[Budget { duration: Some("9999999h".to_owned()), ..scheduled("10", "@yearly", HOUR) }],

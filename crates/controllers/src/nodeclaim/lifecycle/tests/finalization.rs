@@ -127,14 +127,35 @@ async fn all_nodes_go_before_the_instance() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_id_that_was_cleared_is_put_back() {
+    let (bench, lifecycle) = bench().await;
+    let id = objects::provider_id(&registered(&bench, &lifecycle, &json!({})).await).to_owned();
+    let clear = json!({"status": {"providerID": "", "nodeName": ""}});
+    bench.patch_status(node_claim("a", &clear)).await;
+    assert_eq!(objects::provider_id(&bench.claim("a").await), "");
+    bench.reconcile(&lifecycle, "a").await.unwrap();
+    assert_eq!(objects::provider_id(&bench.claim("a").await), id, "its node knows it");
+    // Who goes takes node and instance along all the same.
+    bench.patch_status(node_claim("a", &clear)).await;
+    delete::<NodeClaim>(&bench, "a").await;
+    bench.reconcile(&lifecycle, "a").await.unwrap();
+    assert!(bench.node("n").await.metadata.deletion_timestamp.is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_deadline_is_written_once() {
     let key = "karpenter.sh/nodeclaim-termination-timestamp";
     let preset = json!({
         "metadata": {"annotations": {key: "2030-01-01T00:00:00Z"}},
         "spec": {"terminationGracePeriod": "1h"},
     });
+    let garbage = json!({
+        "metadata": {"annotations": {key: "tomorrow"}},
+        "spec": {"terminationGracePeriod": "1h"},
+    });
     #[rustfmt::skip]
     let cases = [
+        ("no time",  garbage,                                           Some("2026-01-01T01:02:00Z"), 1),
         ("40/TM-39", json!({"spec": {"terminationGracePeriod": "1h"}}), Some("2026-01-01T01:02:00Z"), 1),
         ("40/TM-40", preset,                                            Some("2030-01-01T00:00:00Z"), 0),
         ("40/TM-41", json!({}),                                         None,                         0),
