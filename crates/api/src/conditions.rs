@@ -9,6 +9,9 @@ pub const READY: &str = "Ready";
 /// The object passed runtime validation (NodePool, NodeOverlay, EC2NodeClass).
 pub const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
 
+/// NodePool: False while a disruption budget cannot be understood, absent otherwise. Does not touch
+/// `Ready`: nodes are launched, but none is disrupted. Ours, upstream only logs it.
+pub const DISRUPTION_BUDGETS_VALID: &str = "DisruptionBudgetsValid";
 /// NodePool: its node class exists and is ready.
 pub const NODE_CLASS_READY: &str = "NodeClassReady";
 /// NodePool: nodes launched from it do register. Does not touch `Ready`.

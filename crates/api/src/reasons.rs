@@ -13,6 +13,8 @@ pub const RECONCILING_DEPENDENTS: &str = "ReconcilingDependents";
 
 /// Reasons of NodePool conditions.
 pub mod nodepool {
+    /// A disruption budget cannot be understood.
+    pub const INVALID_BUDGET: &str = "InvalidBudget";
     /// Runtime validation found errors; the message lists them.
     pub const NODEPOOL_VALIDATION_FAILED: &str = "NodePoolValidationFailed";
     /// The node class does not exist.

@@ -52,6 +52,7 @@ pub use buffer::buffer_replicas;
 pub use objects::Objects;
 pub use overlay::node_overlay;
 pub use pod::{UnreadCost, unread_cost};
+pub use pool::budgets_flaw;
 
 /// What the reader of objects has to know beside them.
 #[derive(Clone, Debug)]

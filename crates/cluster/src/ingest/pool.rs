@@ -104,8 +104,13 @@ fn disruption_flaw(wire: &NodePool, now: Timestamp) -> Option<String> {
         let all = ConsolidationPolicy::ALL.map(ConsolidationPolicy::name).join(", ");
         return Some(format!("spec.disruption.consolidationPolicy: {policy:?} is none of {all}"));
     }
-    let budgets = disruption.budgets.iter().flatten().enumerate();
-    budgets.into_iter().find_map(|(at, budget)| {
+    budgets_flaw(wire, now)
+}
+
+/// Which budget of a pool cannot be understood, and why. With one nothing is disrupted.
+pub fn budgets_flaw(wire: &NodePool, now: Timestamp) -> Option<String> {
+    let budgets = wire.spec.disruption.iter().flat_map(|one| one.budgets.iter().flatten());
+    budgets.enumerate().find_map(|(at, budget)| {
         let flaw = budget_flaw(budget, now)?;
         Some(format!("spec.disruption.budgets[{at}]: {flaw}"))
     })

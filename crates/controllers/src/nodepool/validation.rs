@@ -3,8 +3,11 @@
 use karpenter_api::nodepool::NodePool;
 use karpenter_api::validation::{self, Provider};
 use karpenter_api::{conditions, reasons};
+use karpenter_cluster::ingest::budgets_flaw;
+use karpenter_operator::events::list;
 use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled};
 use karpenter_operator::watch::ObjectKey;
+use kube::Resource as _;
 
 use crate::Context;
 
@@ -47,6 +50,18 @@ impl Reconcile for Validation {
                 &problem,
             ),
         };
+        match budgets_flaw(&pool, context.clock.now()) {
+            None => {
+                // It is not one that `Ready` depends on, so it can go.
+                let _ = set.clear(conditions::DISRUPTION_BUDGETS_VALID);
+            }
+            Some(flaw) => {
+                let reason = reasons::nodepool::INVALID_BUDGET;
+                set.set_false(conditions::DISRUPTION_BUDGETS_VALID, reason, &flaw);
+                let about = pool.object_ref(&());
+                context.events.publish(list::nodepool_budgets_invalid(about, &flaw));
+            }
+        }
         super::patched(context, &pool, &after).await
     }
 }

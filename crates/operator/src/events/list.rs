@@ -265,6 +265,13 @@ pub fn nodepool_blocked(pool: ObjectReference) -> Event {
     by_uid(pool, Normal, r::DISRUPTION_BLOCKED, message).with_ttl(MINUTE)
 }
 
+/// A budget of a pool cannot be understood, so that it allows nothing. Ours.
+pub fn nodepool_budgets_invalid(pool: ObjectReference, flaw: &str) -> Event {
+    let dedupe = [uid(&pool), flaw.to_owned()];
+    let message = format!("No allowed disruptions, {flaw}");
+    Event::new(pool, Warning, r::DISRUPTION_BLOCKED, message, dedupe)
+}
+
 /// The budgets of a pool allow nothing for a reason.
 pub fn nodepool_blocked_for_reason(pool: ObjectReference, reason: &str) -> Event {
     let dedupe = [uid(&pool), reason.to_owned()];

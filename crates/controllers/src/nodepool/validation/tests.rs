@@ -40,3 +40,29 @@ async fn a_pool_becomes_valid_when_its_spec_does() {
     let found = find(pool.conditions(), "ValidationSucceeded").expect("it was validated");
     assert_eq!(found.status, "True");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_that_cannot_be_understood_is_told_and_launches_go_on() {
+    let bench = Bench::new().await;
+    bench.run([controller(&bench.context)]);
+    let with = |schedule: &str| {
+        let mut pool = node_pool("general");
+        let budget = json!({"nodes": "10%", "schedule": schedule, "duration": "1h"});
+        pool["spec"]["disruption"] = json!({"budgets": [{"nodes": "5"}, budget]});
+        pool
+    };
+    bench.create(with("61 * * * *")).await;
+    let pool: NodePool = bench.get("", "general").await.unwrap();
+    let found = find(pool.conditions(), "DisruptionBudgetsValid").expect("it is told");
+    let flaw = "spec.disruption.budgets[1]: invariant violated, invalid cron, end of range (61) \
+                above maximum (59): 61";
+    assert_eq!((found.status.as_str(), found.reason.as_str()), ("False", "InvalidBudget"));
+    assert_eq!(found.message, flaw);
+    let event = ("DisruptionBlocked".to_owned(), format!("No allowed disruptions, {flaw}"));
+    assert_eq!(bench.events(), [event]);
+    let valid = find(pool.conditions(), "ValidationSucceeded").expect("it was validated");
+    assert_eq!(valid.status, "True", "nodes are launched from it");
+    bench.patch(with("1 * * * *")).await;
+    let pool: NodePool = bench.get("", "general").await.unwrap();
+    assert!(find(pool.conditions(), "DisruptionBudgetsValid").is_none());
+}

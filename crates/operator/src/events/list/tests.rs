@@ -48,6 +48,7 @@ fn all() -> Vec<Event> {
     all.extend(disruption_blocked(Some(node.clone()), Some(claim.clone()), "<message>"));
     all.push(nodepool_blocked(pool.clone()));
     all.push(nodepool_blocked_for_reason(pool.clone(), "Empty"));
+    all.push(nodepool_budgets_invalid(pool.clone(), "<flaw>"));
     all.extend(consolidation_candidate(node.clone(), claim.clone(), "<cmd>", 1.2));
     all.extend(consolidation_rejected(node.clone(), claim.clone(), "<cmd>", "<r>", 1.2));
     all.extend(consolidation_approved([node, claim.clone(), pool], score));
