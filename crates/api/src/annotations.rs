@@ -140,7 +140,8 @@ pub const REGISTRY: [Entry; 11] = [
         example: TRUE,
         kinds: &["Pod", "Node", "NodeClaim"],
         help: "Keeps consolidation and drift away. On a Pod a duration such as `5m` protects \
-               until the pod has run that long. Expiration, repair and forceful termination go on.",
+               until the pod has run that long. On a NodeClaim it counts until its node has \
+               registered, which takes it over. Expiration, repair and forceful termination go on.",
         stage: Stage::Ga,
         internal: false,
     },

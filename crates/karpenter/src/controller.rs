@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures_util::future::{Either, select};
 use karpenter_controllers::{Cache, Context, Ports, process};
+use karpenter_core::catalog::InstanceType;
 use karpenter_operator::chance::{Chance, unpredictable_seed};
 use karpenter_operator::client::{self, ClientConfig, OnRequest, RequestLimit};
 use karpenter_operator::clock::{Clock, SystemClock};
@@ -43,8 +44,10 @@ const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/name
 /// Runs until a signal, or until the lease is lost; false then.
 pub(crate) fn run(options: Options, ignored: &[Ignored]) -> Result<bool, Failure> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    check_options(&options)?;
+    let types = types(&options)?;
     telemetry::install(&LogConfig::new(&options, None), clock.clone())
-        .map_err(anyhow::Error::from)?;
+        .map_err(|error| usage(error.to_string()))?;
     let seed = unpredictable_seed();
     info!(version = env!("CARGO_PKG_VERSION"), seed, "starting");
     // First of all, as a variable that was ignored may be what the next check misses.
@@ -61,11 +64,12 @@ pub(crate) fn run(options: Options, ignored: &[Ignored]) -> Result<bool, Failure
     let config = runtime.block_on(kubeconfig::config(None, None));
     let mut config = config.map_err(|error| error.by_environment("no cluster"))?;
     config.apply_debug_overrides();
-    Ok(runtime.block_on(run_on(options, config, clock, Arc::new(Chance::new(seed))))?)
+    Ok(runtime.block_on(run_on(options, types, config, clock, Arc::new(Chance::new(seed))))?)
 }
 
 async fn run_on(
     options: Options,
+    types: Vec<Arc<InstanceType>>,
     config: kube::Config,
     clock: Arc<dyn Clock>,
     chance: Arc<Chance>,
@@ -81,13 +85,8 @@ async fn run_on(
     )?;
     let limit = limit(&options);
     let provider_client = connect(&config, limit, &agent, &clock, Arc::new(|_| {}))?;
-    let provider: Arc<dyn CloudProvider> = Arc::new(KwokProvider::new(
-        provider_client,
-        clock.clone(),
-        &chance,
-        tasks.clone(),
-        types(&options)?,
-    ));
+    let provider: Arc<dyn CloudProvider> =
+        Arc::new(KwokProvider::new(provider_client, clock.clone(), &chance, tasks.clone(), types));
     check_repair_policies(&options, &provider.repair_policies())?;
     let metrics = Metrics::new(clock.clone(), &MetricsConfig::of(provider.as_ref()));
     let host = config.cluster_url.authority().map_or("", |authority| authority.as_str());
@@ -301,14 +300,40 @@ fn limit(options: &Options) -> Option<RequestLimit> {
     })
 }
 
-fn types(options: &Options) -> anyhow::Result<Vec<Arc<karpenter_core::catalog::InstanceType>>> {
+fn types(options: &Options) -> Result<Vec<Arc<InstanceType>>, Failure> {
     let path = &options.instance_types_file_path;
     if path.is_empty() {
         return Ok(catalog::built_in());
     }
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("--instance-types-file-path: cannot read {path}"))?;
-    catalog::from_file(text.as_bytes()).map_err(|error| anyhow::anyhow!("{path}: {error}"))
+    let wrong = |problem: String| usage(format!("--instance-types-file-path {path}: {problem}"));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let types = catalog::from_file(text.as_bytes()).map_err(|error| wrong(error.to_string()))?;
+    if types.is_empty() {
+        return Err(wrong(
+            "it has no instance types, so that nothing could be launched".to_owned(),
+        ));
+    }
+    Ok(types)
+}
+
+/// What no option alone can tell.
+fn check_options(options: &Options) -> Result<(), Failure> {
+    let port = options.metrics_port;
+    if port != 0 && port == options.health_probe_port {
+        let flags = "--metrics-port and --health-probe-port";
+        return Err(usage(format!("{flags} are both {port}; each needs a port of its own")));
+    }
+    if !options.disable_leader_election && options.leader_election_name.is_empty() {
+        return Err(usage(
+            "--leader-election-name is empty; name the lease, or --disable-leader-election"
+                .to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+fn usage(problem: String) -> Failure {
+    Failure::Usage(Diagnostic::new(problem).more("karpenter controller --help").into())
 }
 
 fn build_info(metrics: &Metrics) {

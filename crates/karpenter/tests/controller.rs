@@ -87,6 +87,37 @@ fn what_upstream_refuses_is_wrong_usage_and_names_what_is_allowed() {
 }
 
 #[test]
+fn options_that_make_no_sense_are_wrong_usage_and_name_the_flag() {
+    let folder = std::env::temp_dir().join(format!("karpenter-types-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let (bad, empty) = (folder.join("bad.json"), folder.join("empty.json"));
+    std::fs::write(&bad, "root:x:0").expect("is written");
+    std::fs::write(&empty, "[]").expect("is written");
+    let of = |path: &std::path::Path| format!("--instance-types-file-path={}", path.display());
+    let no_log = r#"--log-output-paths: opening log output "/no/log": No such file"#;
+    let no_error_log = r#"--log-error-output-paths: opening log output "/no/log": No such file"#;
+    for (arguments, said) in [
+        (vec!["--log-output-paths=/no/log"], no_log),
+        (vec!["--log-error-output-paths=/no/log"], no_error_log),
+        (vec![&*of(&bad)], "bad.json: instance types are not JSON"),
+        (vec![&*of(&empty)], "empty.json: it has no instance types"),
+        (vec!["--instance-types-file-path=/no/types"], "--instance-types-file-path /no/types: No"),
+        (vec!["--leader-election-name="], "--leader-election-name is empty"),
+        (
+            vec!["--metrics-port=9090", "--health-probe-port=9090"],
+            "--metrics-port and --health-probe-port are both 9090",
+        ),
+        (vec!["--batch-max-duration=-1s"], "such as 10s or 1m30s, 0s or longer"),
+    ] {
+        let output = controller(&arguments, &[]);
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {complaint}");
+        assert!(complaint.contains(said), "{arguments:?}: {complaint}");
+    }
+    std::fs::remove_dir_all(folder).expect("is removed");
+}
+
+#[test]
 fn a_lease_without_a_namespace_is_wrong_usage_before_anything_starts() {
     if std::path::Path::new("/var/run/secrets/kubernetes.io/serviceaccount/namespace").exists() {
         return; // in a pod it has one

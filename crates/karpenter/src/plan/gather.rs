@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use k8s_openapi::api::batch::v1::Job;
+use karpenter_api::annotations::DO_NOT_DISRUPT;
 use karpenter_cluster::ingest::Objects;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::decode::{self, Decoded, Mistake};
 use super::hints::Hints;
@@ -81,6 +82,7 @@ impl Gathered {
             left_out: true,
             broken: true,
         };
+        let stand_in = stand_in(&kind, &object);
         match decode::add(object, self.count, self) {
             Ok(Decoded::Taken | Decoded::Irrelevant) => None,
             Ok(Decoded::Unknown) => {
@@ -92,7 +94,13 @@ impl Gathered {
                 let twice = remark(String::new(), problem, "remove one of the two");
                 Some(Remark { broken: false, ..twice })
             }
-            Err(Mistake { field, what, fix }) => Some(remark(field, what, &fix)),
+            Err(Mistake { field, what, fix }) => {
+                if let Some(stand_in) = stand_in {
+                    // If not even this can be read, nothing of it is known.
+                    let _ = decode::add(stand_in, self.count, self);
+                }
+                Some(remark(field, what, &fix))
+            }
         }
     }
 
@@ -130,6 +138,34 @@ pub(crate) fn name(object: &Value) -> String {
         "" => format!("{kind} {name}"),
         namespace => format!("{kind} {namespace}/{name}"),
     }
+}
+
+/// What counts instead of an object that cannot be read, if it would keep nodes: a pod stays where it
+/// is, and so do all pods that a PodDisruptionBudget may be for.
+fn stand_in(kind: &str, object: &Value) -> Option<Value> {
+    let rest = match kind {
+        "v1 Pod" => {
+            let node = text(object, "/spec/nodeName");
+            let spec = json!({"nodeName": node, "containers": []});
+            (!node.is_empty()).then(|| json!({"spec": spec, "status": {"phase": "Running"}}))
+        }
+        "policy/v1 PodDisruptionBudget" => {
+            let status = json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0,
+                "expectedPods": 0});
+            Some(json!({"spec": {"selector": {}}, "status": status}))
+        }
+        _ => None,
+    };
+    let mut stand_in = rest?;
+    let meta = json!({
+        "name": text(object, "/metadata/name"),
+        "namespace": text(object, "/metadata/namespace"),
+        "annotations": {DO_NOT_DISRUPT: "true"},
+    });
+    stand_in["apiVersion"] = json!(text(object, "/apiVersion"));
+    stand_in["kind"] = json!(text(object, "/kind"));
+    stand_in["metadata"] = meta;
+    Some(stand_in)
 }
 
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {

@@ -272,6 +272,26 @@ fn what_could_not_be_read_is_told_and_counts() {
     assert!(ran.stdout.contains("would go"), "{}", ran.stdout);
 }
 
+/// What it says might be that they must not move.
+#[test]
+fn pods_that_may_be_protected_by_what_could_not_be_read_stay() {
+    let pod = (
+        "  name: api-1\n  namespace: shop\n",
+        "  name: api-1\n  namespace: shop\n  annotations: {a: 5}\n",
+    );
+    let budget = (
+        "metadata: {name: web, namespace: shop}\nspec: {maxUnavailable: 0,",
+        "metadata: {name: all, namespace: shop}\nspec: {maxUnavailable: {},",
+    );
+    for (change, node) in [(pod, "node-4"), (budget, "node-4"), (budget, "node-5")] {
+        let ran =
+            plan(&scenarios(), &["--consolidate", "-f", "-", "-o", "json"], &changed(&[change]));
+        assert_eq!(ran.code, 1, "{ran:?}");
+        let told = ran.json();
+        assert_eq!(kept(&told, "kept", node)["reason"], "Blocked", "{node}: {told}");
+    }
+}
+
 #[test]
 fn a_search_without_consolidation_is_wrong_usage() {
     let args = ["-f", "consolidate.yaml", "--consolidation-search", "best"];

@@ -300,7 +300,7 @@ impl Kind {
             Self::Bool => "true or false".to_owned(),
             Self::Int { min: i64::MIN, .. } => "a whole number".to_owned(),
             Self::Int { min, max } => format!("a whole number from {min} to {max}"),
-            Self::Duration => "a duration such as 10s or 1m30s".to_owned(),
+            Self::Duration => "a duration such as 10s or 1m30s, 0s or longer".to_owned(),
             Self::OneOf(words) => {
                 let words: Vec<_> = words.iter().copied().filter(|word| !word.is_empty()).collect();
                 match words.as_slice() {

@@ -145,7 +145,7 @@ fn variables_that_cannot_be_read_are_told() {
     let cases: [Case<'_>; 6] = [
         (&[], ("METRICS_PORT", "abc"), &["METRICS_PORT=abc a whole number from 0 to 65535, 8080"]),
         (&[], ("ENABLE_PROFILING", "yes"), &["ENABLE_PROFILING=yes true or false, false"]),
-        (&[], ("BATCH_MAX_DURATION", "10"), &["BATCH_MAX_DURATION=10 a duration such as 10s or 1m30s, 10s"]),
+        (&[], ("BATCH_MAX_DURATION", "10"), &["BATCH_MAX_DURATION=10 a duration such as 10s or 1m30s, 0s or longer, 10s"]),
         (&[], ("KUBE_CLIENT_QPS", ""), &[]),
         (&[], ("METRICS_PORT", "1"), &[]),
         (&["--metrics-port=1"], ("METRICS_PORT", "abc"), &[]), // nobody looks at it
@@ -215,8 +215,8 @@ fn a_wrong_option_is_named_with_its_value_and_what_is_allowed() {
         (&["--metrics-port"], &[], "flag --metrics-port needs a value: a whole number from 0 to 65535"),
         (&["--metrics-port=abc"], &[], r#"invalid METRICS_PORT "abc" of --metrics-port: must be a whole number from 0 to 65535"#),
         (&[], &[("METRICS_PORT", "70000")], r#"invalid METRICS_PORT "70000": must be a whole number from 0 to 65535"#),
-        (&["--batch-max-duration=10"], &[], r#"invalid BATCH_MAX_DURATION "10" of --batch-max-duration: must be a duration such as 10s or 1m30s"#),
-        (&["--batch-idle-duration=-1s"], &[], r#"invalid BATCH_IDLE_DURATION "-1s" of --batch-idle-duration: must be a duration such as 10s or 1m30s"#),
+        (&["--batch-max-duration=10"], &[], r#"invalid BATCH_MAX_DURATION "10" of --batch-max-duration: must be a duration such as 10s or 1m30s, 0s or longer"#),
+        (&["--batch-idle-duration=-1s"], &[], r#"invalid BATCH_IDLE_DURATION "-1s" of --batch-idle-duration: must be a duration such as 10s or 1m30s, 0s or longer"#),
         (&["--log-level=hello"], &[], r#"invalid LOG_LEVEL "hello" of --log-level: must be debug, info or error"#),
         (&[], &[("LOG_LEVEL", "hello")], r#"invalid LOG_LEVEL "hello": must be debug, info or error"#),
         (&["--preference-policy=respect"], &[], r#"invalid PREFERENCE_POLICY "respect" of --preference-policy: must be Respect or Ignore"#),

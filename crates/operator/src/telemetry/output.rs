@@ -7,10 +7,11 @@ use super::fields::Line;
 
 /// An output that cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("opening log output {path:?}: {source}")]
+#[error("--{flag}: opening log output {path:?}: {error}")]
 pub struct OutputError {
+    flag: &'static str,
     path: String,
-    source: io::Error,
+    error: io::Error,
 }
 
 /// All outputs.
@@ -35,10 +36,12 @@ type Memory = std::sync::Arc<std::sync::Mutex<Vec<u8>>>;
 
 impl Output {
     pub(super) fn open(records: &[String], failures: &[String]) -> Result<Self, OutputError> {
-        let open = |paths: &[String]| -> Result<Vec<_>, _> {
-            paths.iter().map(|path| Place::open(path)).collect()
+        let open = |flag, paths: &[String]| -> Result<Vec<_>, _> {
+            let wrong = |path: &String, error| OutputError { flag, path: path.clone(), error };
+            paths.iter().map(|path| Place::open(path).map_err(|error| wrong(path, error))).collect()
         };
-        Ok(Self { records: open(records)?, failures: open(failures)? })
+        let records = open("log-output-paths", records)?;
+        Ok(Self { records, failures: open("log-error-output-paths", failures)? })
     }
 
     #[cfg(test)]
@@ -73,16 +76,13 @@ impl Output {
 }
 
 impl Place {
-    fn open(path: &str) -> Result<Self, OutputError> {
+    fn open(path: &str) -> io::Result<Self> {
         match path {
             "stdout" => Ok(Self::Stdout),
             "stderr" => Ok(Self::Stderr),
             path => {
                 let path = path.strip_prefix("file://").unwrap_or(path);
-                let opened = OpenOptions::new().append(true).create(true).open(path);
-                opened
-                    .map(Self::File)
-                    .map_err(|source| OutputError { path: path.to_owned(), source })
+                OpenOptions::new().append(true).create(true).open(path).map(Self::File)
             }
         }
     }

@@ -236,7 +236,8 @@ fn an_output_that_cannot_be_opened_is_named() {
     let config =
         LogConfig { output_paths: vec!["/no/such/log".to_owned()], ..config(LogLevel::Info, None) };
     let error = install(&config, Arc::new(Still)).unwrap_err().to_string();
-    assert!(error.starts_with("opening log output \"/no/such/log\": "), "{error}");
+    let start = "--log-output-paths: opening log output \"/no/such/log\": ";
+    assert!(error.starts_with(start), "{error}");
 }
 
 #[test]

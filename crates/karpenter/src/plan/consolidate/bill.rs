@@ -20,7 +20,10 @@ pub(super) struct Bill {
 pub(super) fn bill(snapshot: &Snapshot, catalog: &Catalog) -> Bill {
     let mut types: BTreeMap<&str, BTreeMap<&str, &InstanceType>> = BTreeMap::new();
     let mut bill = Bill::default();
-    for node in &snapshot.nodes {
+    // In the order of names: sums in another order may differ in the last digits.
+    let mut nodes: Vec<&Node> = snapshot.nodes.iter().map(|node| &**node).collect();
+    nodes.sort_by(|a, b| a.name.cmp(&b.name));
+    for node in nodes {
         let pool = node.pool.as_deref().filter(|_| node.is_managed);
         let known = pool.and_then(|pool| catalog.pools.get_key_value(pool)).map(|(pool, known)| {
             let by_name = || known.iter().map(|one| (one.name.as_str(), one.as_ref())).collect();
@@ -34,7 +37,6 @@ pub(super) fn bill(snapshot: &Snapshot, catalog: &Catalog) -> Bill {
             bill.unpriced.push(node.name.clone());
         }
     }
-    bill.unpriced.sort();
     bill
 }
 
