@@ -136,6 +136,10 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
     let hints = gathered.hints.notes(&expanded);
     let missing = if is_live { Vec::new() } else { gathered.missing_node_classes() };
     gathered.remarks.extend(missing);
+    if args.consolidate && !is_live {
+        let missing = gathered.missing_of_nodes();
+        gathered.remarks.extend(missing);
+    }
     let instance_types = args.instance_types.as_deref();
     let mut chosen = provider::choose(args.provider, instance_types, &mut gathered, now)?;
     chosen.settings.assume_pools_ready = !is_live;

@@ -1,10 +1,11 @@
 //! The objects of a cluster, from manifests or from the cluster itself, with what could not be read
 //! of them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use k8s_openapi::api::batch::v1::Job;
 use karpenter_api::annotations::DO_NOT_DISRUPT;
+use karpenter_api::labels::NODEPOOL;
 use karpenter_cluster::ingest::Objects;
 use serde_json::{Value, json};
 
@@ -122,6 +123,52 @@ impl Gathered {
             })
         });
         remarks.collect()
+    }
+
+    /// NodePools that nodes are of and that are not there, and nodes of NodePools without a NodeClaim:
+    /// such nodes always stay.
+    pub(crate) fn missing_of_nodes(&self) -> Vec<Remark> {
+        let objects = &self.objects;
+        let pools: BTreeSet<_> =
+            objects.node_pools.iter().map(|pool| &pool.metadata.name).collect();
+        let claims = objects.node_claims.iter().filter_map(|claim| claim.status.as_ref());
+        let ids: BTreeSet<_> = claims.map(|status| &status.provider_id).collect();
+        let (mut of_pools, mut of_nodes) = (BTreeMap::<&String, usize>::new(), Vec::new());
+        for node in &objects.nodes {
+            let label = node.metadata.labels.as_ref().and_then(|labels| labels.get(NODEPOOL));
+            let Some(pool) = label else { continue };
+            if !pools.contains(&Some(pool.clone())) {
+                *of_pools.entry(pool).or_default() += 1;
+            } else if !ids.contains(&node.spec.as_ref().and_then(|spec| spec.provider_id.clone())) {
+                of_nodes.push(node.metadata.name.as_deref().unwrap_or_default());
+            }
+        }
+        let remark = |object: String, problem: String| Remark {
+            object,
+            place: None,
+            field: None,
+            problem,
+            fix: Some(
+                "kubectl get nodepools,nodeclaims,nodes,pods,pdb -A -o yaml has all".to_owned(),
+            ),
+            left_out: false,
+            broken: false,
+        };
+        let pools = of_pools.into_iter().map(|(pool, nodes)| {
+            let stay = if nodes == 1 {
+                "its node stays".to_owned()
+            } else {
+                format!("its {nodes} nodes stay")
+            };
+            remark(format!("NodePool {pool}"), format!("is not in the input, so {stay}"))
+        });
+        let nodes = of_nodes.into_iter().map(|node| {
+            remark(
+                format!("Node {node}"),
+                "its NodeClaim is not in the input, so it stays".to_owned(),
+            )
+        });
+        pools.chain(nodes).collect()
     }
 
     /// Whether there was nothing at all.

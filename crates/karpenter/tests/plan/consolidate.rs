@@ -272,6 +272,21 @@ fn what_could_not_be_read_is_told_and_counts() {
     assert!(ran.stdout.contains("would go"), "{}", ran.stdout);
 }
 
+#[test]
+fn what_nodes_need_and_is_not_there_is_named() {
+    let pool = "kind: NodePool\nmetadata: {name: general}";
+    let text = changed(&[(pool, "kind: NodePool\nmetadata: {name: other}")]);
+    let (table, told) = both(&text);
+    assert_eq!(told["commands"], json!([]));
+    let said = "NodePool general: is not in the input, so its 7 nodes stay";
+    assert!(table.contains(said), "{table}");
+    let (table, told) =
+        both(&changed(&[("  providerID: kwok://node-4\n  capacity", "  capacity")]));
+    assert_eq!(kept(&told, "commands", "node-4"), json!(null));
+    let said = "Node node-4: its NodeClaim is not in the input, so it stays";
+    assert!(table.contains(said), "{table}");
+}
+
 /// What it says might be that they must not move.
 #[test]
 fn pods_that_may_be_protected_by_what_could_not_be_read_stay() {
