@@ -300,7 +300,7 @@ fn pods_that_may_be_protected_by_what_could_not_be_read_stay() {
     );
     for (change, node) in [(pod, "node-4"), (budget, "node-4"), (budget, "node-5")] {
         let ran =
-            plan(&scenarios(), &["--consolidate", "-f", "-", "-o", "json"], &changed(&[change]));
+            plan(&scenarios(), &["--consolidate", "-f", "-", "-o", "json"], changed(&[change]));
         assert_eq!(ran.code, 1, "{ran:?}");
         let told = ran.json();
         assert_eq!(kept(&told, "kept", node)["reason"], "Blocked", "{node}: {told}");

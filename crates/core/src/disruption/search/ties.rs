@@ -26,12 +26,12 @@ pub(super) fn redrawn(
     let board = consolidation.board;
     let mut best: Option<(Vec<&Candidate>, Move)> = None;
     for first in 0..draws.len().min(DRAWS) {
-        let drawn = draws.iter().cycle().skip(first).copied();
+        let order = draws.iter().cycle().skip(first).copied();
         for count in [equal.len().saturating_sub(1), equal.len(), equal.len() + 1] {
             if count > draws.len() {
                 continue;
             }
-            let set: Vec<_> = kept.iter().copied().chain(drawn.clone().take(count)).collect();
+            let set: Vec<_> = kept.iter().copied().chain(order.clone().take(count)).collect();
             if set.len() < 2 || !is_within_budgets(board, &set) || fuel.is_dry() {
                 continue;
             }
