@@ -46,8 +46,10 @@ async fn the_pods_of_a_node_that_is_gone_are_collected() {
     actor.pass(20).await;
     let gone = node(&actor.running().await[0]).to_owned();
     let nodes: Api<Node> = Api::all(actor.world.client());
-    // Without the finalizer nobody drains it: it is gone at once.
-    let free = Patch::Merge(serde_json::json!({"metadata": {"finalizers": null}}));
+    // Without the finalizer nobody drains it: it is gone at once. Registered nodes get it back.
+    let free = Patch::Merge(serde_json::json!({"metadata": {
+        "finalizers": null, "labels": {"karpenter.sh/registered": null},
+    }}));
     nodes.patch(&gone, &PatchParams::default(), &free).await.unwrap();
     nodes.delete(&gone, &DeleteParams::default()).await.unwrap();
     actor.pass(35).await;
