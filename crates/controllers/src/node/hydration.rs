@@ -46,10 +46,13 @@ impl Reconcile for Hydration {
         let class = &claim.spec.node_class_ref;
         let label = labels::node_class(&class.group, &class.kind);
         let labelled = objects::with_label(node.as_ref(), label, &class.name);
-        let mut after = labelled.unwrap_or_else(|| node.as_ref().clone());
         let has_lost_finalizer = node.labels().contains_key(labels::REGISTERED)
             && node.metadata.deletion_timestamp.is_none()
             && !node.finalizers().iter().any(|one| one == TERMINATION);
+        if labelled.is_none() && !has_lost_finalizer {
+            return Ok(Outcome::Done);
+        }
+        let mut after = labelled.unwrap_or_else(|| node.as_ref().clone());
         // A list is written as a whole, so nobody else may have changed it.
         let check = if has_lost_finalizer { Check::Version } else { Check::Nothing };
         if has_lost_finalizer {

@@ -168,6 +168,10 @@ impl Termination {
     /// Keeps new pods and load balancers away.
     async fn taint(&self, node: &Node) -> Result<Written<Node>, Trouble> {
         let taint = taints::disrupted();
+        // It is looked at every second, mostly long after that.
+        if is_kept_away(node, &taint) {
+            return Ok(Written::Unchanged);
+        }
         let mut tainted = node.clone();
         let spec = tainted.spec.get_or_insert_default();
         set_taint(spec.taints.get_or_insert_default(), &taint);
@@ -385,6 +389,13 @@ impl Termination {
         metrics.nodes_termination_duration.observe(&Pool { nodepool }, since(deleted));
         metrics.nodes_lifetime_duration.observe(&Pool { nodepool }, since(created));
     }
+}
+
+/// Whether new pods and load balancers are kept away already.
+fn is_kept_away(node: &Node, taint: &Taint) -> bool {
+    let is_same = |one: &Taint| one.key == taint.key && one.effect == taint.effect;
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+    taints.iter().any(is_same) && label(node, labels::EXCLUDE_BALANCERS) == BY_KARPENTER
 }
 
 /// Sets the taint, unless one of its key and effect is there. One with another effect goes.

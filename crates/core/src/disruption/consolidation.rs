@@ -91,7 +91,7 @@ impl<'a> Consolidation<'a> {
     }
 
     /// Whether the candidates may go without a replacement, as far as that is told easily.
-    pub(super) fn may_delete(&mut self, candidates: &[&Candidate]) -> bool {
+    fn may_delete(&mut self, candidates: &[&Candidate]) -> bool {
         !self.board.world.settings.prune
             || self.bounds.get_or_insert_with(|| Bounds::new(self.board)).may_delete(candidates)
     }
@@ -125,13 +125,42 @@ impl<'a> Consolidation<'a> {
         result
     }
 
+    /// The move if the candidates can go without a replacement.
+    pub(super) fn delete(
+        &mut self,
+        candidates: &[&Candidate],
+        fuel: &mut Fuel<'_>,
+    ) -> Option<Move> {
+        if !self.may_delete(candidates) {
+            return None;
+        }
+        if candidates.len() == 1 {
+            let found = self.consider(candidates, fuel).ok();
+            return found.filter(|found| found.replacements.is_empty());
+        }
+        self.check(candidates).ok()?;
+        let simulated = self.simulator.simulate_within(candidates, 0, fuel).ok()?;
+        let found = self.judged(candidates, simulated).ok()?;
+        self.worth_it(candidates, found).ok()
+    }
+
     fn consider_anew(
         &mut self,
         candidates: &[&Candidate],
         fuel: &mut Fuel<'_>,
     ) -> Result<Move, Unconsolidatable> {
         self.check(candidates)?;
-        let mut found = self.compute(candidates, fuel)?;
+        let simulated = self.simulated(candidates, fuel)?;
+        let found = self.judged(candidates, simulated)?;
+        self.worth_it(candidates, found)
+    }
+
+    /// The move, if all pools agree that it is worth it.
+    fn worth_it(
+        &mut self,
+        candidates: &[&Candidate],
+        mut found: Move,
+    ) -> Result<Move, Unconsolidatable> {
         let board = self.board;
         found.scores = self.totals().scores(board, candidates, found.savings);
         if found.scores.iter().all(PoolScore::is_approved) {
@@ -157,12 +186,12 @@ impl<'a> Consolidation<'a> {
         }
     }
 
-    fn compute(
+    /// What a simulation means for the candidates.
+    fn judged(
         &mut self,
         candidates: &[&Candidate],
-        fuel: &mut Fuel<'_>,
+        simulated: Simulated,
     ) -> Result<Move, Unconsolidatable> {
-        let simulated = self.simulated(candidates, fuel)?;
         if simulated.plan.ran_dry {
             return Err(Unconsolidatable::RanDry);
         }

@@ -66,13 +66,17 @@ impl Found {
 
     /// This, or the other if it saves more in the end, or as much and more of it now.
     pub(super) fn or(self, other: Self) -> Self {
-        // The sums of equal prices in another order may differ in the last digits.
-        let is_more = |a: f64, b: f64| a * (1.0 - 1e-12) > b;
         let end = |found: &Self| found.savings() + found.ahead;
         let is_better = is_more(end(&other), end(&self))
             || (!is_more(end(&self), end(&other)) && is_more(other.savings(), self.savings()));
         if is_better { other } else { self }
     }
+}
+
+/// Whether one saving is more than another. The sums of equal prices in another order may differ in the
+/// last digits.
+pub(super) fn is_more(one: f64, other: f64) -> bool {
+    one * (1.0 - 1e-12) > other
 }
 
 /// How it goes on after the first commands.
@@ -90,7 +94,8 @@ enum Then {
 ///
 /// Nodes that pods are about to be moved to by other commands of the pass stay. Which first step
 /// leaves the cheapest cluster in the end is not known before: so the rounds start from nothing, from
-/// upstream's choice, and from that with more nodes if they can go with it, or with others that are as good.
+/// upstream's choice, and from that with more nodes if they can go with it, or with others that are as
+/// good.
 pub(super) fn search(
     consolidation: &mut Consolidation<'_>,
     taken: &Destinations,
@@ -104,11 +109,12 @@ pub(super) fn search(
         return found;
     }
     let least = firsts.iter().map(|first| first.savings).fold(0.0, f64::max);
+    let all = candidates(consolidation.board, taken);
     let mut starts = Vec::new();
-    for first in &firsts {
+    let is_dwarfed = |first: &&Command| !is_small && found.dwarfs(std::slice::from_ref(*first));
+    for first in firsts.iter().filter(|first| !is_dwarfed(first)) {
         starts.push(vec![first.clone()]);
         starts.extend(grown(consolidation, taken, first, time));
-        let all = candidates(consolidation.board, taken);
         let other = redrawn(consolidation, &all, first, &mut time.multi);
         starts.extend(other.map(|other| vec![other]));
     }
@@ -362,7 +368,7 @@ impl<'r, 'a> Round<'r, 'a> {
         fuel: &mut Fuel<'_>,
     ) -> Vec<Command> {
         let start = Growing { set: Vec::new(), best: None, allowances: allowances.clone() };
-        let grown = start.grow(candidates, |set, _| for_nothing(self.consolidation, set, fuel));
+        let grown = start.grow(candidates, |set, _| self.consolidation.delete(set, fuel));
         self.found.has_timed_out |= fuel.is_dry();
         grown.commands(self.consolidation.board)
     }
@@ -509,17 +515,4 @@ pub(super) fn dropped<'c>(
         }
     }
     (set, best)
-}
-
-/// The move without a replacement, if the set can go so.
-fn for_nothing(
-    consolidation: &mut Consolidation<'_>,
-    set: &[&Candidate],
-    fuel: &mut Fuel<'_>,
-) -> Option<Move> {
-    if !consolidation.may_delete(set) {
-        return None;
-    }
-    let found = consolidation.consider(set, fuel).ok()?;
-    found.replacements.is_empty().then_some(found)
 }

@@ -47,7 +47,7 @@ impl<'c> Growing<'c> {
                     self = Self { set: tried, best: Some(found), allowances: left };
                     (at, step, misses) = (end, step * 2, 0);
                 }
-                None if step > 1 => step /= 2,
+                None if end - at > 1 => step = (end - at) / 2,
                 None => {
                     at += 1;
                     misses += usize::from(is_more);

@@ -1,6 +1,6 @@
 //! Which of several equal nodes go is drawn by upstream; here it is chosen.
 
-use super::best::is_too_young;
+use super::best::{is_more, is_too_young};
 use super::{Board, Candidate};
 use crate::disruption::allowances::Allowances;
 use crate::disruption::consolidation::{Consolidation, Move};
@@ -37,8 +37,7 @@ pub(super) fn redrawn(
             }
             let Ok(other) = consolidation.consider(&set, fuel) else { continue };
             let savings = best.as_ref().map_or(found.savings, |(_, best)| best.savings);
-            // The sums of equal prices in another order may differ in the last digits.
-            if other.savings * (1.0 - 1e-12) > savings && !is_too_young(board.world, &set, &other) {
+            if is_more(other.savings, savings) && !is_too_young(board.world, &set, &other) {
                 best = Some((set, other));
             }
         }

@@ -72,7 +72,7 @@ impl Domains {
         }
         let names = domains.iter().map(|number| self.names[number].as_str());
         let requirement = Requirement::in_values(store.key_name(self.key), names);
-        let id = store.requirement(requirement);
+        let id = store.requirement(&requirement);
         self.exactly.insert(domains.clone(), id);
         id
     }

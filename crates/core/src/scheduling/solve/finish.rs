@@ -134,11 +134,11 @@ impl Solver<'_> {
         let mut set = key.0;
         if !reservations.is_empty() {
             let reserved = Requirement::in_values(CAPACITY_TYPE, [RESERVED]);
-            let reserved = self.store.requirement(reserved);
+            let reserved = self.store.requirement(&reserved);
             set = self.store.replace(set, reserved);
             if let Some(label) = &self.world.catalog.reservation_id_label {
                 let ids = Requirement::in_values(label, reservations.iter().cloned());
-                let ids = self.store.requirement(ids);
+                let ids = self.store.requirement(&ids);
                 set = self.store.tighten(set, ids);
             }
         }

@@ -49,7 +49,7 @@ impl Solver<'_> {
         lacking.into_iter().fold(set, |set, (key, achieved)| {
             let Some(requirement) = self.store.find(set, key) else { return set };
             let lowered = self.store.get(requirement).clone().with_min_values(Some(achieved));
-            let lowered = self.store.requirement(lowered);
+            let lowered = self.store.requirement(&lowered);
             self.store.replace(set, lowered)
         })
     }

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::attempt::View;
 use super::devices::Devices;
-use super::existing::ExistingNode;
+use super::existing::{Asker, ExistingNode, Judge};
 use super::store::{Split, Store, Undefined};
 use super::{Class, Solver, Target};
 use crate::id::PodId;
@@ -32,7 +32,7 @@ impl Solver<'_> {
         let need = self.classes[class].requests.clone();
         let suits = FxHashMap::default();
         let mut search = Search { solver: self, view, class, suits, devices: None };
-        let found = existing.first(&need, &mut search, Search::suits, Search::takes);
+        let found = existing.first(&need, Asker { class, shape: view.shape.number }, &mut search);
         let devices = search.devices;
         self.existing = existing;
         let Some(index) = found else { return false };
@@ -46,8 +46,11 @@ impl Solver<'_> {
     }
 }
 
-impl Search<'_, '_> {
-    /// Whether nodes of this kind may take the pod.
+impl Judge for Search<'_, '_> {
+    fn may_suit(&mut self, node: &ExistingNode) -> bool {
+        self.has_labels(node)
+    }
+
     fn suits(&mut self, node: &ExistingNode) -> bool {
         if let Some(&known) = self.suits.get(&node.kind) {
             return known;
@@ -57,38 +60,6 @@ impl Search<'_, '_> {
         answer
     }
 
-    /// Labels and taints, which are the same for all pods of a shape.
-    fn has_labels(&mut self, node: &ExistingNode) -> bool {
-        let shape = &self.view.shape;
-        let Solver { suits_nodes, store, world, .. } = &mut *self.solver;
-        let shape_number = shape.number as usize;
-        if suits_nodes.len() <= shape_number {
-            suits_nodes.resize_with(shape_number + 1, FxHashMap::default);
-        }
-        *suits_nodes[shape_number].entry(node.kind).or_insert_with(|| {
-            let taints = world.nodes[node.id.index()].taints;
-            let asked = [shape.all.set, shape.strict.set];
-            untolerated(taints, &shape.tolerations).is_empty()
-                && asked.iter().all(|&set| store.compatible(node.set, set, Undefined::Refused))
-        })
-    }
-
-    fn has_domains(&mut self, node: &ExistingNode) -> bool {
-        let Solver { store, topology, node_domains, .. } = &mut *self.solver;
-        self.view.shape.over_labels.iter().zip(&self.view.feasible).all(|(over, feasible)| {
-            let domain = node_domains.entry((over.domains, node.set)).or_insert_with(|| {
-                let domains = &mut topology.domains[over.domains];
-                let value = store.find(node.set, domains.key)?;
-                Some(domains.number(store.get(value).values().first()?))
-            });
-            domain.is_some_and(|domain| {
-                let may_start = feasible.bootstrap.as_ref();
-                feasible.domains.has(domain) || may_start.is_some_and(|start| start.has(domain))
-            })
-        })
-    }
-
-    /// Whether a node of a kind that suits takes the pod.
     fn takes(&mut self, node: &ExistingNode) -> bool {
         let solver = &mut *self.solver;
         if !solver.hosts_allow(self.view, Some(node.host)) {
@@ -126,5 +97,38 @@ impl Search<'_, '_> {
             return self.devices.is_some();
         }
         true
+    }
+}
+
+impl Search<'_, '_> {
+    /// Labels and taints, which are the same for all pods of a shape.
+    fn has_labels(&mut self, node: &ExistingNode) -> bool {
+        let shape = &self.view.shape;
+        let Solver { suits_nodes, store, world, .. } = &mut *self.solver;
+        let shape_number = shape.number as usize;
+        if suits_nodes.len() <= shape_number {
+            suits_nodes.resize_with(shape_number + 1, FxHashMap::default);
+        }
+        *suits_nodes[shape_number].entry(node.kind).or_insert_with(|| {
+            let taints = world.nodes[node.id.index()].taints;
+            let asked = [shape.all.set, shape.strict.set];
+            untolerated(taints, &shape.tolerations).is_empty()
+                && asked.iter().all(|&set| store.compatible(node.set, set, Undefined::Refused))
+        })
+    }
+
+    fn has_domains(&mut self, node: &ExistingNode) -> bool {
+        let Solver { store, topology, node_domains, .. } = &mut *self.solver;
+        self.view.shape.over_labels.iter().zip(&self.view.feasible).all(|(over, feasible)| {
+            let domain = node_domains.entry((over.domains, node.set)).or_insert_with(|| {
+                let domains = &mut topology.domains[over.domains];
+                let value = store.find(node.set, domains.key)?;
+                Some(domains.number(store.get(value).values().first()?))
+            });
+            domain.is_some_and(|domain| {
+                let may_start = feasible.bootstrap.as_ref();
+                feasible.domains.has(domain) || may_start.is_some_and(|start| start.has(domain))
+            })
+        })
     }
 }

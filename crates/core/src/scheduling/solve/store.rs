@@ -106,14 +106,14 @@ impl<'a> Store<'a> {
         &self.keys[key.0 as usize].name
     }
 
-    pub(super) fn requirement(&mut self, requirement: Requirement) -> ReqId {
-        if let Some(&id) = self.requirement_ids.get(&requirement) {
+    pub(super) fn requirement(&mut self, requirement: &Requirement) -> ReqId {
+        if let Some(&id) = self.requirement_ids.get(requirement) {
             return id;
         }
         let id = ReqId(number(self.requirements.len()));
         let key = self.key(requirement.key());
         self.requirements.push((key, requirement.clone()));
-        self.requirement_ids.insert(requirement, id);
+        self.requirement_ids.insert(requirement.clone(), id);
         id
     }
 
@@ -151,7 +151,7 @@ impl<'a> Store<'a> {
         let mut host = None;
         let mut members = Vec::with_capacity(requirements.len());
         for requirement in requirements.iter() {
-            let id = self.requirement(requirement.clone());
+            let id = self.requirement(requirement);
             if requirement.key() == HOSTNAME {
                 host = Some(id);
             } else {
@@ -163,7 +163,7 @@ impl<'a> Store<'a> {
 
     /// The number of a set with the hostname in it.
     pub(super) fn whole(&mut self, requirements: &Requirements) -> SetId {
-        let members: Vec<_> = requirements.iter().map(|r| self.requirement(r.clone())).collect();
+        let members: Vec<_> = requirements.iter().map(|one| self.requirement(one)).collect();
         self.set_of(members.into())
     }
 
@@ -187,7 +187,7 @@ impl<'a> Store<'a> {
             return id;
         }
         let meet = self.get(a).intersection(self.get(b));
-        let id = self.requirement(meet);
+        let id = self.requirement(&meet);
         self.intersections.insert((a, b), id);
         id
     }

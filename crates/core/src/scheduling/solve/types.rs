@@ -252,7 +252,7 @@ fn requirements_of(instance_type: &InstanceType, store: &mut Store<'_>) -> Vec<(
         .requirements
         .iter()
         .map(|requirement| {
-            let id = store.requirement(requirement.clone());
+            let id = store.requirement(requirement);
             (store.key_of(id), id)
         })
         .collect();
