@@ -210,6 +210,14 @@ pub enum Drift {
     },
     /// Nothing: what forbids the rest forbids that as well.
     Blocked,
+    /// Nothing: it may, but cannot replace the node. Only told where somebody
+    /// [asks](super::Settings::explain_drift).
+    Stuck {
+        /// In a sentence, as drift's own events have it.
+        text: String,
+        /// The objects that are in the way, each as `Kind namespace/name`.
+        blocked_by: Vec<String>,
+    },
 }
 
 /// Something to say about a node, on its Node and its NodeClaim.

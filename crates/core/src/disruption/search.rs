@@ -363,7 +363,8 @@ impl<'a> Passing<'a> {
             _ => Vec::new(),
         };
         self.result.rejected = self.reasons.values().flat_map(scores).collect();
-        self.result.kept = kept::kept(self.board, &self.result.commands, &self.reasons);
+        self.result.kept =
+            kept::kept(&mut self.consolidation, &self.result.commands, &self.reasons);
         self.result
     }
 }

@@ -93,6 +93,20 @@ fn replace_some(
     found.commands.extend(replaced.map(|one| replacement(Method::StaticDrift, one)));
 }
 
+/// What keeps a drifted node of a static pool from being replaced, whatever its budgets allow: the
+/// text of the event.
+pub(super) fn obstacle(board: &Board<'_>, candidate: &Candidate) -> Option<&'static str> {
+    let pool = board.world.snapshot.managed_pools.get(&candidate.pool)?;
+    let is_first = board.world.settings.terminate_first_drift && is_refillable(pool);
+    if board.world.settings.terminate_first_drift
+        && let Some(offered) = full_reservations(board, pool)
+    {
+        return (!is_first || !holds_slot(candidate, &offered)).then_some(RESERVATIONS_FULL);
+    }
+    let claims = board.world.claims.get(&candidate.pool).copied().unwrap_or_default();
+    (!is_first && grant(node_limit(pool), claims, 1) == 0).then_some(AT_LIMIT)
+}
+
 /// `limits.nodes` of a pool.
 pub(super) fn node_limit(pool: &ManagedPool) -> Option<i64> {
     let limit = pool.pool.limits.get(NODES)?;

@@ -97,6 +97,9 @@ pub struct Settings {
     pub terminate_first_drift: bool,
     /// Gate `TerminateFirstRepair`.
     pub terminate_first_repair: bool,
+    /// Whether it is looked at what drift can do about drifted nodes that stay. That takes a
+    /// simulation for each of them.
+    pub explain_drift: bool,
     /// Whether candidates that cannot succeed are left out before their pods are placed. Only tests
     /// turn it off: the decisions are the same.
     pub prune: bool,
@@ -111,6 +114,7 @@ impl Default for Settings {
             static_capacity: false,
             terminate_first_drift: false,
             terminate_first_repair: false,
+            explain_drift: false,
             prune: true,
         }
     }

@@ -1,6 +1,7 @@
 //! What is said about nodes that stay.
 
 use karpenter_core::disruption::{Drift, Kept};
+use karpenter_core::static_capacity::ClaimCounts;
 
 use super::*;
 
@@ -43,6 +44,53 @@ fn a_drifted_node_is_left_to_drift() {
     assert_eq!(with(frozen, drifted("n")), (due(later), held.clone()));
     let fixed = on_demand("default").replicas(1);
     assert_eq!(with(fixed, drifted("n")), (held.clone(), held), "StaticCapacity is off");
+}
+
+#[test]
+fn a_drifted_node_that_drift_cannot_replace_stays() {
+    let explain = Settings { explain_drift: true, ..Settings::default() };
+    let alone = || World::empty().types(sizes()).node(drifted("n"));
+    let held = || pod("p").cpu("1").select("custom", "here").on("n");
+    let world = || alone().pool(on_demand("default").budget("100%", &[])).pod(held());
+    let drift = |world: &World, settings: &Settings| kept(world, settings, "n").drift;
+    let Some(Drift::Stuck { text, blocked_by }) = drift(&world(), &explain) else {
+        panic!("{:?}", drift(&world(), &explain));
+    };
+    // The very words of drift.
+    let told = run(&world(), &upstream());
+    assert_eq!(texts(&told, NoticeKind::Blocked), [text.as_str()]);
+    assert!(text.starts_with("Not all pods would schedule, default/p => "), "{text}");
+    assert_eq!(blocked_by, ["Pod default/p"]);
+    let is_due = |drift| matches!(drift, Some(Drift::Due { .. }));
+    assert!(is_due(drift(&world(), &Settings::default())), "nobody asks");
+    let open = world().node(of("m", 4).label("custom", "here"));
+    assert!(is_due(drift(&open, &explain)), "there is room");
+    let free = alone().pool(on_demand("default")).pod(pod("p").cpu("1").on("n"));
+    assert!(is_due(drift(&free, &explain)), "a node can come");
+}
+
+#[test]
+fn a_drifted_node_of_a_static_pool_at_its_limit_stays() {
+    let with = |limit: &str, terminate_first_drift: bool| {
+        let pool = on_demand("default").replicas(1).limit("nodes", limit);
+        let world = World::empty().types(sizes()).pool(pool).node(drifted("n"));
+        let settings = Settings {
+            static_capacity: true,
+            explain_drift: true,
+            terminate_first_drift,
+            ..Settings::default()
+        };
+        let pass = run_with(&world, &settings, |seen| {
+            seen.settled.extend([Method::StaticDrift, Method::Drift]);
+            let counts = ClaimCounts { active: 1, ..ClaimCounts::default() };
+            seen.claims = [("default".to_owned(), counts)].into();
+        });
+        pass.kept.into_iter().find_map(|kept| kept.drift).expect("it has drifted")
+    };
+    let text = "static NodePool is at its node limit and cannot stage a replacement".to_owned();
+    assert_eq!(with("1", false), Drift::Stuck { text, blocked_by: Vec::new() });
+    assert!(matches!(with("2", false), Drift::Due { .. }), "there is room for one more");
+    assert!(matches!(with("1", true), Drift::Due { .. }), "it goes first");
 }
 
 #[test]

@@ -6,8 +6,12 @@ mod bill;
 mod report;
 mod table;
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use karpenter_core::disruption::{self, Method, Search, Settings, Time, World};
+use karpenter_core::snapshot::Snapshot;
+use karpenter_core::static_capacity::ClaimCounts;
 use karpenter_operator::options::ConsolidationSearch;
 
 use super::decide::Question;
@@ -53,10 +57,29 @@ impl Question {
     fn world<'a>(&'a self, settings: &'a Settings, now: Timestamp) -> World<'a> {
         let mut world = World::new(&self.snapshot, &self.catalog, settings, now);
         world.pool_costs = bill::bill(&self.snapshot, &self.catalog).by_pool;
+        world.claims = claims(&self.snapshot);
         // What drift would do is not asked; repair is left out by where the pass begins.
         world.settled.extend([Method::StaticDrift, Method::Drift]);
         world
     }
+}
+
+/// The NodeClaims of static NodePools.
+fn claims(snapshot: &Snapshot) -> BTreeMap<String, ClaimCounts> {
+    let pools = snapshot.managed_pools.iter().filter(|(_, pool)| pool.replicas.is_some());
+    let mut claims: BTreeMap<String, ClaimCounts> =
+        pools.map(|(name, _)| (name.clone(), ClaimCounts::default())).collect();
+    for node in snapshot.nodes.iter().filter(|node| node.is_managed) {
+        let Some(counts) = node.pool.as_ref().and_then(|pool| claims.get_mut(pool)) else {
+            continue;
+        };
+        if node.is_deleting {
+            counts.deleting += 1;
+        } else {
+            counts.active += 1;
+        }
+    }
+    claims
 }
 
 fn settings(options: &Decision) -> Settings {
@@ -69,6 +92,8 @@ fn settings(options: &Decision) -> Settings {
         },
         // Only for what is said about drifted nodes: drift itself is not asked.
         static_capacity: options.gates.is_on(Gate::StaticCapacity),
+        terminate_first_drift: options.gates.is_on(Gate::TerminateFirstDrift),
+        explain_drift: true,
         spot_to_spot: options.gates.is_on(Gate::SpotToSpotConsolidation),
         ..Settings::default()
     }

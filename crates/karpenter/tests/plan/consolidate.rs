@@ -177,6 +177,25 @@ fn a_drifted_node_is_replaced_by_drift_and_does_not_stay() {
 }
 
 #[test]
+fn a_drifted_node_whose_pods_fit_nowhere_else_stays() {
+    let text = with_drift(&["node-6"]);
+    let text = text.replace(
+        "nodeSelector: {topology.kubernetes.io/zone: test-zone-c}",
+        "nodeSelector: {disk: ssd}",
+    );
+    let (table, told) = both(&text);
+    assert!(!table.contains("REPLACED BY DRIFT"), "{table}");
+    assert_eq!(told["drifted"], json!([]));
+    let stays = kept(&told, "kept", "node-6");
+    assert_eq!(
+        (&stays["reason"], &stays["blockedBy"], &stays["drifted"]),
+        (&json!("Blocked"), &json!(["Pod shop/db-0"]), &json!(true))
+    );
+    let said = "node-6 (drifted): Not all pods would schedule, shop/db-0 => ";
+    assert!(table.contains(said), "{table}");
+}
+
+#[test]
 fn a_node_without_a_known_price_is_in_no_sum() {
     let known = both(&changed(&[])).1;
     let (head, tail) = of_an_unknown_type();

@@ -2,12 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Board, Class, Kept, NodeId, Unconsolidatable, is_eligible, is_eligible_empty};
+use super::{
+    Board, Class, Consolidation, Kept, NodeId, Unconsolidatable, drift, is_eligible,
+    is_eligible_empty, static_drift,
+};
+use crate::disruption::simulate::Question;
 use crate::disruption::{Allowances, Candidate, Command, Drift, Reason};
 
 /// Every node that no command removes, by name.
 pub(super) fn kept(
-    board: &Board<'_>,
+    consolidation: &mut Consolidation<'_>,
     commands: &[Command],
     reasons: &BTreeMap<NodeId, Unconsolidatable>,
 ) -> Vec<Kept> {
@@ -17,13 +21,16 @@ pub(super) fn kept(
     for candidate in going() {
         *by_pool.entry(candidate.pool.as_str()).or_default() += 1;
     }
-    let mut telling = Telling { board, reasons, going: by_pool, allowances: BTreeMap::new() };
+    let board = consolidation.board;
+    let allowances = BTreeMap::new();
+    let mut telling = Telling { board, consolidation, reasons, going: by_pool, allowances };
     let staying = board.nodes().iter().filter(|node| !gone.contains(node));
     staying.map(|&node| telling.node(node)).collect()
 }
 
-struct Telling<'a> {
-    board: &'a Board<'a>,
+struct Telling<'a, 'b> {
+    board: &'b Board<'b>,
+    consolidation: &'a mut Consolidation<'b>,
     reasons: &'a BTreeMap<NodeId, Unconsolidatable>,
     /// How many nodes of each NodePool the commands remove.
     going: BTreeMap<&'a str, u32>,
@@ -31,7 +38,7 @@ struct Telling<'a> {
     allowances: BTreeMap<Reason, Allowances>,
 }
 
-impl Telling<'_> {
+impl Telling<'_, '_> {
     fn node(&mut self, node: NodeId) -> Kept {
         let (reason, text, blocked_by) = self.because(node);
         let name = self.board.world.snapshot.node(node).name.clone();
@@ -71,12 +78,34 @@ impl Telling<'_> {
         if candidate.is_static && !world.settings.static_capacity {
             return Some(Drift::Blocked);
         }
+        if world.settings.explain_drift
+            && let Some(stuck) = self.stuck(candidate)
+        {
+            return Some(stuck);
+        }
         let mut text = "Node has drifted: drift replaces it, not consolidation".to_owned();
         let is_spent = self.allowances(Reason::Drifted).left(&candidate.pool) == 0;
         if is_spent && let Some(limit) = self.budget(&candidate.pool, Reason::Drifted) {
             text.extend([", when its budgets allow it", &limit]);
         }
         Some(Drift::Due { text })
+    }
+
+    /// What keeps drift from replacing a node that it may replace.
+    fn stuck(&mut self, candidate: &Candidate) -> Option<Drift> {
+        let world = self.board.world;
+        if candidate.is_static {
+            let text = static_drift::obstacle(self.board, candidate)?.to_owned();
+            return Some(Drift::Stuck { text, blocked_by: Vec::new() });
+        }
+        let is_first = world.settings.terminate_first_drift;
+        let (simulated, _) =
+            drift::simulate(self.consolidation, candidate, is_first, Question::Drift);
+        let pod = |pod| format!("Pod {}", world.snapshot.pod(pod).full_name());
+        (!simulated.places_all()).then(|| Drift::Stuck {
+            text: simulated.text(world.snapshot),
+            blocked_by: simulated.misplaced.iter().map(|(id, _)| pod(*id)).collect(),
+        })
     }
 
     fn allowances(&mut self, reason: Reason) -> &Allowances {

@@ -30,7 +30,8 @@ pub(crate) struct Consolidation {
     pub(crate) setup_seconds: f64,
     /// Every node that stays, by name, and why.
     pub(crate) kept: Vec<Kept>,
-    /// Nodes that have drifted, by name: consolidation leaves them, drift replaces them.
+    /// Nodes that have drifted, by name: consolidation leaves them, drift replaces them. Those that
+    /// it cannot replace stay.
     pub(crate) drifted: Vec<Kept>,
 
     /// US dollars per month of 730 hours.
@@ -93,7 +94,7 @@ pub(crate) struct Kept {
     pub(crate) text: String,
     /// Each as `Kind namespace/name`.
     pub(crate) blocked_by: Vec<String>,
-    /// Whether it has drifted: what keeps it keeps drift from replacing it, too.
+    /// Whether it has drifted: drift is kept from replacing it, too.
     pub(crate) drifted: bool,
 }
 
@@ -173,6 +174,8 @@ fn existing(
 
 /// The reason of nodes that drift looks after.
 pub(super) const DRIFTED: &str = "Drifted";
+/// The reason of nodes that nothing may or can replace.
+const BLOCKED: &str = "Blocked";
 
 fn kept(kept: &disruption::Kept) -> Kept {
     let node = kept.node.clone();
@@ -180,6 +183,10 @@ fn kept(kept: &disruption::Kept) -> Kept {
         Some(Drift::Due { text }) => {
             let (text, blocked_by) = (text.clone(), Vec::new());
             Kept { node, reason: DRIFTED, text, blocked_by, drifted: true }
+        }
+        Some(Drift::Stuck { text, blocked_by }) => {
+            let (text, blocked_by) = (text.clone(), blocked_by.clone());
+            Kept { node, reason: BLOCKED, text, blocked_by, drifted: true }
         }
         drift => Kept {
             node,
