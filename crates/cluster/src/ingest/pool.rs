@@ -157,7 +157,23 @@ fn unusable(wire: &NodePool, reader: &Reader<'_>) -> Option<String> {
     if is_file {
         return None;
     }
-    (!is_ready(wire)).then(|| "is not ready".to_owned())
+    (!is_ready(wire)).then(|| not_ready(wire))
+}
+
+/// That a pool is not ready, and what its conditions say about why.
+fn not_ready(wire: &NodePool) -> String {
+    let all = || wire.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let of = |kind: &str| all().find(|one| one.type_ == kind && one.status != "True");
+    let dependents = conditions::NODEPOOL_DEPENDENTS.iter();
+    match dependents.chain([&conditions::READY]).find_map(|kind| of(kind)) {
+        Some(found) if !found.message.is_empty() => {
+            format!("is not ready: {}: {}", found.type_, found.message)
+        }
+        Some(found) if found.type_ != conditions::READY => {
+            format!("is not ready: {} is {}", found.type_, found.status)
+        }
+        _ => "is not ready".to_owned(),
+    }
 }
 
 fn is_ready(wire: &NodePool) -> bool {

@@ -150,7 +150,7 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
     heard.notes.extend(hints);
     if args.consolidate {
         progress.say(format!("deciding about {}", count(question.nodes(), "node")));
-        let told = question.consolidate(&options, now);
+        let told = question.consolidate(&options, now, &heard.remarks);
         drop(progress);
         return tell_consolidation(told, heard, args.output);
     }

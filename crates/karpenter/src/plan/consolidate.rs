@@ -3,6 +3,7 @@
 //! the controller would look at again after fifteen seconds are told as they are found.
 
 mod bill;
+mod pools;
 mod report;
 mod table;
 
@@ -24,17 +25,25 @@ pub(crate) use table::table;
 
 impl Question {
     /// Decides, and says everything about it but what the reader of the objects knows.
-    pub(crate) fn consolidate(&self, options: &Decision, now: Timestamp) -> Consolidation {
+    /// What that one has said of objects counts where nodes stay because no pool launches anything.
+    pub(crate) fn consolidate(
+        &self,
+        options: &Decision,
+        now: Timestamp,
+        heard: &[Remark],
+    ) -> Consolidation {
         let settings = settings(options);
         let world = self.world(&settings, now);
         let stopwatch = Stopwatch::start();
         let pass = disruption::pass(&world, Method::Emptiness, &mut Time::unlimited());
         let seconds = stopwatch.seconds();
+        let mut told = report::report(&self.snapshot, &self.catalog, &pass);
+        pools::say_why(&mut told.kept, || self.left_out(options, heard));
         Consolidation {
             seconds,
             setup_seconds: self.setup_seconds,
             marked: self.remarks.iter().cloned().map(|remark| self.seen(remark)).collect(),
-            ..report::report(&self.snapshot, &self.catalog, &pass)
+            ..told
         }
     }
 

@@ -16,6 +16,7 @@ use karpenter_operator::kwok::catalog;
 use super::gather::Gathered;
 use super::provider::Chosen;
 use super::report::{self, Ignored, Remark, Report};
+use super::words::PoolVerdict;
 use super::{devices, marked, unusable, words};
 use crate::clock::Stopwatch;
 use crate::options::{Decision, Gate};
@@ -83,7 +84,7 @@ impl Question {
             // Decided once more with the trees kept, so that they cost nothing where all is well.
             plan.explanations = self.plan(options, explain).explanations;
         }
-        let unusable = plan.unusable_pools.iter().map(|unusable| self.unusable(unusable));
+        let unusable = self.unusable_pools(&plan);
         let marked: Vec<_> = self.remarks.iter().cloned().chain(unusable).collect();
         let left_out: Vec<_> = heard.iter().chain(&marked).filter_map(Remark::verdict).collect();
         Report {
@@ -93,6 +94,24 @@ impl Question {
             marked,
             ..report::report(&self.snapshot, &self.catalog, &plan, &left_out)
         }
+    }
+
+    /// Why each pool that launches nothing does so; the rest as in [`Self::answer`].
+    pub(super) fn left_out(&self, options: &Decision, heard: &[Remark]) -> Vec<PoolVerdict> {
+        let nobody = Request {
+            snapshot: &self.snapshot,
+            catalog: &self.catalog,
+            pods: &[],
+            without: &BTreeSet::new(),
+            options: &options.solve_options(BTreeSet::new()),
+        };
+        let unusable = self.unusable_pools(&solve(&nobody, &mut Fuel::unlimited()));
+        let all = heard.iter().chain(&self.remarks).chain(&unusable);
+        all.filter_map(Remark::verdict).collect()
+    }
+
+    fn unusable_pools(&self, plan: &Plan) -> Vec<Remark> {
+        plan.unusable_pools.iter().map(|unusable| self.unusable(unusable)).collect()
     }
 
     fn plan(&self, options: &Decision, explain: BTreeSet<PodId>) -> Plan {

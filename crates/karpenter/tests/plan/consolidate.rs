@@ -363,3 +363,39 @@ fn a_pool_that_launches_nothing_is_not_called_left_out_when_its_nodes_are_looked
     let marked = &run("json").json()["marked"][0];
     assert_eq!((&marked["leftOut"], &marked["broken"]), (&json!(false), &json!(true)));
 }
+
+#[test]
+fn nodes_stay_for_what_is_the_matter_with_their_pool() {
+    let broken = |old: &str, new: &str, why: &str| {
+        let text = changed(&[(old, new)]);
+        let ran = plan(&scenarios(), &["--consolidate", "-f", "-", "-o", "json"], &text);
+        let told = ran.json();
+        let text = kept(&told, "kept", "node-6")["text"].as_str().unwrap_or_default().to_owned();
+        assert!(text.contains(why), "{text:?} in {told}");
+        assert!(!text.contains("filtered out all"), "{text:?}");
+    };
+    broken(
+        "metadata: {name: general}\nspec:",
+        "metadata: {name: general}\nspec:\n  weight: 101",
+        "shop/db-0 => no NodePool can launch a node: NodePool general: spec.weight: must be 1 to \
+         100, is 101",
+    );
+    broken(
+        "{key: kubernetes.io/arch, operator: In, values: [amd64]}",
+        "{key: kubernetes.io/arch, operator: In, values: [m68k]}",
+        "no NodePool can launch a node: NodePool general: no instance type has kubernetes.io/arch \
+         m68k",
+    );
+    // Another pool keeps the rest going.
+    let text = changed(&[(
+        "kind: NodePool\nmetadata: {name: general}\nspec:\n  template:\n    spec:\n      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}",
+        "kind: NodePool\nmetadata: {name: general}\nspec:\n  template:\n    spec:\n      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}",
+    )]);
+    let text = format!("{text}---\n{POOL}");
+    let ran = plan(&scenarios(), &["--consolidate", "-f", "-", "-o", "json"], text);
+    assert_eq!(
+        kept(&ran.json(), "kept", "node-6")["text"],
+        "NodePool general is left out: EC2NodeClass: EC2 instance types come with the AWS provider, \
+         not yet"
+    );
+}

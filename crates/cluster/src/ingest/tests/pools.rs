@@ -118,6 +118,28 @@ fn only_ready_pools_count_unless_all_are_taken_for_ready() {
 }
 
 #[test]
+fn a_pool_that_is_not_ready_says_why() {
+    let why = |class: &str, message: &str| {
+        let condition = |kind: &str, status: &str, message: &str| {
+            json!({"type": kind, "status": status, "reason": "", "message": message,
+                "lastTransitionTime": "2025-06-01T00:00:00Z"})
+        };
+        let mut json = pool("a", json!({}), json!({}));
+        json["status"] = json!({"conditions": [
+            condition("Ready", "False", "NodeClassReady=False"),
+            condition("ValidationSucceeded", "True", ""),
+            condition("NodeClassReady", class, message),
+        ]});
+        marks(&read(vec![json], &Settings { assume_pools_ready: false, ..settings() }))
+    };
+    let said = |why: &str| vec![format!("-NodePool /a: is not ready: {why}")];
+    let missing = "NodeClass not found on cluster";
+    assert_eq!(why("False", missing), said(&format!("NodeClassReady: {missing}")));
+    assert_eq!(why("Unknown", ""), said("NodeClassReady is Unknown"));
+    assert_eq!(why("True", ""), said("Ready: NodeClassReady=False"));
+}
+
+#[test]
 fn numbers_that_no_api_server_takes_break_a_pool_of_a_file() {
     #[rustfmt::skip]
     let cases = [
