@@ -45,6 +45,7 @@ mod selector;
 mod taint;
 #[cfg(test)]
 mod tests;
+mod unprotected;
 pub(crate) mod volume;
 pub(crate) mod workload;
 

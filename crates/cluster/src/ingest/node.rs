@@ -13,7 +13,7 @@ use karpenter_core::resources::Resources;
 use karpenter_core::snapshot::{Node, NodeCondition, NodeObject, NodeStanding};
 use karpenter_core::taint::{Taint, TaintEffect, is_known_ephemeral};
 
-use super::{Objects, Reader, quantity, taint, text};
+use super::{Objects, Reader, quantity, taint, text, unprotected};
 
 const NODE: &str = "Node";
 const NODE_CLAIM: &str = "NodeClaim";
@@ -50,11 +50,12 @@ pub(super) fn read<'a>(objects: &'a Objects, reader: &mut Reader<'_>) -> Nodes<'
         let joined = Joined { node: Some(node), claim: claims.remove(machine) };
         let drivers = drivers.get(name).cloned().unwrap_or_default();
         by_name.insert(name, NodeId::new(nodes.len()));
-        nodes.push(joined.read(drivers, reader));
+        nodes.push(joined.read_noting(drivers, reader));
     }
     for claim in &objects.node_claims {
         if let Some(claim) = claims.remove(provider_id(claim)) {
-            nodes.push(Joined { node: None, claim: Some(claim) }.read(BTreeMap::new(), reader));
+            let joined = Joined { node: None, claim: Some(claim) };
+            nodes.push(joined.read_noting(BTreeMap::new(), reader));
         }
     }
     Nodes { nodes, by_name }
@@ -133,6 +134,20 @@ pub(crate) struct Joined<'a> {
 }
 
 impl<'a> Joined<'a> {
+    /// The node that both make, with a note where it is not protected and somebody thinks so.
+    fn read_noting(self, drivers: BTreeMap<String, Option<u32>>, reader: &mut Reader<'_>) -> Node {
+        let read = self.read(drivers, reader);
+        let annotation = read.standing.do_not_disrupt.as_deref().filter(|_| read.is_managed);
+        if let Some(note) = unprotected::of_node(annotation) {
+            match (self.node, self.claim) {
+                (Some(node), _) if self.is_registered() => reader.note(NODE, &node.metadata, note),
+                (_, Some(claim)) => reader.note(NODE_CLAIM, &claim.metadata, note),
+                (_, None) => {}
+            }
+        }
+        read
+    }
+
     /// The node that both make.
     pub(crate) fn read(
         self,

@@ -17,7 +17,7 @@ use karpenter_core::resources::Resources;
 
 use super::intern::Interner;
 use super::replica::{Read, Replicas};
-use super::{Gates, Objects, Reader, dynamic_resources, pod_spec, requests, text};
+use super::{Gates, Objects, Reader, dynamic_resources, pod_spec, requests, text, unprotected};
 use crate::wire::{Pod as WirePod, PodSpec as WireSpec};
 
 const KIND: &str = "Pod";
@@ -50,7 +50,13 @@ pub(super) fn read(
         if let Some(unread) = unread_cost(wire, reader.gates()) {
             reader.note(KIND, meta, unread.to_string());
         }
-        pods.push(pod(wire, node, &mut replicas, reader).0);
+        let pod = pod(wire, node, &mut replicas, reader).0;
+        if pod.is_active()
+            && let Some(unprotected) = unprotected::of_pod(&protection(wire, reader.now))
+        {
+            reader.note(KIND, meta, unprotected);
+        }
+        pods.push(pod);
     }
     pods
 }

@@ -10,6 +10,7 @@ mod devices;
 mod documentation;
 mod live;
 mod output;
+mod overlooked;
 mod pools;
 mod recorded;
 mod usage;

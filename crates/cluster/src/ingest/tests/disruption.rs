@@ -224,3 +224,52 @@ fn pods_are_held_until_the_longest_of_their_times_is_over() {
     assert_eq!(held(2), [false, true, false], "30/CAND-18");
     assert_eq!(held(4), [false, false, false], "30/CAND-18");
 }
+
+#[test]
+fn a_protection_that_protects_nothing_is_noted() {
+    let annotation = |value: &str| json!({"karpenter.sh/do-not-disrupt": value});
+    let of_pod = |value: &str, phase: &str| {
+        let pod = object(json!({
+            "metadata": {"name": "p", "namespace": "n", "annotations": annotation(value)},
+            "spec": {"containers": []},
+            "status": {"phase": phase},
+        }));
+        marks(&snapshot(&Objects { pods: vec![pod], ..Objects::default() }, &settings()))
+    };
+    let text = |object: &str, value: &str, allowed: &str| {
+        vec![format!(
+            "{object}: annotation karpenter.sh/do-not-disrupt is {value:?}, which protects nothing; \
+             write {allowed}"
+        )]
+    };
+    let allowed = "\"true\" or a positive duration such as 1h30m";
+    for value in ["yes", "True", "5", "-5m", "0s", ""] {
+        assert_eq!(of_pod(value, "Running"), text("Pod n/p", value, allowed), "{value:?}");
+    }
+    for value in ["true", "5m", "1h30m", "false"] {
+        assert_eq!(of_pod(value, "Running"), [""; 0], "{value:?}");
+    }
+    assert_eq!(of_pod("yes", "Succeeded"), [""; 0], "nothing is left to protect");
+
+    let of_node = |value: &str, label: &str| {
+        let meta = json!({"name": "n", "annotations": annotation(value), "labels": {
+            "karpenter.sh/nodepool": "a", "node.kubernetes.io/instance-type": "t",
+            label: "true",
+        }});
+        let node = object(json!({"metadata": meta, "spec": {"providerID": "m"}}));
+        let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "c"});
+        let claim = object(json!({
+            "metadata": {"name": "c", "annotations": annotation("no")},
+            "spec": {"nodeClassRef": class, "requirements": []},
+            "status": {"providerID": "m"},
+        }));
+        let objects = Objects { nodes: vec![node], node_claims: vec![claim], ..Objects::default() };
+        marks(&snapshot(&objects, &settings()))
+    };
+    let allowed = "\"true\"; durations are for pods";
+    let registered = "karpenter.sh/registered";
+    assert_eq!(of_node("1h", registered), text("Node /n", "1h", allowed));
+    assert_eq!(of_node("true", registered), [""; 0]);
+    assert_eq!(of_node("false", registered), [""; 0]);
+    assert_eq!(of_node("true", "a"), text("NodeClaim /c", "no", allowed), "the claim's counts");
+}
