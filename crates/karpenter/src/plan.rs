@@ -12,6 +12,7 @@ mod grid;
 mod hints;
 pub(crate) mod live;
 mod marked;
+pub(crate) mod overlooked;
 pub(crate) mod progress;
 pub(crate) mod provider;
 pub(crate) mod report;

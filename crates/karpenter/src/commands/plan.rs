@@ -17,7 +17,7 @@ use crate::plan::gather::Gathered;
 use crate::plan::progress::Progress;
 use crate::plan::provider::{self, Provider};
 use crate::plan::report::{Remark, Report};
-use crate::plan::{consolidate, decide, expand, live, table};
+use crate::plan::{consolidate, decide, expand, live, overlooked, table};
 use crate::{clock, environment};
 
 /// Show what would be launched for pending pods, at what price, and which pods would stay pending
@@ -139,6 +139,8 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
     if args.consolidate && !is_live {
         let missing = gathered.missing_of_nodes();
         gathered.remarks.extend(missing);
+        let unjudged = overlooked::unjudged_budgets(&gathered);
+        gathered.remarks.extend(unjudged);
     }
     let instance_types = args.instance_types.as_deref();
     let mut chosen = provider::choose(args.provider, instance_types, &mut gathered, now)?;

@@ -1,7 +1,7 @@
 //! What manifests say or leave unsaid without an effect that anybody would see.
 
 use super::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The documentation's cluster with changes of its text.
 #[track_caller]
@@ -26,6 +26,37 @@ fn remarks(args: &[&str], text: &str) -> (String, Vec<Value>) {
     let table = table.split_once("TO LOOK AT ").map_or("", |(_, tail)| tail);
     let table = table.split("\n\n").next().unwrap_or_default().to_owned();
     (table, run("json").json()["marked"].as_array().unwrap().clone())
+}
+
+#[test]
+fn a_budget_without_a_status_is_told() {
+    let status =
+        "status: {disruptionsAllowed: 0, currentHealthy: 1, desiredHealthy: 1, expectedPods: 1}\n";
+    let one = [(status, ""), ("spec: {maxUnavailable: 0,", "spec: {maxUnavailable: 1,")];
+    let (table, marked) = remarks(&["--consolidate"], &changed(&one));
+    insta::assert_snapshot!(table, @r"
+    1 object
+      PodDisruptionBudget shop/web: status: is not there, so it is taken to allow no disruption (stdin:19)
+        -> read it from the cluster (kubectl get pdb -A -o yaml), or plan the cluster itself (without -f)
+    ");
+    assert_eq!((marked.len(), &marked[0]["broken"]), (1, &json!(false)));
+
+    let more = (1..=4).fold(changed(&one), |text, number| {
+        format!(
+            "{text}---\napiVersion: policy/v1\nkind: PodDisruptionBudget\n\
+             metadata: {{name: b{number}}}\nspec: {{minAvailable: 50%}}\n"
+        )
+    });
+    let (table, marked) = remarks(&["--consolidate"], &more);
+    assert_eq!(marked.len(), 5);
+    let said = "5 PodDisruptionBudgets: shop/web, default/b1, default/b2, 2 more: status: is not \
+                there, so it is taken to allow no disruption (first in stdin:19)\n";
+    assert!(table.contains(said), "{table}");
+
+    let never = [(status, "")];
+    let count = |args: &[&str], text: &str| remarks(args, text).1.len();
+    assert_eq!(count(&["--consolidate"], &changed(&never)), 0, "it allows nothing anyway");
+    assert_eq!(count(&[], &changed(&one)), 0, "launches do not ask for budgets");
 }
 
 #[test]
