@@ -1,8 +1,10 @@
-//! What an API server with the AWS provider's CRDs would say to an object.
+//! What an API server with the AWS provider's CRDs would say to an object. Of KWOK's only the fields of
+//! its NodeClass are known.
 
 use std::sync::OnceLock;
 
 use karpenter_api::crds::{CrdSet, crds};
+use karpenter_api::labels;
 use karpenter_apiserver::admission::{CustomKind, FieldError};
 use serde_json::Value;
 
@@ -15,6 +17,22 @@ pub(crate) fn kind_of(object: &Value) -> Option<&'static CustomKind> {
     kinds().iter().find(is_kind)
 }
 
+/// The fields of an object of a kind of Karpenter that no API server would keep, as paths. Metadata
+/// is not looked at: it is not ours.
+pub(crate) fn unknown_fields(object: &Value) -> Vec<String> {
+    let api_version = object["apiVersion"].as_str().unwrap_or_default();
+    if !GROUPS.iter().any(|group| api_version.split('/').next() == Some(group)) {
+        return Vec::new();
+    }
+    let Some(kind) = kind_of(object).or_else(|| kwok_class(object)) else { return Vec::new() };
+    let mut fields = kind.prune(&mut object.clone());
+    fields.retain(|field| !field.starts_with("metadata."));
+    fields
+}
+
+/// The groups of our kinds.
+const GROUPS: [&str; 3] = [labels::GROUP, labels::aws::GROUP, labels::kwok::GROUP];
+
 /// The object as it would be stored, and what speaks against that.
 pub(crate) fn admit(kind: &CustomKind, object: &Value) -> (Value, Vec<FieldError>) {
     let mut stored = object.clone();
@@ -22,6 +40,19 @@ pub(crate) fn admit(kind: &CustomKind, object: &Value) -> (Value, Vec<FieldError
     kind.apply_defaults(&mut stored);
     let errors = kind.validate_create(&stored);
     (stored, errors)
+}
+
+/// The NodeClass of KWOK, if the object is one. The other kinds have the same fields as with AWS.
+fn kwok_class(object: &Value) -> Option<&'static CustomKind> {
+    static KIND: OnceLock<Option<CustomKind>> = OnceLock::new();
+    let find = || {
+        let mut crds = crds(CrdSet::Kwok).into_iter();
+        let crd = crds.find(|crd| crd["spec"]["names"]["kind"] == "KWOKNodeClass")?;
+        Some(CustomKind::from_crd(&crd).expect("our own CRDs compile"))
+    };
+    let kind = KIND.get_or_init(find).as_ref()?;
+    let api_version = format!("{}/{}", kind.group(), kind.version());
+    (object["kind"] == kind.kind() && object["apiVersion"] == *api_version).then_some(kind)
 }
 
 /// Compiled once.

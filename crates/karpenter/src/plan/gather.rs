@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 
 use super::decode::{self, Decoded, Mistake};
 use super::hints::Hints;
+use super::overlooked;
 use super::report::Remark;
+use crate::admission;
 use crate::manifest::{FieldPath, Manifests, Origin};
 
 /// Typed objects. Jobs only matter to expansion.
@@ -40,11 +42,13 @@ impl Gathered {
         let mut gathered = Self::default();
         for object in std::mem::take(&mut manifests.objects) {
             let name = name(&object.value);
-            if let Some(remark) = gathered.add(object.value) {
+            let unknown = admission::unknown_fields(&object.value);
+            let unknown = overlooked::unknown_fields(text(&object.value, "/kind"), &unknown);
+            for remark in gathered.add(object.value).into_iter().chain(unknown) {
                 let field = remark.field.as_deref().unwrap_or_default();
                 let place = manifests.quick_place(&object.origin, &FieldPath::of(field));
-                let place = Some(place.to_string());
-                gathered.remarks.push(Remark { object: name, place, ..remark });
+                let (object, place) = (name.clone(), Some(place.to_string()));
+                gathered.remarks.push(Remark { object, place, ..remark });
             }
             gathered.origins.push(object.origin);
         }

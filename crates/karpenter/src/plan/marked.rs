@@ -84,7 +84,7 @@ fn fix(kind: &str, field: Option<&str>, problem: &str) -> String {
 }
 
 /// A path as kubectl wants it: `spec.limits[cpu]` is `spec.limits`.
-fn without_positions(field: &str) -> String {
+pub(super) fn without_positions(field: &str) -> String {
     let mut parts = field.split('[');
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |path, part| path + part.split_once(']').map_or("", |(_, after)| after))

@@ -29,6 +29,60 @@ fn remarks(args: &[&str], text: &str) -> (String, Vec<Value>) {
 }
 
 #[test]
+fn fields_that_no_api_has_are_told() {
+    let pool = POOL.replace("spec:\n  template:", "spec:\n  wieght: 5\n  template:");
+    let (table, marked) = remarks(&[], &format!("{pool}---\n{POD}"));
+    insta::assert_snapshot!(table, @r"
+    1 object
+      NodePool pool: spec.wieght: its API has no such field, it counts for nothing (stdin:5)
+        -> correct or drop it: kubectl explain nodepool.spec
+    ");
+    assert_eq!(marked[0]["field"], "spec.wieght");
+    assert_eq!((&marked[0]["broken"], &marked[0]["leftOut"]), (&json!(false), &json!(false)));
+
+    let more = ["consolidateafter: 5m, budgets: [{nodes: '1', reason: [Empty]}]", "free: form"];
+    let more = format!("  disruption: {{{}}}\n  metadata: {{{}}}\n", more[0], more[1]);
+    let (_, marked) = remarks(&[], &format!("{POOL}{more}---\n{POD}"));
+    assert_eq!(
+        marked[0]["problem"],
+        "its API has no such fields, they count for nothing: \
+         spec.disruption.budgets[0].reason, spec.disruption.consolidateafter, spec.metadata"
+    );
+    assert_eq!(marked.len(), 1, "{marked:?}");
+}
+
+#[test]
+fn fields_of_every_kind_of_karpenter_are_looked_at() {
+    let classes = "\
+apiVersion: karpenter.kwok.sh/v1alpha1
+kind: KWOKNodeClass
+metadata: {name: default, anything: goes}
+spec: {x: 1}
+---
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: a}
+spec: {role: r, amiSelectorTerms: [{alias: al2023@latest}], subnetSelectorTerm: []}
+---
+apiVersion: karpenter.sh/v1alpha1
+kind: NodeOverlay
+metadata: {name: o}
+spec: {requirements: [], prize: '1'}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: m}
+spec: {x: 1}
+";
+    let (_, marked) = remarks(&[], &format!("{POOL}---\n{POD}---\n{classes}"));
+    let said = |at: usize| (marked[at]["object"].as_str(), marked[at]["field"].as_str());
+    assert_eq!(said(0), (Some("KWOKNodeClass default"), Some("spec.x")));
+    assert_eq!(said(1), (Some("EC2NodeClass a"), Some("spec.subnetSelectorTerm")));
+    assert_eq!(said(2), (Some("NodeOverlay o"), Some("spec.prize")));
+    assert_eq!(marked.len(), 3, "{marked:?}");
+}
+
+#[test]
 fn a_budget_without_a_status_is_told() {
     let status =
         "status: {disruptionsAllowed: 0, currentHealthy: 1, desiredHealthy: 1, expectedPods: 1}\n";
