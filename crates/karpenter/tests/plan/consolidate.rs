@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// The cluster of the documentation with changes of its text; each is there once.
 #[track_caller]
-fn changed(changes: &[(&str, &str)]) -> String {
+pub(super) fn changed(changes: &[(&str, &str)]) -> String {
     let text = std::fs::read_to_string(scenarios().join("consolidate.yaml")).unwrap();
     changes.iter().fold(text, |text, (old, new)| {
         assert!(text.contains(old), "{old}");

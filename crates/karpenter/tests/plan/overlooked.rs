@@ -1,17 +1,8 @@
 //! What manifests say or leave unsaid without an effect that anybody would see.
 
+use super::consolidate::changed;
 use super::*;
 use serde_json::{Value, json};
-
-/// The documentation's cluster with changes of its text.
-#[track_caller]
-fn changed(changes: &[(&str, &str)]) -> String {
-    let text = std::fs::read_to_string(scenarios().join("consolidate.yaml")).unwrap();
-    changes.iter().fold(text, |text, (old, new)| {
-        assert!(text.contains(old), "{old}");
-        text.replace(old, new)
-    })
-}
 
 /// What there is to look at in a text, as people and as programs read it. Nothing of it is broken.
 #[track_caller]
