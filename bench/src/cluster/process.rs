@@ -10,10 +10,15 @@ use karpenter_e2e::ControlPlane;
 use karpenter_e2e::component::Component;
 
 use super::Args;
-use crate::host;
+use crate::host::{self, Stopwatch};
 
 /// How long a controller may take from its start until it is ready.
 const READY_LIMIT: Duration = Duration::from_mins(2);
+/// How long an answer of a probe is waited for.
+const PROBE_LIMIT: Duration = Duration::from_secs(5);
+/// How long it is left alone between two probes: many fall into each decision about 15,000 pods that
+/// would be in their way, and all of them cost next to nothing.
+const PROBE_PAUSE: Duration = Duration::from_millis(20);
 
 /// Whose controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,10 +81,9 @@ impl Side {
             "--log-level=info".to_owned(),
         ]);
         let component = Component::spawn(self.name(), Path::new("env"), &words, plane.dir())?;
-        let mut process = Process { component };
-        let address = format!("127.0.0.1:{probes}");
+        let mut process = Process { component, probes: format!("127.0.0.1:{probes}") };
         let mut waited = Duration::ZERO;
-        while !is_ready(&address).await {
+        while !process.is_ready().await {
             process.check()?;
             if waited > READY_LIMIT {
                 bail!("{} is not ready; {}", self.name(), process.component.log_tail());
@@ -92,18 +96,6 @@ impl Side {
     }
 }
 
-async fn is_ready(address: &str) -> bool {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    let asked = async {
-        let mut stream = tokio::net::TcpStream::connect(address).await?;
-        stream.write_all(b"GET /readyz HTTP/1.0\r\nHost: localhost\r\n\r\n").await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        std::io::Result::Ok(answer.split(' ').nth(1) == Some("200"))
-    };
-    matches!(tokio::time::timeout(Duration::from_secs(5), asked).await, Ok(Ok(true)))
-}
-
 fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
@@ -112,6 +104,8 @@ fn free_port() -> Result<u16> {
 #[derive(Debug)]
 pub(super) struct Process {
     component: Component,
+    /// Where it answers probes.
+    probes: String,
 }
 
 /// What a process has used so far.
@@ -129,6 +123,33 @@ impl Process {
             bail!("{} ended: {status}; {}", self.component.name(), self.component.log_tail());
         }
         Ok(())
+    }
+
+    /// Whether it says so, and in time.
+    async fn is_ready(&self) -> bool {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let asked = async {
+            let mut stream = tokio::net::TcpStream::connect(&self.probes).await?;
+            stream.write_all(b"GET /readyz HTTP/1.0\r\nHost: localhost\r\n\r\n").await?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await?;
+            std::io::Result::Ok(answer.split(' ').nth(1) == Some("200"))
+        };
+        matches!(tokio::time::timeout(PROBE_LIMIT, asked).await, Ok(Ok(true)))
+    }
+
+    /// Asks whether it is ready, again and again for so long, and says how long the slowest answer
+    /// took. No answer, or another one, counts as the longest that anybody waits for.
+    pub(super) async fn slowest_probe(&self, during: Duration) -> Duration {
+        let watch = Stopwatch::start();
+        let mut slowest = Duration::ZERO;
+        while watch.elapsed() < during {
+            let asked = Stopwatch::start();
+            let took = if self.is_ready().await { asked.elapsed() } else { PROBE_LIMIT };
+            slowest = slowest.max(took);
+            host::sleep(PROBE_PAUSE).await;
+        }
+        slowest
     }
 
     pub(super) fn usage(&self) -> Result<Usage> {

@@ -60,6 +60,7 @@ pub(super) fn limits(rows: &[Row]) -> Vec<Limit> {
         share("idle: of them writes", 1.0),
         ours("pending: peak memory", 200.0),
         ours("pending: growth in the last minute", 5.0),
+        ours("pending: slowest answer of a probe", 50.0),
         ours("pending: log lines a minute", 60.0),
     ]
 }

@@ -195,6 +195,7 @@ impl Run<'_> {
         let first = self.process.usage()?;
         self.create_stranded(pods).await?;
         host::sleep(REST).await;
+        let slowest = self.process.slowest_probe(LOOK).await;
         // What one solve takes comes and goes, so highest points are compared: a moment says little.
         let mut peaks = vec![self.process.peak()?];
         let mut before = first;
@@ -210,6 +211,7 @@ impl Run<'_> {
         self.add("pending: peak memory", peaks.iter().copied().fold(0.0, f64::max), "MB");
         self.add("pending: growth in the last minute", peaks[2] - peaks[1], "MB");
         self.add("pending: CPU", 100.0 * cpu / LOOK.as_secs_f64(), "% of a core");
+        self.add("pending: slowest answer of a probe", 1e3 * slowest.as_secs_f64(), "ms");
         self.add("pending: log lines a minute", number(after.log_lines - before.log_lines), "");
         let bytes = after.log_bytes - first.log_bytes;
         self.add("pending: log in all", number(bytes) / 1e6, "MB");

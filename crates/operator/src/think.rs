@@ -61,7 +61,20 @@ impl Thinker for OnTheSpot {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
     use super::*;
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_decision_elsewhere() {
+        // One thread does all the rest. It answers while the decision is being made, or never.
+        let (answer, answered) = mpsc::channel();
+        let decision = think(&OtherThread, move || answered.recv_timeout(Duration::from_secs(30)));
+        let probe = async move { answer.send("ok") };
+        let (decided, sent) = futures_util::future::join(decision, probe).await;
+        assert_eq!((decided, sent), (Some(Ok("ok")), Ok(())));
+    }
 
     #[tokio::test]
     async fn both_kinds_give_the_answer() {
