@@ -259,12 +259,16 @@ impl<'a, T: Target> Runner<'a, T> {
 }
 
 impl Stream {
-    /// The next event, or nothing at the end.
+    /// The next event, or nothing at the end. Bookmarks that say no more than how late it is are
+    /// passed over: a server sends them when it likes.
     async fn event(&mut self) -> Result<Option<Content>, String> {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
-                let line = self.read.split_to(end + 1);
-                return Ok(Some(parsed(&line)));
+                let event = parsed(&self.read.split_to(end + 1));
+                if event.json().is_some_and(is_mere_bookmark) {
+                    continue;
+                }
+                return Ok(Some(event));
             }
             match patiently(self.body.frame()).await? {
                 Some(Ok(frame)) => {
@@ -278,6 +282,10 @@ impl Stream {
             }
         }
     }
+}
+
+fn is_mere_bookmark(event: &Value) -> bool {
+    event["type"] == "BOOKMARK" && event.pointer("/object/metadata/annotations").is_none()
 }
 
 async fn patiently<O>(future: impl Future<Output = O>) -> Result<O, String> {

@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use http::Response;
 use http_body_util::Full;
+use serde_json::json;
 
 use super::*;
 use crate::testing::twin::BoxError;
@@ -23,7 +24,12 @@ impl Target for Echo {
         let (code, body) = match path.as_str() {
             "/api/v1/namespaces" => (201, "{}".to_owned()),
             path if path.contains("watch") => {
-                (200, "{\"type\":\"A\"}\n{\"type\":\"B\"}\n".to_owned())
+                let bookmark =
+                    |metadata| json!({"type": "BOOKMARK", "object": {"metadata": metadata}});
+                let ended = json!({"annotations": {"k8s.io/initial-events-end": "true"}});
+                let events = [json!({"type": "A"}), bookmark(ended), bookmark(json!({}))];
+                let events = events.into_iter().chain([json!({"type": "B"})]);
+                (200, events.map(|event| format!("{event}\n")).collect())
             }
             _ => (200, format!("{{\"n\":{n},\"token\":\"t-{n}\"}}")),
         };
@@ -73,10 +79,10 @@ async fn what_never_comes_true_ends_the_check() {
 
 #[tokio::test]
 async fn events_are_read_one_by_one_and_the_end_is_told() {
-    let steps =
-        "{WATCH: /watch, as: w}, {READ: w, events: 1}, {READ: w, events: 2}, {CLOSE: w}, {END: w}";
+    let steps = "{WATCH: /watch, as: w}, {READ: w, events: 2, show: [type]}, {READ: w, events: 2}, \
+                 {CLOSE: w}, {END: w}";
     let (steps, _) = run_steps(steps).await;
-    assert_eq!(steps[1], "> READ w\n* A\n{}");
-    assert_eq!(steps[2], "> READ w\n* B\n{}\n| (the watch has ended)");
+    assert_eq!(steps[1], "> READ w\n* A\n{}\n* BOOKMARK\n{}");
+    assert_eq!(steps[2], "> READ w\n* B\n{}\n| (the watch has ended)", "a mere bookmark is none");
     assert_eq!(steps[4], "> END w\n! no such watch is open");
 }
