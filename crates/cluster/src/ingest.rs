@@ -65,8 +65,8 @@ pub struct Settings {
     pub node_classes: BTreeSet<(String, String)>,
     /// Alpha features.
     pub gates: Gates,
-    /// Whether every NodePool counts as ready, as nobody is there who sets conditions. They are
-    /// validated here then.
+    /// Whether a NodePool without conditions counts as ready, as nobody may be there who sets them.
+    /// They are validated here then.
     pub assume_pools_ready: bool,
     /// The time of the snapshot.
     pub now: Timestamp,

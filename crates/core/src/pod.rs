@@ -57,6 +57,9 @@ pub struct Pod {
     pub eviction_cost: f64,
     /// Whether its condition Ready is False.
     pub is_unready: bool,
+    /// Whether something that it asks for could not be read, so that nobody knows where else it may
+    /// run.
+    pub is_unread: bool,
     /// Whether it stands for spare capacity of a CapacityBuffer and does not exist.
     pub is_virtual: bool,
     /// Why it cannot be considered, found when it was read: its node selector or affinity is not

@@ -95,6 +95,26 @@ fn a_pod_that_must_not_be_disrupted_holds_its_node() {
 }
 
 #[test]
+fn a_pod_that_could_not_be_read_whole_holds_its_node() {
+    const TEXT: &str = "Pod could not be read whole, and stays where it is (Pod=default/p)";
+    let unread = |mut world: World| {
+        world.snapshot.pods[0].is_unread = true;
+        world
+    };
+    #[rustfmt::skip]
+    let cases = [
+        ("graceful", unread(with(pod("p"))),                         Class::Graceful, Some(TEXT)),
+        ("eventual", unread(with(pod("p"))),                         Class::Eventual, Some(TEXT)),
+        ("bounded",  unread(bounded(pod("p"))),                      Class::Eventual, None),
+        ("daemon",   unread(with(pod("p").owner(Owner::DaemonSet))), Class::Graceful, None),
+        ("read",     with(pod("p")),                                 Class::Graceful, None),
+    ];
+    for (case, world, class, expected) in cases {
+        check(case, &world, class, expected);
+    }
+}
+
+#[test]
 fn a_budget_that_lets_nothing_go_holds_the_node() {
     const ONE: &str = "Pdb prevents pod evictions (PodDisruptionBudget=[default/a])";
     const TWO: &str = "Eviction does not support multiple PDBs \

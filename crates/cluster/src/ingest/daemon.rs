@@ -84,7 +84,8 @@ fn spec(
     };
     let affinity = template.and_then(|template| template.affinity.as_ref());
     let affinity = affinity.and_then(|affinity| affinity.node_affinity.as_ref());
-    if let Some(terms) = pod_spec::required_node_affinity(affinity, reader.aliases) {
+    if let Some(terms) = pod_spec::required_node_affinity(affinity, reader.aliases, &mut Vec::new())
+    {
         spec.node_affinity = terms;
     }
     spec

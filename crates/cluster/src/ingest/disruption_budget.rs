@@ -2,12 +2,13 @@
 
 use k8s_openapi::api::policy::v1::PodDisruptionBudget as WireBudget;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use karpenter_core::selector::Selector;
+use karpenter_core::selector::{LabelSelector, Selector};
 use karpenter_core::snapshot::PodDisruptionBudget;
 
 use super::{Objects, Reader, selector};
 
-/// All budgets. One whose selector cannot be read protects nobody.
+/// All budgets. One whose selector cannot be read may be for any pod of its namespace, so all of
+/// them stay: upstream disrupts nothing at all then (spec 30 §3.4).
 pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<PodDisruptionBudget> {
     let budgets = objects.pod_disruption_budgets.iter();
     budgets.map(|wire| budget(wire, reader)).collect()
@@ -16,12 +17,16 @@ pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<PodDisrupt
 /// One budget.
 pub(crate) fn budget(wire: &WireBudget, reader: &mut Reader<'_>) -> PodDisruptionBudget {
     let spec = wire.spec.as_ref();
-    let selector = match spec.and_then(|spec| spec.selector.as_ref()).map(selector::parts) {
+    let parts = spec.and_then(|spec| spec.selector.as_ref()).map(selector::parts);
+    let is_unread = matches!(parts, Some(Err(_)));
+    let selector = match parts {
         None => Selector::Nothing,
         Some(Ok(parts)) => Selector::Matching(parts),
         Some(Err(error)) => {
-            reader.remark("PodDisruptionBudget", &wire.metadata, &[error]);
-            Selector::Nothing
+            let effect = "it holds every pod of its namespace";
+            let problem = format!("spec.selector cannot be read: {error}; {effect}");
+            reader.remark("PodDisruptionBudget", &wire.metadata, &[problem]);
+            Selector::Matching(LabelSelector::default())
         }
     };
     let max_unavailable = spec.and_then(|spec| spec.max_unavailable.as_ref());
@@ -36,10 +41,11 @@ pub(crate) fn budget(wire: &WireBudget, reader: &mut Reader<'_>) -> PodDisruptio
             .status
             .as_ref()
             .and_then(|status| status.disruptions_allowed)
+            .filter(|allowed| !is_unread && *allowed > 0)
             .unwrap_or(0),
         always_evicts_unhealthy: spec
             .and_then(|spec| spec.unhealthy_pod_eviction_policy.as_deref())
-            .is_some_and(|policy| policy == "AlwaysAllow"),
+            .is_some_and(|policy| policy == "AlwaysAllow" && !is_unread),
     }
 }
 

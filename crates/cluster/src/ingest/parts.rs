@@ -110,7 +110,7 @@ pub fn tolerations(wire: Option<&Vec<WireToleration>>) -> Vec<Toleration> {
 
 /// What a selector selects; nothing if it is absent or cannot be read.
 pub fn selector(wire: Option<&WireSelector>) -> Selector {
-    labels::selector(wire)
+    labels::selector(wire, "", &mut Vec::new())
 }
 
 /// The resources of a list.

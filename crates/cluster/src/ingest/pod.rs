@@ -71,9 +71,12 @@ pub(crate) fn pod<P: Borrow<WirePod> + Clone>(
     let kept = object.clone();
     let wire = object.borrow();
     let meta = &wire.metadata;
-    let (labels, Read { spec, limits, problem, unread }) =
+    let (labels, Read { spec, limits, problem, unread, unread_affinity }) =
         replicas.read(kept, |specs| ask(wire, specs, reader));
     reader.remark(KIND, meta, &unread);
+    if node.is_some() {
+        reader.remark(KIND, meta, &unread_affinity);
+    }
     let status = wire.status.as_ref();
     let pod = Pod {
         namespace: meta.namespace.clone().unwrap_or_default(),
@@ -93,6 +96,7 @@ pub(crate) fn pod<P: Borrow<WirePod> + Clone>(
         do_not_disrupt: protection(wire, reader.now).is_active(),
         eviction_cost: cost(wire, reader.gates()),
         is_unready: is_unready(wire),
+        is_unread: !unread.is_empty() || !unread_affinity.is_empty(),
         is_virtual: false,
         problem,
     };
@@ -107,8 +111,13 @@ fn ask(wire: &WirePod, specs: &mut Interner<PodSpec>, reader: &Reader<'_>) -> Re
         Some(spec) => problem(spec, &unread, &reader.settings.provider),
         None => Some(Problem { text: "pod has no spec".to_owned(), is_opt_out: false }),
     };
+    let mut unread_affinity = Vec::new();
+    let affinity = wire.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
+    let affinity = affinity.and_then(|affinity| affinity.node_affinity.as_ref());
+    pod_spec::required_node_affinity(affinity, reader.aliases, &mut unread_affinity);
     let limits = wire.spec.as_ref().map(requests::limits_of_pod);
-    Read { spec, limits: Arc::new(limits.unwrap_or_default()), problem, unread }
+    let limits = Arc::new(limits.unwrap_or_default());
+    Read { spec, limits, problem, unread, unread_affinity }
 }
 
 /// What a live pod asks for.

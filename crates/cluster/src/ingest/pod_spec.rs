@@ -32,7 +32,8 @@ pub(super) fn read(
     PodSpec {
         requests,
         node_selector: Requirements::from_labels(selector, aliases),
-        node_affinity: required_node_affinity(node, aliases).unwrap_or_default(),
+        // What is wrong in it is told by the validation of pods.
+        node_affinity: required_node_affinity(node, aliases, &mut Vec::new()).unwrap_or_default(),
         preferred_node_affinity: preferred_node_affinity(node, aliases, problems),
         pod_affinity,
         preferred_pod_affinity,
@@ -46,16 +47,16 @@ pub(super) fn read(
     }
 }
 
-/// The terms of required node affinity; none if there is no such affinity at all.
-///
-/// What is wrong in them is left out without a word: the validation of pods finds all of it.
+/// The terms of required node affinity; none if there is no such affinity at all. What is wrong in
+/// them is left out, with a problem.
 pub(super) fn required_node_affinity(
     wire: Option<&NodeAffinity>,
     aliases: &Aliases,
+    problems: &mut Vec<String>,
 ) -> Option<Vec<Requirements>> {
     let required = wire?.required_during_scheduling_ignored_during_execution.as_ref()?;
     let terms = required.node_selector_terms.iter();
-    Some(terms.map(|term| requirement::term(term, aliases, &mut Vec::new())).collect())
+    Some(terms.map(|term| requirement::term(term, aliases, problems)).collect())
 }
 
 fn preferred_node_affinity(
@@ -125,7 +126,7 @@ fn term(wire: &PodAffinityTerm, problems: &mut Vec<String>) -> AffinityTerm {
     }
     AffinityTerm {
         topology_key: wire.topology_key.clone(),
-        selector: selector::selector(wire.label_selector.as_ref()),
+        selector: selector::selector(wire.label_selector.as_ref(), "affinity", problems),
         namespaces: wire.namespaces.clone().unwrap_or_default(),
         namespace_selector: namespaces,
     }
@@ -168,11 +169,12 @@ fn spread(
             &format!("must be DoNotSchedule or ScheduleAnyway, is {found:?}"),
         );
     }
+    let what = format!("topologySpreadConstraints[{index}].labelSelector");
     SpreadConstraint {
         topology_key: wire.topology_key.clone(),
         max_skew: wire.max_skew,
         is_required: wire.when_unsatisfiable != "ScheduleAnyway",
-        selector: selector::selector(wire.label_selector.as_ref()),
+        selector: selector::selector(wire.label_selector.as_ref(), &what, problems),
         match_label_keys: wire.match_label_keys.clone().unwrap_or_default(),
         min_domains: wire.min_domains,
         honors_node_affinity: text(wire.node_affinity_policy.as_ref()) != "Ignore",

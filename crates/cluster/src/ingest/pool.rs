@@ -74,7 +74,7 @@ pub(crate) fn managed(wire: &NodePool, reader: &Reader<'_>) -> Option<ManagedPoo
             None => vec![default_budget()],
         },
         replicas: wire.spec.replicas,
-        is_ready: reader.settings.assume_pools_ready || is_ready(wire),
+        is_ready: counts_as_ready(wire, reader),
         is_deleting: wire.metadata.deletion_timestamp.is_some(),
     })
 }
@@ -154,10 +154,7 @@ fn unusable(wire: &NodePool, reader: &Reader<'_>) -> Option<String> {
     if wire.metadata.deletion_timestamp.is_some() {
         return Some("is being deleted".to_owned());
     }
-    if is_file {
-        return None;
-    }
-    (!is_ready(wire)).then(|| not_ready(wire))
+    (!counts_as_ready(wire, reader)).then(|| not_ready(wire))
 }
 
 /// That a pool is not ready, and what its conditions say about why.
@@ -176,11 +173,13 @@ fn not_ready(wire: &NodePool) -> String {
     }
 }
 
-fn is_ready(wire: &NodePool) -> bool {
-    let conditions = wire.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions
-        .into_iter()
-        .any(|condition| condition.type_ == conditions::READY && condition.status == "True")
+/// Whether its condition Ready says so. Where nobody sets conditions, none at all says it, too.
+fn counts_as_ready(wire: &NodePool, reader: &Reader<'_>) -> bool {
+    let mut conditions = wire.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    match conditions.find(|condition| condition.type_ == conditions::READY) {
+        Some(ready) => ready.status == "True",
+        None => reader.settings.assume_pools_ready,
+    }
 }
 
 /// Why the pool would never become ready, where nobody else validates it.
@@ -226,9 +225,15 @@ fn pool(wire: &NodePool, reader: &Reader<'_>, problems: &mut Vec<String>) -> Poo
     }
 }
 
-/// How long a node stays untouched after its last pod; none for Never, and at once by default.
+/// How long a node stays untouched after its last pod; none for Never, or under a policy that nobody
+/// knows, and at once by default.
 fn consolidate_after(wire: &NodePool, problems: &mut Vec<String>) -> Option<SignedDuration> {
     let disruption = wire.spec.disruption.as_ref();
+    let policy = disruption.and_then(|disruption| disruption.consolidation_policy.as_deref());
+    if policy.is_some_and(|policy| ConsolidationPolicy::named(policy).is_none()) {
+        // Nobody knows which nodes may go, so all stay. It is told where no API server has looked.
+        return None;
+    }
     let after = disruption.and_then(|disruption| disruption.consolidate_after.as_ref());
     match after.map(NillableDuration::value) {
         None => Some(SignedDuration::ZERO),

@@ -32,6 +32,9 @@ pub(super) struct Read {
     pub(super) problem: Option<Problem>,
     /// What could not be read.
     pub(super) unread: Vec<String>,
+    /// What could not be read of required node affinity. The validation of pods says it in its own
+    /// words, of those that wait.
+    pub(super) unread_affinity: Vec<String>,
 }
 
 /// Pods that were read already, borrowed or held.

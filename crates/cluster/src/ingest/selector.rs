@@ -9,11 +9,19 @@ use karpenter_api::grammar::{label_value_errors, qualified_name_errors};
 use karpenter_core::selector::{Condition, Expression, LabelSelector, Selector};
 
 /// What a selector selects. One that is absent selects nothing, and so does one that cannot be
-/// read.
-pub(super) fn selector(wire: Option<&WireSelector>) -> Selector {
+/// read, with a problem.
+pub(super) fn selector(
+    wire: Option<&WireSelector>,
+    what: &str,
+    problems: &mut Vec<String>,
+) -> Selector {
     match wire.map(parts) {
         Some(Ok(parts)) => Selector::Matching(parts),
-        Some(Err(_)) | None => Selector::Nothing,
+        Some(Err(error)) => {
+            problems.push(format!("{what}: {error}"));
+            Selector::Nothing
+        }
+        None => Selector::Nothing,
     }
 }
 

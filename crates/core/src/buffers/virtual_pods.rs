@@ -63,6 +63,7 @@ fn virtual_pod(buffer: &Buffer, number: u32) -> Pod {
         do_not_disrupt: false,
         eviction_cost: 1.0,
         is_unready: false,
+        is_unread: false,
         is_virtual: true,
         problem: None,
     }

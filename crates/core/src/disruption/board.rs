@@ -274,6 +274,9 @@ fn blocker<'a>(world: &World<'a>, pods: &[PodId], limits: &mut Limits<'a>) -> Op
     if let Some(pod) = first(&mut all().filter(|pod| pod.is_active() && pod.do_not_disrupt)) {
         return Some(Rejection::PodDoNotDisrupt { pod: pod.full_name() });
     }
+    if let Some(pod) = first(&mut all().filter(|pod| pod.is_unread && is_reschedulable(pod))) {
+        return Some(Rejection::PodUnread { pod: pod.full_name() });
+    }
     let pod = first(&mut all().filter(|&pod| limits.hold(pod).is_some()))?;
     let name = |budget: &crate::snapshot::PodDisruptionBudget| {
         format!("{}/{}", budget.namespace, budget.name)

@@ -35,6 +35,11 @@ pub enum Rejection {
         /// The pod, as `namespace/name`.
         pod: String,
     },
+    /// Nobody knows where else a pod may run.
+    PodUnread {
+        /// The pod, as `namespace/name`.
+        pod: String,
+    },
     /// A pod has several PodDisruptionBudgets.
     SeveralBudgets {
         /// The pod, as `namespace/name`.
@@ -59,6 +64,7 @@ impl Rejection {
         matches!(
             self,
             Self::PodDoNotDisrupt { .. }
+                | Self::PodUnread { .. }
                 | Self::SeveralBudgets { .. }
                 | Self::BudgetExhausted { .. }
         )
@@ -72,7 +78,9 @@ impl Rejection {
     /// The objects that are in the way, each as `Kind namespace/name`.
     pub fn blocked_by(&self) -> Vec<String> {
         match self {
-            Self::PodDoNotDisrupt { pod } => vec![format!("Pod {pod}")],
+            Self::PodDoNotDisrupt { pod } | Self::PodUnread { pod } => {
+                vec![format!("Pod {pod}")]
+            }
             Self::SeveralBudgets { pod, budgets } => {
                 let budgets = budgets.iter().map(|name| format!("PodDisruptionBudget {name}"));
                 [format!("Pod {pod}")].into_iter().chain(budgets).collect()
@@ -105,6 +113,9 @@ impl fmt::Display for Rejection {
             }
             Self::PodDoNotDisrupt { pod } => {
                 return write!(f, "Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod={pod})");
+            }
+            Self::PodUnread { pod } => {
+                return write!(f, "Pod could not be read whole, and stays where it is (Pod={pod})");
             }
             Self::SeveralBudgets { budgets, .. } => {
                 let budgets = budgets.join(" ");

@@ -27,6 +27,7 @@ pub(crate) fn pending(name: &str) -> Pod {
         do_not_disrupt: false,
         eviction_cost: 1.0,
         is_unready: false,
+        is_unread: false,
         is_virtual: false,
         problem: None,
     }

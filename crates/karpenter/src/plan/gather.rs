@@ -164,12 +164,15 @@ impl Gathered {
             } else {
                 format!("its {nodes} nodes stay")
             };
-            remark(format!("NodePool {pool}"), format!("is not in the input, so {stay}"))
+            remark(
+                format!("NodePool {pool}"),
+                format!("is not in the input, or could not be read, so {stay}"),
+            )
         });
         let nodes = of_nodes.into_iter().map(|node| {
             remark(
                 format!("Node {node}"),
-                "its NodeClaim is not in the input, so it stays".to_owned(),
+                "no NodeClaim that could be read has its providerID, so it stays".to_owned(),
             )
         });
         pools.chain(nodes).collect()
@@ -200,7 +203,8 @@ fn stand_in(kind: &str, object: &Value) -> Option<Value> {
             let spec = json!({"nodeName": node, "containers": []});
             (!node.is_empty()).then(|| json!({"spec": spec, "status": {"phase": "Running"}}))
         }
-        "policy/v1 PodDisruptionBudget" => {
+        // Also of former versions, which nobody reads any more.
+        "policy/v1 PodDisruptionBudget" | "policy/v1beta1 PodDisruptionBudget" => {
             let status = json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0,
                 "expectedPods": 0});
             Some(json!({"spec": {"selector": {}}, "status": status}))
@@ -213,7 +217,8 @@ fn stand_in(kind: &str, object: &Value) -> Option<Value> {
         "namespace": text(object, "/metadata/namespace"),
         "annotations": {DO_NOT_DISRUPT: "true"},
     });
-    stand_in["apiVersion"] = json!(text(object, "/apiVersion"));
+    let version = if kind == "v1 Pod" { "v1" } else { "policy/v1" };
+    stand_in["apiVersion"] = json!(version);
     stand_in["kind"] = json!(text(object, "/kind"));
     stand_in["metadata"] = meta;
     Some(stand_in)

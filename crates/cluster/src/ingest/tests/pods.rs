@@ -317,6 +317,31 @@ fn pods_that_are_left_out_are_marked() {
 }
 
 #[test]
+fn required_node_affinity_that_cannot_be_read_is_told_of_pods_that_run() {
+    let read = |operator: &str, values: Value, node: Option<&str>| {
+        let term =
+            json!({"matchExpressions": [{"key": "a", "operator": operator, "values": values}]});
+        let mut spec = required(json!([term]));
+        spec["containers"] = json!([]);
+        spec["nodeName"] = json!(node);
+        let objects = Objects {
+            nodes: vec![object(json!({"metadata": {"name": "n"}}))],
+            pods: vec![object(json!({"metadata": {"name": "p", "namespace": "x"}, "spec": spec}))],
+            ..Objects::default()
+        };
+        let ingested = snapshot(&objects, &settings());
+        let pods = marks(&ingested).into_iter().filter(|mark| mark.contains("Pod "));
+        (ingested.snapshot.pods[0].is_unread, pods.collect::<Vec<_>>())
+    };
+    assert_eq!(read("Gt", json!(["5"]), Some("n")), (false, vec![]));
+    let near = "!Pod x/p: key a has an unsupported operator Near".to_owned();
+    assert_eq!(read("Near", json!([]), Some("n")), (true, vec![near]));
+    // Of those that wait it is the problem that keeps them waiting.
+    assert_eq!(read("Near", json!([]), None), (true, vec![]));
+    assert!(read("Gt", json!(["abc"]), Some("n")).0);
+}
+
+#[test]
 fn what_no_api_server_takes_is_a_problem() {
     let spread = |more: Value| {
         let mut constraint =
@@ -327,6 +352,8 @@ fn what_no_api_server_takes_is_a_problem() {
     let port = |number: i64| json!({"containers": [{"name": "c", "ports": [{"containerPort": 1, "hostPort": number}]}]});
     let toleration = |toleration: Value| json!({"tolerations": [toleration]});
     let affinity = json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": ""}]}});
+    let selector = json!({"matchExpressions": [{"key": "a", "operator": "Near"}]});
+    let apart = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone", "labelSelector": selector}]}});
     #[rustfmt::skip]
     let cases = [
         (spread(json!({})),                             None),
@@ -345,9 +372,13 @@ fn what_no_api_server_takes_is_a_problem() {
         (json!({"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": -1, "preference": {}}]}}}),
             Some("affinity: weight must be 1 to 100, is -1")),
         (json!({"affinity": affinity}),                 Some("affinity: topologyKey must not be empty")),
+        (json!({"affinity": apart}),                    Some("affinity: key a: \"Near\" is not an operator")),
+        (spread(json!({"labelSelector": selector})),    Some("topologySpreadConstraints[0].labelSelector: key a: \"Near\" is not an operator")),
     ];
     for (spec, expected) in cases {
-        let problem = read_spec(spec.clone()).problem.map(|problem| problem.text);
+        let pod = read_spec(spec.clone());
+        assert_eq!(pod.is_unread, expected.is_some(), "{spec}");
+        let problem = pod.problem.map(|problem| problem.text);
         assert_eq!(problem.as_deref(), expected, "{spec}");
     }
 }

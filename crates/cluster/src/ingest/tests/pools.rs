@@ -102,7 +102,7 @@ fn pools_that_launch_nothing_are_marked() {
 }
 
 #[test]
-fn only_ready_pools_count_unless_all_are_taken_for_ready() {
+fn only_ready_pools_count_and_in_a_file_those_of_which_nothing_is_said() {
     let with_status = |name: &str, status: &str| {
         let mut json = pool(name, json!({}), json!({}));
         json["status"] = json!({"conditions": [{"type": "Ready", "status": status, "reason": "", "message": "",
@@ -114,7 +114,11 @@ fn only_ready_pools_count_unless_all_are_taken_for_ready() {
     let strict = Settings { assume_pools_ready: false, ..settings() };
     let ingested = read(pools.clone(), &strict);
     assert_eq!(marks(&ingested), ["-NodePool /b: is not ready", "-NodePool /c: is not ready"]);
-    assert_eq!(read(pools, &settings()).snapshot.pools.len(), 3);
+    assert!(!ingested.snapshot.managed_pools["c"].is_ready);
+    let ingested = read(pools, &settings());
+    assert_eq!(marks(&ingested), ["-NodePool /b: is not ready"]);
+    let is_ready = |name: &str| ingested.snapshot.managed_pools[name].is_ready;
+    assert_eq!(["a", "b", "c"].map(is_ready), [true, false, true]);
 }
 
 #[test]
@@ -183,7 +187,11 @@ fn a_disruption_block_that_no_api_server_takes_is_told_and_keeps_nodes() {
         let told: Vec<_> = found.marked.iter().map(|marked| marked.reason.clone()).collect();
         assert_eq!(told, [expected], "{disruption}");
         assert!(found.snapshot.pools.is_empty(), "{disruption}: nothing is launched from it");
-        let strict = &found.snapshot.managed_pools["a"].budgets;
+        let managed = &found.snapshot.managed_pools["a"];
+        if disruption.get("consolidationPolicy").is_some() {
+            assert_eq!(managed.pool.consolidate_after, None, "{disruption}: never");
+        }
+        let strict = &managed.budgets;
         let strict = strict.iter().filter(|budget| budget.nodes == "0");
         let now = settings.now;
         for budget in strict {

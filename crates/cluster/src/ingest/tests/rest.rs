@@ -133,12 +133,32 @@ fn budgets_that_allow_nothing_are_told_from_others() {
         assert_eq!(found.blocks_all, blocks_all, "{case}");
         assert_eq!(found.selector, Selector::Matching(LabelSelector::default()), "{case}");
     }
-    let spec = json!({"selector": {"matchExpressions": [{"key": "a", "operator": "?"}]}});
-    let budget = object(json!({"metadata": {"name": "b", "namespace": "n"}, "spec": spec}));
-    let objects = Objects { pod_disruption_budgets: vec![budget], ..Objects::default() };
-    let ingested = snapshot(&objects, &settings());
-    assert_eq!(ingested.snapshot.disruption_budgets[0].selector, Selector::Nothing);
-    assert_eq!(marks(&ingested), ["!PodDisruptionBudget n/b: key a: \"?\" is not an operator"]);
+}
+
+#[test]
+fn a_budget_that_cannot_be_read_holds_its_namespace() {
+    let read = |selector: Value, allowed: i32| {
+        let spec = json!({"selector": selector, "unhealthyPodEvictionPolicy": "AlwaysAllow"});
+        let status = json!({"disruptionsAllowed": allowed, "currentHealthy": 1,
+            "desiredHealthy": 0, "expectedPods": 1});
+        let meta = json!({"name": "b", "namespace": "n"});
+        let budget = object(json!({"metadata": meta, "spec": spec, "status": status}));
+        let objects = Objects { pod_disruption_budgets: vec![budget], ..Objects::default() };
+        let mut ingested = snapshot(&objects, &settings());
+        (ingested.snapshot.disruption_budgets.remove(0), marks(&ingested))
+    };
+    let (found, told) = read(json!({"matchExpressions": [{"key": "a", "operator": "?"}]}), 3);
+    assert_eq!(found.selector, Selector::Matching(LabelSelector::default()));
+    assert_eq!((found.disruptions_allowed, found.always_evicts_unhealthy), (0, false));
+    assert_eq!(
+        told,
+        [
+            "!PodDisruptionBudget n/b: spec.selector cannot be read: key a: \"?\" is not an operator; \
+          it holds every pod of its namespace"
+        ]
+    );
+    let (found, told) = read(json!({}), -3);
+    assert_eq!((found.disruptions_allowed, told.len()), (0, 0), "less than nothing is nothing");
 }
 
 #[test]
