@@ -42,6 +42,36 @@ fn the_tour_ends_with_every_pod_in_its_place() {
 }
 
 #[test]
+fn the_end_is_after_the_consolidation() {
+    let scenario = "
+name: nodes are left alone for a while
+objects:
+- apiVersion: karpenter.sh/v1
+  kind: NodePool
+  metadata: {name: default}
+  spec:
+    template: {spec: {nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}, requirements: []}}
+    disruption: {consolidateAfter: 45s}
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {name: web, namespace: default}
+  spec:
+    replicas: 2
+    selector: {matchLabels: {app: web}}
+    template:
+      metadata: {labels: {app: web}}
+      spec: {containers: [{name: web, image: web, resources: {requests: {cpu: \"1\"}}}]}
+steps:
+- {at: 2m, scale: {name: web, replicas: 0}}
+";
+    let output = play(scenario, &["--exit-when-done"]);
+    let text = stdout(&output);
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("plan  Empty: delete: nodepools=[default]"), "{text}");
+    assert!(text.contains("done: 0 nodes, 0 pods running"), "{text}");
+}
+
+#[test]
 fn one_seed_gives_one_timeline_and_another_seed_another() {
     let timeline = |seed| stdout(&demo(&["--speed", "max", "--seed", seed]));
     let first = timeline("7");

@@ -4,16 +4,24 @@ mod waiting;
 
 use std::time::Duration;
 
+use karpenter_api::nodepool::NodePool;
 use karpenter_sim::check::{self, Checker, Facts};
 use karpenter_sim::scenario::Scenario;
 use karpenter_sim::view::View;
 use karpenter_sim::world::World;
+use kube::Api;
+use kube::api::ListParams;
 use tokio::sync::watch;
 
 use crate::diagnostic::printable;
 
 /// How long nothing may move before the world counts as being at rest.
 const QUIET: Duration = Duration::from_secs(20);
+/// How much longer where nodes are left alone for a while before they are consolidated: until that
+/// has looked, and what it found has rested.
+const LOOK: Duration = Duration::from_secs(40);
+/// A `consolidateAfter` beyond this is not waited for.
+const CONSOLIDATE_AFTER_MOST: Duration = Duration::from_mins(5);
 
 /// What was left at the end, in words.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -58,7 +66,8 @@ pub(super) async fn ending(
     let limit = world.clock.now().checked_add(scenario.settle)?;
     loop {
         let before = views.borrow().clone();
-        world.clock.sleep(QUIET).await;
+        let quiet = QUIET + until_consolidation(world).await?;
+        world.clock.sleep(quiet.min(scenario.settle)).await;
         let after = views.borrow().clone();
         let rests = |view: &View| (view.nodes.clone(), view.workloads.clone());
         let is_quiet = after.is_settled() && rests(&before) == rests(&after);
@@ -66,6 +75,18 @@ pub(super) async fn ending(
             return look(world, checker).await;
         }
     }
+}
+
+/// How long it may take until a node that nothing happens to is consolidated.
+async fn until_consolidation(world: &World) -> anyhow::Result<Duration> {
+    let pools = Api::<NodePool>::all(world.client()).list(&ListParams::default()).await?;
+    let after = |pool: &NodePool| {
+        let after = pool.spec.disruption.as_ref()?.consolidate_after.as_ref()?.value().ok()??;
+        Duration::try_from(after).ok()
+    };
+    let waits = |after: &Duration| !after.is_zero() && *after <= CONSOLIDATE_AFTER_MOST;
+    let longest = pools.iter().filter_map(after).filter(waits).max();
+    Ok(longest.map_or(Duration::ZERO, |after| after + LOOK))
 }
 
 async fn look(world: &World, mut checker: Checker) -> anyhow::Result<Ending> {
