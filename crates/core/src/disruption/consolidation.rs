@@ -216,7 +216,7 @@ impl<'a> Consolidation<'a> {
         candidates: &[&Candidate],
     ) -> Result<Vec<PlannedClaim>, Unconsolidatable> {
         if claims.len() > self.most(candidates) {
-            let pods = claims.iter().flat_map(|claim| self.leaving(claim)).collect();
+            let pods = claims.iter().flat_map(|claim| self.pods_of(claim)).collect();
             return Err(Unconsolidatable::TooMany { claims: claims.len(), pods });
         }
         let cheaper = claims.iter().map(|claim| {
@@ -249,10 +249,10 @@ impl<'a> Consolidation<'a> {
         })
     }
 
-    /// The pods of a NodeClaim that have to leave their node for it.
-    fn leaving(&self, claim: &PlannedClaim) -> impl Iterator<Item = PodId> {
+    /// The pods that a NodeClaim is for: those that have to leave their node, and those that wait.
+    fn pods_of(&self, claim: &PlannedClaim) -> impl Iterator<Item = PodId> {
         let snapshot = self.board.world.snapshot;
-        claim.pods.iter().copied().filter(|&pod| snapshot.pod(pod).node.is_some())
+        claim.pods.iter().copied().filter(|&pod| !snapshot.pod(pod).is_virtual)
     }
 
     /// What is left of a replacement if it has to cost less than the candidates.
@@ -294,7 +294,7 @@ impl<'a> Consolidation<'a> {
         claim.instance_types = claim.instance_types.iter().filter(is_below).copied().collect();
         self.meets_min_values(&claim)?;
         if claim.instance_types.is_empty() {
-            return Err(Unconsolidatable::NothingCheaper { pods: self.leaving(&claim).collect() });
+            return Err(Unconsolidatable::NothingCheaper { pods: self.pods_of(&claim).collect() });
         }
         Ok(claim)
     }

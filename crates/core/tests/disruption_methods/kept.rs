@@ -70,6 +70,33 @@ fn a_drifted_node_that_drift_cannot_replace_stays() {
 }
 
 #[test]
+fn budgets_say_how_many_drifted_nodes_go_at_a_time() {
+    let explain = Settings { explain_drift: true, ..Settings::default() };
+    let with = |pool: PoolBuilder| {
+        let world = World::empty().types(sizes()).pool(pool.budget("100%", &[]));
+        let world = ["a", "b"].iter().fold(world, |world, name| {
+            world.node(drifted(name)).pod(pod(&format!("on-{name}")).cpu("3").on(name))
+        });
+        // It is empty, and goes before drift.
+        kept(&world.node(of("c", 4)), &explain, "b").drift
+    };
+    let due = "Node has drifted: drift replaces it, not consolidation";
+    let text = |text: &str| Some(Drift::Due { text: text.to_owned() });
+    assert_eq!(with(on_demand("default")), text(due));
+    let one = "{nodes: 1, reasons: [Drifted]} allows 1 of 3 nodes at a time, 0 are disrupted or not \
+               ready already, 1 goes first";
+    let later = format!("{due}, when its budgets allow it: {one}");
+    assert_eq!(with(on_demand("default").budget("1", &[Reason::Drifted])), text(&later));
+    let none = "{nodes: 0, reasons: [Drifted]} allows 0 of 3 nodes at a time, 0 are disrupted or not \
+                ready already, 1 goes first";
+    let stuck = format!("Node has drifted, and its budgets keep drift from it: {none}");
+    assert_eq!(
+        with(on_demand("default").budget("0", &[Reason::Drifted])),
+        Some(Drift::Stuck { text: stuck, blocked_by: Vec::new() })
+    );
+}
+
+#[test]
 fn a_drifted_node_of_a_static_pool_at_its_limit_stays() {
     let with = |limit: &str, terminate_first_drift: bool| {
         let pool = on_demand("default").replicas(1).limit("nodes", limit);

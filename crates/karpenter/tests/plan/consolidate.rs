@@ -170,10 +170,39 @@ fn a_drifted_node_is_replaced_by_drift_and_does_not_stay() {
     // What keeps it from consolidation keeps it from drift as well.
     assert!(table.contains("  node-7 (drifted): Disruption is blocked"), "{table}");
     assert_eq!(kept(&told, "kept", "node-7")["drifted"], true);
-    // It is empty, which comes before drift.
-    let line = "\n  1 node has drifted, drift may replace it first: node-3\n";
-    assert!(table.contains(line), "{table}");
+    // It is empty, which comes before drift. What is underutilized comes after.
     assert_eq!(told["commands"][0]["drifted"], json!(["node-3"]));
+    assert!(!table.contains("may replace"), "{table}");
+    let line = "\n  drift of 1 node comes before underutilized nodes, and counts against the same \
+                budgets\n";
+    assert!(table.contains(line), "{table}");
+}
+
+#[test]
+fn what_cannot_be_read_keeps_its_node() {
+    let node_4 = |changes: &[(&str, &str)]| {
+        let ran =
+            plan(&scenarios(), &["--consolidate", "-f", "-", "-o", "json"], &changed(changes));
+        assert_eq!(ran.code, 1, "{ran:?}");
+        kept(&ran.json(), "kept", "node-4")
+    };
+    let request = "nodeName: node-4\n  containers: [{name: c, resources: {requests: {cpu: ";
+    let affinity = "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: \
+                    {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Near}]}]}}}";
+    let new = [format!("{request}\"3,\"}}}}}}], #"), format!("{affinity}\n  {request}")];
+    for new in &new {
+        let kept = node_4(&[(request, new)]);
+        let said = "Pod could not be read whole, and stays where it is (Pod=shop/api-1)";
+        assert_eq!((&kept["text"], &kept["blockedBy"]), (&json!(said), &json!(["Pod shop/api-1"])));
+    }
+    let broken = "selector: {matchExpressions: [{key: app, operator: Near}]}";
+    for change in
+        [("policy/v1\n", "policy/v1beta1\n"), ("selector: {matchLabels: {app: web}}", broken)]
+    {
+        let kept = node_4(&[change]);
+        let said = "Pdb prevents pod evictions (PodDisruptionBudget=[shop/web])";
+        assert_eq!(kept["text"], json!(said), "{change:?}");
+    }
 }
 
 #[test]
@@ -297,12 +326,12 @@ fn what_nodes_need_and_is_not_there_is_named() {
     let text = changed(&[(pool, "kind: NodePool\nmetadata: {name: other}")]);
     let (table, told) = both(&text);
     assert_eq!(told["commands"], json!([]));
-    let said = "NodePool general: is not in the input, so its 7 nodes stay";
+    let said = "NodePool general: is not in the input, or could not be read, so its 7 nodes stay";
     assert!(table.contains(said), "{table}");
     let (table, told) =
         both(&changed(&[("  providerID: kwok://node-4\n  capacity", "  capacity")]));
     assert_eq!(kept(&told, "commands", "node-4"), json!(null));
-    let said = "Node node-4: its NodeClaim is not in the input, so it stays";
+    let said = "Node node-4: no NodeClaim that could be read has its providerID, so it stays";
     assert!(table.contains(said), "{table}");
 }
 

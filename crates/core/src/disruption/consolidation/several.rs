@@ -23,7 +23,7 @@ impl Consolidation<'_> {
         let slack = ceiling - least.iter().sum::<f64>();
         #[expect(clippy::cast_precision_loss, reason = "a small number")]
         let share = slack / claims.len() as f64;
-        let pods = claims.iter().flat_map(|claim| self.leaving(claim)).collect();
+        let pods = claims.iter().flat_map(|claim| self.pods_of(claim)).collect();
         let within = claims.into_iter().zip(least);
         let within = within.map(|(claim, least)| self.below(claim, least + share));
         let within = within.collect::<Result<Vec<_>, _>>()?;

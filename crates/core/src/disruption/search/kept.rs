@@ -17,13 +17,15 @@ pub(super) fn kept(
 ) -> Vec<Kept> {
     let going = || commands.iter().flat_map(|command| &command.candidates);
     let gone: BTreeSet<NodeId> = going().map(|one| one.node).collect();
-    let mut by_pool = BTreeMap::new();
-    for candidate in going() {
-        *by_pool.entry(candidate.pool.as_str()).or_default() += 1;
-    }
     let board = consolidation.board;
-    let allowances = BTreeMap::new();
-    let mut telling = Telling { board, consolidation, reasons, going: by_pool, allowances };
+    let mut telling = Telling {
+        board,
+        consolidation,
+        reasons,
+        commands,
+        allowances: BTreeMap::new(),
+        drifted: drifted(board),
+    };
     let staying = board.nodes().iter().filter(|node| !gone.contains(node));
     staying.map(|&node| telling.node(node)).collect()
 }
@@ -32,10 +34,22 @@ struct Telling<'a, 'b> {
     board: &'b Board<'b>,
     consolidation: &'a mut Consolidation<'b>,
     reasons: &'a BTreeMap<NodeId, Unconsolidatable>,
-    /// How many nodes of each NodePool the commands remove.
-    going: BTreeMap<&'a str, u32>,
+    commands: &'a [Command],
     /// Counted when somebody asks.
     allowances: BTreeMap<Reason, Allowances>,
+    /// How many nodes of each NodePool have drifted.
+    drifted: BTreeMap<&'b str, u32>,
+}
+
+fn drifted<'b>(board: &'b Board<'_>) -> BTreeMap<&'b str, u32> {
+    let mut by_pool: BTreeMap<&str, u32> = BTreeMap::new();
+    for &node in board.nodes() {
+        let node = board.world.snapshot.node(node);
+        if let Some(pool) = node.pool.as_deref().filter(|_| node.standing.drifted_at.is_some()) {
+            *by_pool.entry(pool).or_default() += 1;
+        }
+    }
+    by_pool
 }
 
 impl Telling<'_, '_> {
@@ -56,7 +70,8 @@ impl Telling<'_, '_> {
             .or_else(|| self.reasons.get(&node).cloned())
             .or_else(|| candidate.is_empty().then(by_budget));
         let Some(why) = why else {
-            let text = "Another command comes first, the node was not looked at".to_owned();
+            let text =
+                "Other commands come first, the node is looked at again after them".to_owned();
             return ("NotEvaluated", text, Vec::new());
         };
         let mut text = why.to_string();
@@ -84,8 +99,11 @@ impl Telling<'_, '_> {
             return Some(stuck);
         }
         let mut text = "Node has drifted: drift replaces it, not consolidation".to_owned();
-        let is_spent = self.allowances(Reason::Drifted).left(&candidate.pool) == 0;
-        if is_spent && let Some(limit) = self.budget(&candidate.pool, Reason::Drifted) {
+        let left = self.allowances(Reason::Drifted).left(&candidate.pool);
+        let drifted = self.drifted.get(candidate.pool.as_str()).copied().unwrap_or_default();
+        if left < drifted
+            && let Some(limit) = self.budget(&candidate.pool, Reason::Drifted)
+        {
             text.extend([", when its budgets allow it", &limit]);
         }
         Some(Drift::Due { text })
@@ -94,6 +112,12 @@ impl Telling<'_, '_> {
     /// What keeps drift from replacing a node that it may replace.
     fn stuck(&mut self, candidate: &Candidate) -> Option<Drift> {
         let world = self.board.world;
+        let allowance = self.allowances(Reason::Drifted).get(&candidate.pool);
+        if allowance.is_some_and(|known| known.allowance.allowed == 0) {
+            let mut text = "Node has drifted, and its budgets keep drift from it".to_owned();
+            text.extend(self.budget(&candidate.pool, Reason::Drifted));
+            return Some(Drift::Stuck { text, blocked_by: Vec::new() });
+        }
         if candidate.is_static {
             let text = static_drift::obstacle(self.board, candidate)?.to_owned();
             return Some(Drift::Stuck { text, blocked_by: Vec::new() });
@@ -113,9 +137,18 @@ impl Telling<'_, '_> {
         self.allowances.entry(reason).or_insert_with(|| Allowances::new(world, reason))
     }
 
+    /// How many nodes of a NodePool commands remove that come first. Drift comes after emptiness, and
+    /// before the rest.
+    fn going(&self, pool: &str, reason: Reason) -> usize {
+        let comes_first =
+            |command: &&Command| reason != Reason::Drifted || command.reason() == Reason::Empty;
+        let nodes = self.commands.iter().filter(comes_first).flat_map(|one| &one.candidates);
+        nodes.filter(|one| one.pool == pool).count()
+    }
+
     /// What the budgets of a NodePool allow, by which of them, and what has spent it.
     fn budget(&mut self, pool: &str, reason: Reason) -> Option<String> {
-        let going = self.going.get(pool).copied().unwrap_or_default();
+        let going = self.going(pool, reason);
         let budgets = &self.board.world.snapshot.managed_pools.get(pool)?.budgets;
         let known = self.allowances(reason).get(pool)?;
         let (allowance, nodes) = (&known.allowance, known.nodes);
@@ -126,18 +159,15 @@ impl Telling<'_, '_> {
         let (allowed, total, spent) = (allowance.allowed, nodes.total, nodes.disrupting);
         let going = match going {
             0 => String::new(),
-            going => format!(", {going} {} first", verb(going, "goes", "go")),
+            1 => ", 1 goes first".to_owned(),
+            going => format!(", {going} go first"),
         };
         Some(format!(
             ": {{{budget}}} allows {allowed} of {total} nodes at a time, {spent} {} disrupted or not \
              ready already{going}",
-            verb(spent, "is", "are"),
+            if spent == 1 { "is" } else { "are" },
         ))
     }
-}
-
-fn verb(count: u32, one: &'static str, several: &'static str) -> &'static str {
-    if count == 1 { one } else { several }
 }
 
 /// Why neither emptiness nor consolidation looks at it.

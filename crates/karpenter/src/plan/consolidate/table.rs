@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use karpenter_core::disruption::Reason;
+
 use super::report::{Command, Consolidation, DRIFTED, Kept};
 use crate::commands::count;
 use crate::plan::grid::{Column, Grid, wrap};
@@ -81,7 +83,17 @@ fn caveats(told: &Consolidation, width: Option<usize>) -> String {
         let line = format!("{pods} {have} no controller and will not come back: {}", some(&lost));
         text.push_str(&wrap("  ", &line, width));
     }
-    let drifted = all(|command| &command.drifted);
+    // Empty nodes go before drift looks, the others after.
+    let is_later = |command: &&Command| command.reason != Reason::Empty.name();
+    let later = || told.commands.iter().filter(is_later);
+    if !told.drifted.is_empty() && later().next().is_some() {
+        let nodes = count(told.drifted.len(), "node");
+        let line = format!(
+            "drift of {nodes} comes before underutilized nodes, and counts against the same budgets"
+        );
+        text.push_str(&wrap("  ", &line, width));
+    }
+    let drifted: Vec<_> = later().flat_map(|command| &command.drifted).cloned().collect();
     if !drifted.is_empty() {
         let (have, them) = if drifted.len() == 1 { ("has", "it") } else { ("have", "them") };
         let nodes = count(drifted.len(), "node");
