@@ -189,7 +189,7 @@ fn what_cannot_be_read_keeps_its_node() {
     let request = "nodeName: node-4\n  containers: [{name: c, resources: {requests: {cpu: ";
     let affinity = "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: \
                     {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Near}]}]}}}";
-    let new = [format!("{request}\"3,\"}}}}}}], #"), format!("{affinity}\n  {request}")];
+    let new = [format!("{request}\"3,5\"}}}}}}] #"), format!("{affinity}\n  {request}")];
     for new in &new {
         let kept = node_4(&[(request, new)]);
         let said = "Pod could not be read whole, and stays where it is (Pod=shop/api-1)";
