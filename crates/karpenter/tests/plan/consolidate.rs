@@ -181,8 +181,7 @@ fn a_drifted_node_is_replaced_by_drift_and_does_not_stay() {
 #[test]
 fn what_cannot_be_read_keeps_its_node() {
     let node_4 = |changes: &[(&str, &str)]| {
-        let ran =
-            plan(&scenarios(), &["--consolidate", "-f", "-", "-o", "json"], &changed(changes));
+        let ran = plan(&scenarios(), &["--consolidate", "-f", "-", "-o", "json"], changed(changes));
         assert_eq!(ran.code, 1, "{ran:?}");
         kept(&ran.json(), "kept", "node-4")
     };

@@ -29,7 +29,8 @@ impl Target for Echo {
                 let ended = json!({"annotations": {"k8s.io/initial-events-end": "true"}});
                 let events = [json!({"type": "A"}), bookmark(ended), bookmark(json!({}))];
                 let events = events.into_iter().chain([json!({"type": "B"})]);
-                (200, events.map(|event| format!("{event}\n")).collect())
+                let lines: Vec<_> = events.map(|event| event.to_string()).collect();
+                (200, lines.join("\n") + "\n")
             }
             _ => (200, format!("{{\"n\":{n},\"token\":\"t-{n}\"}}")),
         };
