@@ -17,12 +17,20 @@ pub(super) fn kept(
 ) -> Vec<Kept> {
     let going = || commands.iter().flat_map(|command| &command.candidates);
     let gone: BTreeSet<NodeId> = going().map(|one| one.node).collect();
+    let mut by_pool: BTreeMap<&str, Going> = BTreeMap::new();
+    for command in commands {
+        for candidate in &command.candidates {
+            let going = by_pool.entry(candidate.pool.as_str()).or_default();
+            going.all += 1;
+            going.empty += u32::from(command.reason() == Reason::Empty);
+        }
+    }
     let board = consolidation.board;
     let mut telling = Telling {
         board,
         consolidation,
         reasons,
-        commands,
+        going: by_pool,
         allowances: BTreeMap::new(),
         drifted: drifted(board),
     };
@@ -34,11 +42,19 @@ struct Telling<'a, 'b> {
     board: &'b Board<'b>,
     consolidation: &'a mut Consolidation<'b>,
     reasons: &'a BTreeMap<NodeId, Unconsolidatable>,
-    commands: &'a [Command],
+    /// How many nodes of each NodePool the commands remove.
+    going: BTreeMap<&'a str, Going>,
     /// Counted when somebody asks.
     allowances: BTreeMap<Reason, Allowances>,
     /// How many nodes of each NodePool have drifted.
     drifted: BTreeMap<&'b str, u32>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Going {
+    all: u32,
+    /// Those of them that are empty.
+    empty: u32,
 }
 
 fn drifted<'b>(board: &'b Board<'_>) -> BTreeMap<&'b str, u32> {
@@ -139,11 +155,9 @@ impl Telling<'_, '_> {
 
     /// How many nodes of a NodePool commands remove that come first. Drift comes after emptiness, and
     /// before the rest.
-    fn going(&self, pool: &str, reason: Reason) -> usize {
-        let comes_first =
-            |command: &&Command| reason != Reason::Drifted || command.reason() == Reason::Empty;
-        let nodes = self.commands.iter().filter(comes_first).flat_map(|one| &one.candidates);
-        nodes.filter(|one| one.pool == pool).count()
+    fn going(&self, pool: &str, reason: Reason) -> u32 {
+        let going = self.going.get(pool).copied().unwrap_or_default();
+        if reason == Reason::Drifted { going.empty } else { going.all }
     }
 
     /// What the budgets of a NodePool allow, by which of them, and what has spent it.
