@@ -158,6 +158,6 @@ fn log_unresolved(pool: &str, error: &CloudError) {
     error!(NodePool = pool, error = %error, "skipping, unable to resolve instance types");
 }
 
-fn decided<T>(answer: Option<T>) -> Result<T, Trouble> {
+pub(super) fn decided<T>(answer: Option<T>) -> Result<T, Trouble> {
     answer.ok_or_else(|| Trouble::new("a decision did not come to an end"))
 }
