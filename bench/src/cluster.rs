@@ -10,6 +10,7 @@
 //! pending      15,000 pods that no pool may take   memory, log, CPU
 //! ```
 
+mod probes;
 mod process;
 mod results;
 mod script;

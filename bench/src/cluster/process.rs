@@ -10,6 +10,7 @@ use karpenter_e2e::ControlPlane;
 use karpenter_e2e::component::Component;
 
 use super::Args;
+use super::probes::Probes;
 use crate::host::{self, Stopwatch};
 
 /// How long a controller may take from its start until it is ready.
@@ -138,18 +139,18 @@ impl Process {
         matches!(tokio::time::timeout(PROBE_LIMIT, asked).await, Ok(Ok(true)))
     }
 
-    /// Asks whether it is ready, again and again for so long, and says how long the slowest answer
-    /// took. No answer, or another one, counts as the longest that anybody waits for.
-    pub(super) async fn slowest_probe(&self, during: Duration) -> Duration {
+    /// Asks whether it is ready, again and again for so long. No answer, or another one, counts as the
+    /// longest that anybody waits for.
+    pub(super) async fn probe(&self, during: Duration, probes: &mut Probes) {
         let watch = Stopwatch::start();
-        let mut slowest = Duration::ZERO;
         while watch.elapsed() < during {
+            let slept = Stopwatch::start();
+            host::sleep(PROBE_PAUSE).await;
+            let late = slept.elapsed().saturating_sub(PROBE_PAUSE);
             let asked = Stopwatch::start();
             let took = if self.is_ready().await { asked.elapsed() } else { PROBE_LIMIT };
-            slowest = slowest.max(took);
-            host::sleep(PROBE_PAUSE).await;
+            probes.add(took, late);
         }
-        slowest
     }
 
     pub(super) fn usage(&self) -> Result<Usage> {
