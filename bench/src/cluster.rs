@@ -38,7 +38,7 @@ pub struct Args {
     /// Pods that no pool may take.
     #[arg(long, default_value_t = Sizes::FULL.pending, value_name = "N")]
     pending: usize,
-    /// Only these phases.
+    /// Only these phases. Their rows replace those that were kept on the same day.
     #[arg(long, value_delimiter = ',', value_name = "PHASE")]
     only: Vec<Phase>,
     /// Measures ours alone.
@@ -92,12 +92,18 @@ impl Args {
 /// Measures both sides, and keeps the result.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let rows = runtime.block_on(measure(args))?;
+    let mut rows = runtime.block_on(measure(args))?;
     host::print(&results::table(&rows));
+    let is_kept = !args.no_upstream && !args.only_upstream && args.sizes() == Sizes::FULL;
+    let kept = if is_kept { results::kept()? } else { Vec::new() };
+    let is_whole = args.only.is_empty();
+    if !is_whole {
+        rows = results::merged(kept, rows);
+    }
     let limits = results::limits(&rows);
     let verdict = limit::judge(&limits);
-    let is_whole = args.only.is_empty() && !args.no_upstream && !args.only_upstream;
-    if is_whole && args.sizes() == Sizes::FULL {
+    // A part is of no use without the rest.
+    if is_kept && (is_whole || limits.iter().all(|limit| limit.found.is_some())) {
         results::keep(&rows, &limits)?;
     }
     Ok(verdict)
@@ -116,6 +122,7 @@ async fn measure(args: &Args) -> Result<Vec<Row>> {
         for (what, value, unit) in script::run(side, args).await? {
             let known = rows.iter().position(|row: &Row| row.what == what);
             let index = known.unwrap_or_else(|| {
+                let (what, unit) = (what.to_owned(), unit.to_owned());
                 rows.push(Row { what, unit, upstream: None, ours: None });
                 rows.len() - 1
             });

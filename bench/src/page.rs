@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use std::fs;
 
 use anyhow::{Context as _, Result};
-use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::host;
@@ -35,12 +36,12 @@ impl<R: Serialize> Section<'_, R> {
     pub(crate) fn keep(&self) -> Result<()> {
         let machine = Machine::this();
         let folder = machine.folder()?;
+        let file = folder.join(file(self.title));
         let limits: Vec<_> = self.limits.iter().map(ToString::to_string).collect();
         let value = json!({
             "command": self.command, "date": machine.date, "cores": machine.cores,
             "cpu": machine.cpu, "rows": self.rows, "limits": limits,
         });
-        let file = folder.join(self.title.to_lowercase()).with_extension("json");
         fs::write(file, serde_json::to_string_pretty(&value)? + "\n")?;
         let path = host::repo().join("bench/results/README.md");
         let page = fs::read_to_string(&path).unwrap_or_default();
@@ -60,6 +61,24 @@ impl<R: Serialize> Section<'_, R> {
         }
         text
     }
+}
+
+/// The figures of a section that were kept on this machine and day; none if there are none.
+pub(crate) fn kept<R: DeserializeOwned>(title: &str) -> Result<Vec<R>> {
+    #[derive(Deserialize)]
+    struct Kept<R> {
+        rows: Vec<R>,
+    }
+    let path = Machine::this().folder()?.join(file(title));
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let read = || anyhow::Ok(serde_json::from_str::<Kept<R>>(&fs::read_to_string(&path)?)?.rows);
+    read().with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn file(title: &str) -> String {
+    title.to_lowercase() + ".json"
 }
 
 pub(crate) fn seconds(seconds: f64) -> String {

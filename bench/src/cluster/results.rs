@@ -1,20 +1,22 @@
 //! The table, and what must be reached.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::limit::{Bound, Limit};
-use crate::page::Section;
+use crate::page::{self, Section};
 
+const TITLE: &str = "Cluster";
 const COMMAND: &str = "cargo xtask bench cluster";
 
 /// A figure of both sides.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Row {
-    pub(super) what: &'static str,
-    pub(super) unit: &'static str,
+    pub(super) what: String,
+    pub(super) unit: String,
     pub(super) upstream: Option<f64>,
     pub(super) ours: Option<f64>,
 }
@@ -66,6 +68,22 @@ pub(super) fn limits(rows: &[Row]) -> Vec<Limit> {
     ]
 }
 
+/// What was kept on this day.
+pub(super) fn kept() -> Result<Vec<Row>> {
+    page::kept(TITLE)
+}
+
+/// What was kept, with the phases that were measured again.
+pub(super) fn merged(mut kept: Vec<Row>, rows: Vec<Row>) -> Vec<Row> {
+    let phase = |row: &Row| row.what.split_once(':').map(|(phase, _)| phase.to_owned());
+    let anew: BTreeSet<_> = rows.iter().map(phase).collect();
+    let place = kept.iter().position(|row| anew.contains(&phase(row))).unwrap_or(kept.len());
+    kept.retain(|row| !anew.contains(&phase(row)));
+    let place = place.min(kept.len());
+    kept.splice(place..place, rows);
+    kept
+}
+
 /// Keeps the table.
 pub(super) fn keep(rows: &[Row], limits: &[Limit]) -> Result<()> {
     let mut table = "| what | upstream | ours |\n|---|---:|---:|\n".to_owned();
@@ -74,12 +92,34 @@ pub(super) fn keep(rows: &[Row], limits: &[Limit]) -> Result<()> {
         let unit = if row.unit.is_empty() { String::new() } else { format!(", {}", row.unit) };
         let _ = writeln!(table, "| {}{unit} | {upstream} | {ours} |", row.what);
     }
-    Section { title: "Cluster", command: COMMAND, about: ABOUT, table, rows, limits }.keep()
+    Section { title: TITLE, command: COMMAND, about: ABOUT, table, rows, limits }.keep()
 }
 
 const ABOUT: &str = "One run on one machine: each side, upstream's KWOK build of v1.15.0 and ours, on \
                      a real control plane of its own (v1.36.3), one after the other, with the same \
-                     kubelets, objects and steps. All of it shares the cores, so time is mostly \
+                     kubelets, objects and steps (phases may be of different runs of the day). All of it shares the cores, so time is mostly \
                      that of the control plane; CPU and memory are those of the controller's \
                      process alone. Probes follow sleeps, which the busy machine ends late as \
                      well. A dash: nothing was there to measure.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_that_is_measured_again_replaces_its_rows_alone() {
+        let row = |what: &str, ours: f64| Row {
+            what: what.to_owned(),
+            unit: "s".to_owned(),
+            upstream: Some(1.0),
+            ours: Some(ours),
+        };
+        let kept = vec![row("up: CPU", 1.0), row("idle: CPU", 2.0), row("idle: old", 3.0)];
+        let kept = [kept, vec![row("pending: CPU", 4.0)]].concat();
+        let rows = vec![row("idle: CPU", 5.0), row("idle: new", 6.0)];
+        let expected = vec![row("up: CPU", 1.0), rows[0].clone(), rows[1].clone()];
+        let expected = [expected, vec![row("pending: CPU", 4.0)]].concat();
+        assert_eq!(merged(kept, rows.clone()), expected);
+        assert_eq!(merged(Vec::new(), rows.clone()), rows, "nothing was kept");
+    }
+}
