@@ -116,3 +116,22 @@ async fn a_shutdown_lets_work_end_and_takes_none() {
     assert_eq!(harness.clock.now().as_millisecond(), 1000);
     assert_eq!(*asked.lock().unwrap(), ["0 slow1 in test", "0 slow2 in test"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn many_keys_at_once_let_others_have_their_turn() {
+    let harness = harness();
+    let (controller, queue, asked) = controller(&harness);
+    for number in 0..1_000 {
+        queue.add(ObjectKey::new("", &format!("fine{number}")));
+    }
+    let tasks = Tasks::new();
+    let runs = harness.clone();
+    tasks.spawn("test", async move { runs.run(controller).await });
+    // There is one thread: this comes back when the controller lets others have it.
+    tokio::task::yield_now().await;
+    let first = asked.lock().unwrap().len();
+    assert!((1..500).contains(&first), "{first} in one go");
+    harness.clock.sleep(Duration::from_secs(1)).await;
+    assert_eq!(asked.lock().unwrap().len(), 1_000, "all have their turn in the end");
+    tasks.stop().await;
+}
