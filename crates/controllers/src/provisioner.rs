@@ -44,8 +44,8 @@ struct Provisioner {
 }
 
 impl Provisioner {
-    /// Says what was decided. That of 15,000 pods takes some 50 ms, so it is not done where probes are
-    /// answered.
+    /// Says what was decided. With many pods that is many texts and events, so it is not done where
+    /// probes are answered.
     async fn tell(&self, decision: &Arc<Decision>) -> Result<(), Trouble> {
         let (context, told) = (self.context.clone(), Arc::clone(&self.told));
         let (decision, span) = (Arc::clone(decision), Span::current());
