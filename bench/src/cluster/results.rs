@@ -79,7 +79,6 @@ pub(super) fn merged(mut kept: Vec<Row>, rows: Vec<Row>) -> Vec<Row> {
     let anew: BTreeSet<_> = rows.iter().map(phase).collect();
     let place = kept.iter().position(|row| anew.contains(&phase(row))).unwrap_or(kept.len());
     kept.retain(|row| !anew.contains(&phase(row)));
-    let place = place.min(kept.len());
     kept.splice(place..place, rows);
     kept
 }
@@ -97,10 +96,10 @@ pub(super) fn keep(rows: &[Row], limits: &[Limit]) -> Result<()> {
 
 const ABOUT: &str = "One run on one machine: each side, upstream's KWOK build of v1.15.0 and ours, on \
                      a real control plane of its own (v1.36.3), one after the other, with the same \
-                     kubelets, objects and steps (phases may be of different runs of the day). All of it shares the cores, so time is mostly \
-                     that of the control plane; CPU and memory are those of the controller's \
-                     process alone. Probes follow sleeps, which the busy machine ends late as \
-                     well. A dash: nothing was there to measure.";
+                     kubelets, objects and steps (phases may be of different runs of the day). All \
+                     of it shares the cores, so time is mostly that of the control plane; CPU and \
+                     memory are those of the controller's process alone. Probes follow sleeps, \
+                     which the busy machine ends late as well. A dash: nothing was there to measure.";
 
 #[cfg(test)]
 mod tests {

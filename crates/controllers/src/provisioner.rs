@@ -23,7 +23,6 @@ use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled, Tr
 use karpenter_operator::options::Gate;
 use karpenter_operator::think::think;
 use karpenter_operator::watch::ObjectKey;
-use tracing::Span;
 
 use self::decide::Decision;
 use crate::Context;
@@ -48,8 +47,8 @@ impl Provisioner {
     /// probes are answered.
     async fn tell(&self, decision: &Arc<Decision>) -> Result<(), Trouble> {
         let (context, told) = (self.context.clone(), Arc::clone(&self.told));
-        let (decision, span) = (Arc::clone(decision), Span::current());
-        let tell = move || span.in_scope(|| record::record(&context, &decision, &told));
+        let decision = Arc::clone(decision);
+        let tell = move || record::record(&context, &decision, &told);
         decide::decided(think(self.context.thinker.as_ref(), tell).await)
     }
 }

@@ -24,7 +24,7 @@ pub use controller::{Controller, Outcome, Reconcile, Reconciled};
 pub use limit::{Bucket, Limit, scaled_workers};
 pub use observe::{Begun, Ended, Finished, NoObserver, Observe, ObserveWork};
 pub use queue::Queue;
-pub(crate) use run::{Current, with_current};
+pub(crate) use run::{Current, carrying, with_current};
 pub use run::{Harness, current_controller};
 pub use shutdown::Shutdown;
 pub use trouble::Trouble;

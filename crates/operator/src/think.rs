@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 
+use crate::harness::carrying;
+
 /// A piece of work without an answer.
 type Work = Box<dyn FnOnce() + Send>;
 
@@ -18,13 +20,15 @@ pub trait Thinker: Debug + Send + Sync {
     fn work(&self, work: Work) -> BoxFuture<'static, ()>;
 }
 
-/// Has a decision made. None if it panicked.
+/// Has a decision made, as a part of the reconcile that asks: its logs say whose they are. None if it
+/// panicked.
 pub async fn think<T: Send + 'static>(
     thinker: &dyn Thinker,
     decide: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let answer: Arc<Mutex<Option<T>>> = Arc::default();
     let slot = answer.clone();
+    let decide = carrying(decide);
     thinker
         .work(Box::new(move || {
             let decided = decide();

@@ -46,6 +46,15 @@ pub(crate) fn with_current<R>(show: impl FnOnce(&Current) -> R) -> Option<R> {
     CURRENT.try_with(show).ok()
 }
 
+/// Work that may be done on another thread, as a part of the reconcile in which this is asked.
+pub(crate) fn carrying<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let current = with_current(Clone::clone);
+    move || match current {
+        Some(current) => CURRENT.sync_scope(current, work),
+        None => work(),
+    }
+}
+
 /// What controllers run on.
 #[derive(Clone, Debug)]
 pub struct Harness {

@@ -5,6 +5,7 @@ use super::super::{Limit, NoObserver, Queue, Reconcile};
 use super::*;
 use crate::clock::TokioClock;
 use crate::harness::spawn::Tasks;
+use crate::think::{OtherThread, think};
 
 fn harness() -> Harness {
     Harness {
@@ -134,4 +135,33 @@ async fn many_keys_at_once_let_others_have_their_turn() {
     harness.clock.sleep(Duration::from_secs(1)).await;
     assert_eq!(asked.lock().unwrap().len(), 1_000, "all have their turn in the end");
     tasks.stop().await;
+}
+
+/// Has somebody think, on another thread, in which reconcile that is.
+struct Thoughtful(Arc<Mutex<Vec<&'static str>>>);
+
+impl Reconcile for Thoughtful {
+    async fn reconcile(&self, _: &ObjectKey) -> Reconciled {
+        let known = think(&OtherThread, current_controller).await;
+        self.0.lock().unwrap().extend(known);
+        Ok(Outcome::Done)
+    }
+}
+
+#[tokio::test]
+async fn what_is_thought_elsewhere_is_a_part_of_the_reconcile() {
+    let harness = harness();
+    let known: Arc<Mutex<Vec<&'static str>>> = Arc::default();
+    let queue = Queue::new(&harness.clock, Limit::REASONABLE);
+    queue.add(ObjectKey::new("", "any"));
+    let controller = Controller::new("test", &harness.clock, Thoughtful(known.clone()));
+    let run = harness.run(controller.queue(&queue));
+    let end = async {
+        while known.lock().unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        harness.shutdown.begin();
+    };
+    tokio::join!(run, end);
+    assert_eq!(*known.lock().unwrap(), ["test"]);
 }
