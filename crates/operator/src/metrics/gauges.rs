@@ -3,13 +3,14 @@
 //! There is a series and more for every pod, so what a series takes is what counts: the values of its
 //! labels in one piece, and a number. The `GaugeVec` of the prometheus crate keeps name and value of
 //! each label, which was a ninth of the memory and a sixth of the allocations of a scale-up to 3,000
-//! pods.
+//! pods. For the same reason they write themselves onto the page that is scraped: see
+//! [`GaugeFamily::write`].
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use prometheus::core::{Collector, Desc};
-use prometheus::proto;
+use prometheus::core::Desc;
 
 /// Between two values of a key. No value of a label has it.
 const SEPARATOR: char = '\0';
@@ -77,20 +78,60 @@ impl GaugeFamily {
         self.0.series.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn metric(&self, key: &str, number: f64) -> proto::Metric {
-        let (names, values): (_, Vec<&str>) =
-            (&self.0.desc.variable_labels, key.split(SEPARATOR).collect());
-        let pair = |&at: &usize| {
-            let mut pair = proto::LabelPair::default();
-            pair.set_name(names[at].clone());
-            pair.set_value(values.get(at).copied().unwrap_or_default().to_owned());
-            pair
-        };
-        let mut metric = proto::Metric::from_label(self.0.order.iter().map(pair).collect());
-        let mut gauge = proto::Gauge::default();
-        gauge.set_value(number);
-        metric.set_gauge(gauge);
-        metric
+    /// How many series there are.
+    pub(super) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// The number of the series with these labels, in whatever order they are named.
+    pub(super) fn value(&self, labels: &[(&str, &str)]) -> Option<f64> {
+        let names = &self.0.desc.variable_labels;
+        let value = |name: &String| labels.iter().find(|(named, _)| name == named).map(|of| of.1);
+        let values: Vec<&str> = names.iter().map(value).collect::<Option<_>>()?;
+        if values.len() != labels.len() {
+            return None;
+        }
+        self.lock().get(key(values).as_str()).copied()
+    }
+
+    /// Adds them to a page in Prometheus' text format, in the order of their values; nothing if there
+    /// are none. What others wait for is the copy of pointers and numbers alone, and no other form of
+    /// all series stands beside the page.
+    pub(super) fn write(&self, page: &mut String) {
+        let mut series: Vec<(SeriesKey, f64)> =
+            self.lock().iter().map(|(key, &number)| (Arc::clone(key), number)).collect();
+        if series.is_empty() {
+            return;
+        }
+        series.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let Desc { fq_name: name, help, variable_labels: labels, .. } = &self.0.desc;
+        let _ = write!(page, "# HELP {name} ");
+        escape(help, false, page);
+        let _ = writeln!(page, "\n# TYPE {name} gauge");
+        let mut values = Vec::with_capacity(labels.len());
+        for (key, number) in &series {
+            values.clear();
+            values.extend(key.split(SEPARATOR));
+            page.push_str(name);
+            for (place, &at) in self.0.order.iter().enumerate() {
+                let _ = write!(page, "{}{}=\"", if place == 0 { '{' } else { ',' }, labels[at]);
+                escape(values.get(at).copied().unwrap_or_default(), true, page);
+                page.push('"');
+            }
+            let _ = writeln!(page, "{} {number}", if labels.is_empty() { "" } else { "}" });
+        }
+    }
+}
+
+/// Adds a text to the page, with what would end it or its line escaped.
+fn escape(text: &str, is_quoted: bool, page: &mut String) {
+    for letter in text.chars() {
+        match letter {
+            '\\' => page.push_str(r"\\"),
+            '\n' => page.push_str(r"\n"),
+            '"' if is_quoted => page.push_str(r#"\""#),
+            letter => page.push(letter),
+        }
     }
 }
 
@@ -115,36 +156,54 @@ pub(super) fn with(key: &str, value: &str) -> String {
     format!("{key}{SEPARATOR}{value}")
 }
 
-impl Collector for GaugeFamily {
-    fn desc(&self) -> Vec<&Desc> {
-        vec![&self.0.desc]
-    }
-
-    fn collect(&self) -> Vec<proto::MetricFamily> {
-        let mut family = proto::MetricFamily::default();
-        family.set_name(self.0.desc.fq_name.clone());
-        family.set_help(self.0.desc.help.clone());
-        family.set_field_type(proto::MetricType::GAUGE);
-        let series = self.lock();
-        family.set_metric(series.iter().map(|(key, &number)| self.metric(key, number)).collect());
-        vec![family]
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn page(family: &GaugeFamily) -> String {
+        let mut page = String::new();
+        family.write(&mut page);
+        page
+    }
 
     #[test]
     fn a_value_cannot_be_taken_for_two() {
         let family = GaugeFamily::new("test", "A test.", &["b".into(), "a".into()]).unwrap();
         family.set(&key(["x\0y", ""]), 1.0);
         family.add(&key(["xy", ""]), 2.0);
-        let found = family.collect();
-        let [metric] = found[0].get_metric() else { panic!("one series: {found:?}") };
-        let labels: Vec<_> =
-            metric.get_label().iter().map(|pair| (pair.name(), pair.value())).collect();
-        assert_eq!(labels, [("a", ""), ("b", "xy")]);
-        assert_eq!(metric.get_gauge().get_value().to_bits(), 3.0_f64.to_bits());
+        let expected = "# HELP test A test.\n# TYPE test gauge\ntest{a=\"\",b=\"xy\"} 3\n";
+        assert_eq!(page(&family), expected);
+    }
+
+    /// The same as the encoder of the prometheus crate writes, whatever the values are.
+    #[test]
+    fn a_page_is_as_others_write_it() {
+        use prometheus::{Encoder as _, GaugeVec, Opts, Registry, TextEncoder};
+
+        let help = "One line \\ of \"help\",\nand another.";
+        for (name, labels, all) in [
+            ("none", &[][..], &[&[][..]][..]),
+            ("two", &["b", "a"], &[&["x", "y"], &["x", "\"q\" \\ \n é"], &["", "0"]]),
+        ] {
+            let owned: Vec<String> = labels.iter().map(|&label| label.to_owned()).collect();
+            let ours = GaugeFamily::new(name, help, &owned).unwrap();
+            let theirs = GaugeVec::new(Opts::new(name, help), labels).unwrap();
+            let registry = Registry::new();
+            registry.register(Box::new(theirs.clone())).unwrap();
+            assert_eq!(page(&ours), "", "nothing was recorded");
+            for (&values, number) in all.iter().zip([0.1, -2e300, f64::NAN]) {
+                ours.set(&key(values.iter().copied()), number);
+                theirs.with_label_values(values).set(number);
+            }
+            let mut text = Vec::new();
+            TextEncoder::new().encode(&registry.gather(), &mut text).unwrap();
+            let mut expected: Vec<_> = std::str::from_utf8(&text).unwrap().lines().collect();
+            let page = page(&ours);
+            let mut found: Vec<_> = page.lines().collect();
+            // The order of series is everybody's own.
+            expected.sort_unstable();
+            found.sort_unstable();
+            assert_eq!(found, expected);
+        }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::Timestamp;
 use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
-use prometheus::{CounterVec, Encoder as _, HistogramOpts, HistogramVec, Opts, TextEncoder};
+use prometheus::{CounterVec, HistogramOpts, HistogramVec, Opts, TextEncoder};
 
 use super::gauges::{self, GaugeFamily};
 use super::labels::{LabelSet, LabelValues};
@@ -101,7 +101,10 @@ pub struct Family {
 pub struct Registry(Arc<Inner>);
 
 struct Inner {
+    /// All but gauges, which write themselves.
     registry: prometheus::Registry,
+    /// By name.
+    gauges: Mutex<Vec<GaugeFamily>>,
     families: Mutex<Vec<Family>>,
     clock: Arc<dyn Clock>,
     refreshers: Mutex<Vec<Refresh>>,
@@ -116,8 +119,13 @@ const VALID: &str = "names of metrics are valid and made once, which tests say t
 impl Registry {
     /// One without metrics. Summaries forget by the clock.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        let (registry, families) = (prometheus::Registry::new(), Mutex::default());
-        Self(Arc::new(Inner { registry, families, clock, refreshers: Mutex::default() }))
+        Self(Arc::new(Inner {
+            registry: prometheus::Registry::new(),
+            gauges: Mutex::default(),
+            families: Mutex::default(),
+            clock,
+            refreshers: Mutex::default(),
+        }))
     }
 
     /// Whenever somebody looks, this is called first, with the time then: for gauges that change with
@@ -131,11 +139,14 @@ impl Registry {
         self.0.clock.now()
     }
 
-    fn gather(&self) -> Vec<MetricFamily> {
+    /// All that was recorded, each by name: gauges, and the others.
+    fn gather(&self) -> (Vec<GaugeFamily>, Vec<MetricFamily>) {
         let now = self.now();
         let refreshers = self.0.refreshers.lock().unwrap_or_else(PoisonError::into_inner);
         refreshers.iter().for_each(|refresh| refresh(now));
-        self.0.registry.gather()
+        drop(refreshers);
+        let gauges = self.0.gauges.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        (gauges, self.0.registry.gather())
     }
 
     /// Makes a counter.
@@ -176,7 +187,10 @@ impl Registry {
 
     pub(super) fn dynamic_gauge(&self, describe: Describe<'_>, labels: &[String]) -> GaugeFamily {
         let family = GaugeFamily::new(describe.name, describe.help, labels).expect(VALID);
-        self.register(family.clone());
+        let mut gauges = self.0.gauges.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = gauges.partition_point(|gauge| gauge.name() < family.name());
+        gauges.insert(place, family.clone());
+        drop(gauges);
         self.note(describe, Type::Gauge, labels, Vec::new());
         family
     }
@@ -208,7 +222,11 @@ impl Registry {
         let Describe { name, stage, help } = describe;
         let (name, help, labels) = (name.to_owned(), help.to_owned(), labels.to_vec());
         let family = Family { name, metric_type, stage, labels, buckets, help };
-        self.0.families.lock().unwrap_or_else(PoisonError::into_inner).push(family);
+        let mut families = self.0.families.lock().unwrap_or_else(PoisonError::into_inner);
+        // Gauges and others do not know of each other.
+        let is_new = families.iter().all(|known| known.name != family.name);
+        assert!(is_new, "{}: {VALID}", family.name);
+        families.push(family);
     }
 
     /// Every metric, by name, also those that nothing was recorded for.
@@ -218,19 +236,30 @@ impl Registry {
         all
     }
 
-    /// All that was recorded, in Prometheus' text format.
+    /// All that was recorded, in Prometheus' text format. With many pods it is many megabytes, so it
+    /// is nothing for a thread on which others wait. What is recorded meanwhile may be on it or not.
     pub fn text(&self) -> String {
-        let mut text = Vec::new();
-        // It fails on metrics without a name or a value alone, and there are none of these.
-        let _ = TextEncoder::new().encode(&self.gather(), &mut text);
-        String::from_utf8_lossy(&text).into_owned()
+        let (gauges, others) = self.gather();
+        let (mut text, mut gauges) = (String::new(), gauges.iter().peekable());
+        for family in &others {
+            while let Some(gauge) = gauges.next_if(|gauge| gauge.name() < family.name()) {
+                gauge.write(&mut text);
+            }
+            // It fails on metrics without a name or a value alone, and there are none of these.
+            let _ = TextEncoder::new().encode_utf8(std::slice::from_ref(family), &mut text);
+        }
+        gauges.for_each(|gauge| gauge.write(&mut text));
+        text
     }
 
     /// The value of a series: of a counter or gauge its number, of others the count of
     /// observations. All labels have to be named. For tests: it gathers everything.
     pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
-        let families = self.gather();
-        let family = families.iter().find(|family| family.name() == name)?;
+        let (gauges, others) = self.gather();
+        if let Some(gauge) = gauges.iter().find(|gauge| gauge.name() == name) {
+            return gauge.value(labels);
+        }
+        let family = others.iter().find(|family| family.name() == name)?;
         let metric = family.get_metric().iter().find(|metric| {
             let pairs = metric.get_label();
             pairs.len() == labels.len()
@@ -239,19 +268,20 @@ impl Registry {
         #[expect(clippy::cast_precision_loss, reason = "counts of a test are small")]
         let count = |count: u64| count as f64;
         Some(match family.get_field_type() {
-            prometheus::proto::MetricType::COUNTER => metric.get_counter().get_value(),
             prometheus::proto::MetricType::HISTOGRAM => {
                 count(metric.get_histogram().get_sample_count())
             }
             prometheus::proto::MetricType::SUMMARY => count(metric.get_summary().sample_count()),
-            _ => metric.get_gauge().get_value(),
+            _ => metric.get_counter().get_value(),
         })
     }
 
     /// How many series a metric has. For tests, as above.
     pub fn series(&self, name: &str) -> usize {
-        let families = self.gather();
-        families.iter().find(|family| family.name() == name).map_or(0, |f| f.get_metric().len())
+        let (gauges, others) = self.gather();
+        let gauge = gauges.iter().find(|gauge| gauge.name() == name).map(GaugeFamily::len);
+        let other = others.iter().find(|family| family.name() == name);
+        gauge.or(other.map(|family| family.get_metric().len())).unwrap_or(0)
     }
 }
 
