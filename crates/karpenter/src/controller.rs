@@ -19,7 +19,7 @@ use karpenter_operator::cloud::{CloudProvider, Metered, check_repair_policies};
 use karpenter_operator::events::Recorder;
 use karpenter_operator::harness::Shutdown;
 use karpenter_operator::harness::spawn::Tasks;
-use karpenter_operator::health::{Checks, Routes, Server};
+use karpenter_operator::health::{Apart, Checks, Routes, Server};
 use karpenter_operator::kwok::catalog;
 use karpenter_operator::kwok::provider::KwokProvider;
 use karpenter_operator::leader::{Leader, LeaderConfig};
@@ -106,7 +106,7 @@ async fn run_on(
         device_selectors: Arc::new(Cel),
     });
     build_info(&metrics);
-    serve(&context, &options, &metrics, &tasks).await?;
+    let _probes = serve(&context, &options, &metrics, &tasks).await?;
 
     let shutdown = Shutdown::new();
     let ended = lead(&context, &options, &config, lease_client, &metrics, &shutdown, &tasks).await;
@@ -219,14 +219,14 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Probes and metrics, which run on every replica.
+/// Probes and metrics, which run on every replica; the probes until what this returns is dropped.
 async fn serve(
     context: &Context,
     options: &Options,
     metrics: &Metrics,
     tasks: &Tasks,
-) -> anyhow::Result<()> {
-    let readyz = Checks::new("readyz");
+) -> anyhow::Result<Apart> {
+    let readyz = Checks::new("readyz", &context.clock);
     let cache = context.cache.clone();
     let clock = context.clock.clone();
     readyz.add("manager", move || {
@@ -242,7 +242,7 @@ async fn serve(
     readyz.add("crd", move || listed(&cache, |kind| ["nodepools", "nodeclaims"].contains(&kind)));
     let state = context.clone();
     readyz.add("state", move || karpenter_controllers::state::ready(&state));
-    let healthz = Checks::new("healthz");
+    let healthz = Checks::new("healthz", &context.clock);
     let mirror = context.mirror.clone();
     healthz.add("mirror", move || {
         if mirror.is_broken() {
@@ -255,20 +255,24 @@ async fn serve(
         0 => Ok(()),
         count => Err(format!("{count} tasks have ended by a bug; see the log")),
     });
-    let health = Routes::Health { healthz, readyz };
+    [&healthz, &readyz].into_iter().for_each(|checks| checks.keep_looking(tasks));
+    let probes = listen("probes", options.health_probe_port, Routes::Health { healthz, readyz });
+    let probes = probes.await?.run_apart(context.clock.clone());
+    let probes = probes.context("cannot start the thread for probes")?;
     let numbers = Routes::Metrics {
         registry: metrics.registry().clone(),
         profiling: options.enable_profiling,
     };
-    for (name, port, routes) in
-        [("probes", options.health_probe_port, health), ("metrics", options.metrics_port, numbers)]
-    {
-        let server = Server::listen(port, routes).await?;
-        info!(address = %server.address()?, name, "starting server");
-        let clock = context.clock.clone();
-        tasks.spawn(name, async move { server.run(clock).await });
-    }
-    Ok(())
+    let numbers = listen("metrics", options.metrics_port, numbers).await?;
+    let clock = context.clock.clone();
+    tasks.spawn("metrics", async move { numbers.run(clock).await });
+    Ok(probes)
+}
+
+async fn listen(name: &str, port: u16, routes: Routes) -> anyhow::Result<Server> {
+    let server = Server::listen(port, routes).await?;
+    info!(address = %server.address()?, name, "starting server");
+    Ok(server)
 }
 
 /// Whether the kinds have been listed, or which one has not, and why.

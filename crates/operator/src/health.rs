@@ -7,59 +7,23 @@
 //!                 /debug/pprof/profile heap   with --enable-profiling: how to get them
 //! ```
 //!
-//! Checks look at what others have left for them and never wait, so an answer takes no longer than
-//! a page takes to write. Connections are bounded in number and time.
+//! Probes have a thread of their own ([`Server::run_apart`]) and show what was found at the last look of
+//! the runtime ([`Checks`]), so nothing holds them up, and they tell if that stands still. Metrics are
+//! written where decisions are made. Connections are bounded in number and time.
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::fmt::Write as _;
-use std::sync::{Arc, PoisonError, RwLock};
 
 use http::{Method, StatusCode};
 
 use crate::metrics::Registry;
 
+mod checks;
 mod serve;
 #[cfg(test)]
 mod tests;
 
-pub use serve::{ServeError, Server};
-
-/// Says that something is well, or what is not. It must not wait.
-type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
-
-/// Named checks, of which some may come later. Clones are handles to the same ones.
-#[derive(Clone, Default)]
-pub struct Checks(Arc<RwLock<BTreeMap<&'static str, Check>>>);
-
-impl Checks {
-    /// One check of this name, which is always well: somebody answers.
-    pub fn new(name: &'static str) -> Self {
-        let checks = Self::default();
-        checks.add(name, || Ok(()));
-        checks
-    }
-
-    /// Adds a check, or replaces the one of the same name.
-    pub fn add(
-        &self,
-        name: &'static str,
-        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
-    ) {
-        let mut checks = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        checks.insert(name, Arc::new(check));
-    }
-
-    fn all(&self) -> BTreeMap<&'static str, Check> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-impl fmt::Debug for Checks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.all().keys()).finish()
-    }
-}
+pub use checks::Checks;
+pub use serve::{Apart, ServeError, Server};
 
 /// What a server answers about.
 #[derive(Clone, Debug)]
@@ -97,6 +61,11 @@ impl Answer {
     fn not_found() -> Self {
         Self { status: StatusCode::NOT_FOUND, body: "404 page not found\n".to_owned() }
     }
+
+    /// The answer of one that panicked.
+    fn broken() -> Self {
+        failed("internal server error: a bug; see the log\n".to_owned())
+    }
 }
 
 impl Routes {
@@ -131,9 +100,9 @@ impl Routes {
 
 /// One check, or all of them when no name is given.
 fn probe(checks: &Checks, name: &str, query: &str) -> Answer {
-    let mut checks = checks.all();
+    let mut results = checks.results();
     if !name.is_empty() {
-        return match checks.get(name).map(|check| check()) {
+        return match results.get(name) {
             None => Answer::not_found(),
             Some(Ok(())) => Answer::ok("ok"),
             Some(Err(why)) => failed(format!("internal server error: {why}\n")),
@@ -142,12 +111,11 @@ fn probe(checks: &Checks, name: &str, query: &str) -> Answer {
     let parameters = || query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     let is_verbose = parameters().any(|(key, _)| key == "verbose");
     for (_, excluded) in parameters().filter(|(key, _)| *key == "exclude") {
-        checks.remove(excluded);
+        results.remove(excluded);
     }
-    let (mut lines, mut is_well) = (String::new(), true);
-    for (name, check) in &checks {
-        let result = check();
-        is_well &= result.is_ok();
+    let is_well = results.values().all(Result::is_ok);
+    let mut lines = String::new();
+    for (name, result) in results {
         let _ = match result {
             Ok(()) => writeln!(lines, "[+]{name} ok"),
             Err(why) => writeln!(lines, "[-]{name} failed: {why}"),

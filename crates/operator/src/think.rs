@@ -1,4 +1,4 @@
-//! Where decisions are made: away from the threads that answer probes and talk to the API.
+//! Where decisions are made: away from the thread that talks to the API.
 //!
 //! A decision about many thousand pods takes a part of a second in which it lets nobody else run.
 //! In production it has a thread of its own; in a simulated world, where all happens on one thread
@@ -46,7 +46,7 @@ impl Thinker for OtherThread {
     fn work(&self, work: Work) -> BoxFuture<'static, ()> {
         Box::pin(async {
             if let Err(error) = tokio::task::spawn_blocking(work).await {
-                tracing::error!(error = %error, "A decision did not come to an end");
+                tracing::error!(error = %error, "Work on another thread did not come to an end");
             }
         })
     }

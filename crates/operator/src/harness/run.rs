@@ -118,7 +118,7 @@ impl Harness {
             if let Some(ended) = ended {
                 observer.finished(ended, running.len());
                 // Many reconciles wait for nothing. Those of 15,000 pending pods come back together,
-                // and would all be done before a probe is answered.
+                // and would all be done before anybody else has a turn.
                 consume_budget().await;
             }
         }

@@ -1,5 +1,6 @@
 use std::io;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -12,12 +13,15 @@ use crate::metrics::{Metrics, MetricsConfig};
 
 /// Ready once the CRDs are there.
 fn health() -> (Routes, Arc<AtomicBool>) {
-    let (healthz, readyz) = (Checks::new("healthz"), Checks::new("readyz"));
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let (healthz, readyz) = (Checks::new("healthz", &clock), Checks::new("readyz", &clock));
     let there = Arc::new(AtomicBool::new(false));
     let seen = there.clone();
     readyz.add("crd", move || {
         seen.load(Ordering::Relaxed).then_some(()).ok_or("no NodePool in karpenter.sh".to_owned())
     });
+    healthz.look();
+    readyz.look();
     (Routes::Health { healthz, readyz }, there)
 }
 
@@ -36,11 +40,12 @@ fn get(routes: &Routes, target: &str) -> (u16, String) {
 #[test]
 fn a_process_without_crds_is_alive_and_not_ready() {
     let (routes, there) = health();
-    let not_ready =
-        "[-]crd failed: no NodePool in karpenter.sh\n[+]readyz ok\nhealthz check failed\n";
+    let not_ready = "[-]crd failed: no NodePool in karpenter.sh\n[+]readyz ok\n[+]runtime ok\nhealthz check failed\n";
     assert_eq!(get(&routes, "/readyz"), (500, not_ready.to_owned()), "40/OP-14");
     assert_eq!(get(&routes, "/healthz"), (200, "ok".to_owned()), "40/OP-14");
     there.store(true, Ordering::Relaxed);
+    let Routes::Health { readyz, .. } = &routes else { panic!("{routes:?}") };
+    readyz.look();
     assert_eq!(get(&routes, "/readyz"), (200, "ok".to_owned()));
 }
 
@@ -53,8 +58,8 @@ fn checks_can_be_asked_one_by_one() {
         ("/readyz/crd", 500, "internal server error: no NodePool in karpenter.sh\n"),
         ("/readyz/nothing", 404, "404 page not found\n"),
         ("/readyz?exclude=crd", 200, "ok"),
-        ("/readyz/?verbose&exclude=crd", 200, "[+]readyz ok\nhealthz check passed\n"),
-        ("/healthz?verbose=1", 200, "[+]healthz ok\nhealthz check passed\n"),
+        ("/readyz/?verbose&exclude=crd", 200, "[+]readyz ok\n[+]runtime ok\nhealthz check passed\n"),
+        ("/healthz?verbose=1", 200, "[+]healthz ok\n[+]runtime ok\nhealthz check passed\n"),
         ("/readyzz", 404, "404 page not found\n"),
         ("/metrics", 404, "404 page not found\n"),
         ("/", 404, "404 page not found\n"),
@@ -115,6 +120,72 @@ async fn every_replica_serves_metrics_and_probes() {
     ));
     let answer = talk(health().0, b"GET /healthz HTTP/1.0\r\n\r\n").await.unwrap();
     assert!(answer.ends_with("\r\n\r\nok"), "40/OP-15 {answer}");
+}
+
+#[tokio::test]
+async fn probes_are_answered_while_the_runtime_is_held_up() {
+    use std::io::{Read as _, Write as _};
+    let server = Server::listen(0, health().0).await.unwrap();
+    let port = server.address().unwrap().port();
+    let apart = server.run_apart(Arc::new(SystemClock)).unwrap();
+    let ask = || {
+        // Not asynchronous: nothing else happens on this thread until there is an answer.
+        let mut stream = std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+        stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        io::Result::Ok(answer)
+    };
+    assert!(ask().unwrap().ends_with("ok"));
+    drop(apart);
+    let ended = std::iter::repeat_with(ask).take(10_000).any(|answer| answer.is_err());
+    assert!(ended, "it ends with its handle");
+}
+
+/// A clock that tells when it is asked for the time, and says it only once it is let go.
+#[derive(Debug)]
+struct HeldClock {
+    asked: tokio::sync::mpsc::UnboundedSender<()>,
+    /// Whoever lets it go drops the other end.
+    held: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,
+}
+
+impl Clock for HeldClock {
+    fn now(&self) -> jiff::Timestamp {
+        let _ = self.asked.send(());
+        let let_go = self.held.lock().unwrap().recv_timeout(Duration::from_secs(30));
+        let is_let_go = let_go == Err(std::sync::mpsc::RecvTimeoutError::Disconnected);
+        assert!(is_let_go, "a probe waits for a page");
+        jiff::Timestamp::UNIX_EPOCH
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn sleep(&self, _: Duration) -> futures_util::future::BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn probes_do_not_wait_for_a_scrape() {
+    let (let_go, held) = std::sync::mpsc::channel::<()>();
+    let (asked, mut was_asked) = tokio::sync::mpsc::unbounded_channel();
+    let held = std::sync::Mutex::new(held);
+    let slow = Metrics::new(Arc::new(HeldClock { asked, held }), &MetricsConfig::default());
+    let slow = Routes::Metrics { registry: slow.registry().clone(), profiling: false };
+    let scrape = talk(slow, b"GET /metrics HTTP/1.0\r\n\r\n");
+    let probe = async {
+        was_asked.recv().await.expect("the page is begun");
+        let answer = talk(health().0, b"GET /healthz HTTP/1.0\r\n\r\n").await;
+        drop(let_go);
+        answer
+    };
+    let (scrape, probe) = futures_util::future::join(scrape, probe).await;
+    assert!(scrape.unwrap().starts_with("HTTP/1.0 200 OK"));
+    assert!(probe.unwrap().ends_with("ok"));
 }
 
 #[tokio::test]
