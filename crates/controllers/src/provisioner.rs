@@ -44,7 +44,7 @@ struct Provisioner {
 
 impl Provisioner {
     /// Says what was decided. With many pods that is many texts and events, so it is not done where
-    /// probes are answered.
+    /// others wait.
     async fn tell(&self, decision: &Arc<Decision>) -> Result<(), Trouble> {
         let (context, told) = (self.context.clone(), Arc::clone(&self.told));
         let decision = Arc::clone(decision);

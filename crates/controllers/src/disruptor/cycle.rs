@@ -19,6 +19,7 @@ use karpenter_operator::cloud::check_repair_policies;
 use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled, Trouble};
 use karpenter_operator::metrics::labels::{ConsolidationType, ReasonConsolidation};
 use karpenter_operator::options::ConsolidationSearch;
+use karpenter_operator::think::think;
 use karpenter_operator::watch::ObjectKey;
 use tracing::{debug, error};
 
@@ -102,7 +103,7 @@ impl Reconcile for Disruptor {
         mark::repair(context, |id| self.orchestration.has(id)).await?;
         let (mut state, mut sight) = self.see().await;
         self.tell_budget_errors(&sight);
-        self.tell_annotations(now);
+        self.tell_annotations(now).await;
         let mut has_acted = self.begin_rested(&sight).await?;
         if has_acted {
             // What was begun is marked now, which a look has to see.
@@ -167,14 +168,25 @@ impl Disruptor {
         }
     }
 
-    /// Says now and then what annotations of pods mean; who has heard it needs no more.
-    fn tell_annotations(&self, now: Timestamp) {
+    /// Says now and then what annotations of pods mean; who has heard it needs no more. It looks at
+    /// every pod, so it is not done where others wait.
+    async fn tell_annotations(&self, now: Timestamp) {
         let last = self.memory().told_annotations;
-        if last.is_none_or(|last| now.duration_since(last) >= TELL_EVERY) {
-            self.memory().told_annotations = Some(now);
-            tell::protections(&self.context, now);
-            self.memory().unread_costs.tell(&self.context);
+        if last.is_some_and(|last| now.duration_since(last) < TELL_EVERY) {
+            return;
         }
+        let mut unread_costs = {
+            let mut memory = self.memory();
+            memory.told_annotations = Some(now);
+            std::mem::take(&mut memory.unread_costs)
+        };
+        let context = self.context.clone();
+        let told = think(self.context.thinker.as_ref(), move || {
+            tell::protections(&context, now);
+            unread_costs.tell(&context);
+            unread_costs
+        });
+        self.memory().unread_costs = told.await.unwrap_or_default();
     }
 
     /// What the next look has to know beside the cluster, which is in that state.

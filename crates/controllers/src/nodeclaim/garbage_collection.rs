@@ -58,10 +58,6 @@ impl Reconcile for GarbageCollection {
 }
 
 fn is_garbage(context: &Context, claim: &NodeClaim, instances: &BTreeSet<&str>) -> bool {
-    let has_lost_id = objects::provider_id(claim).is_empty();
-    if has_lost_id && objects::owned_node(&context.cache, claim).is_some() {
-        return false;
-    }
     let node = objects::node_of(&context.cache, claim);
     let facts = Facts {
         is_registered: objects::status_of(claim, REGISTERED) == ConditionStatus::True,
@@ -69,7 +65,12 @@ fn is_garbage(context: &Context, claim: &NodeClaim, instances: &BTreeSet<&str>) 
         has_instance: instances.contains(objects::provider_id(claim)),
         node_is_ready: node.map(|node| objects::is_ready(&node)),
     };
-    context.manages_claim(claim) && garbage::is_garbage(facts)
+    if !context.manages_claim(claim) || !garbage::is_garbage(facts) {
+        return false;
+    }
+    // Somebody may have cleared its id. Asked last, as it looks at all nodes.
+    let has_lost_id = objects::provider_id(claim).is_empty();
+    !(has_lost_id && objects::owned_node(&context.cache, claim).is_some())
 }
 
 async fn collect(context: &Context, claim: Arc<NodeClaim>) -> Result<(), Trouble> {

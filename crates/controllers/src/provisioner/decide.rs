@@ -41,16 +41,13 @@ pub(super) struct Decision {
 /// Decides. None if nothing waits.
 pub(super) async fn decide(context: &Context) -> Result<Option<Decision>, Trouble> {
     let started = context.clock.now();
+    // Together, and where the mirror is fed, so that the one tells of the same pools as the other.
     let mut snapshot = context.mirror.snapshot(started);
-    let pools: BTreeMap<String, Arc<NodePool>> = snapshot
-        .pools
-        .iter()
-        .filter_map(|pool| Some((pool.name.clone(), context.cache.node_pools.get("", &pool.name)?)))
-        .collect();
-    let found = snapshot.clone();
-    let mut demand = decided(think(context.thinker.as_ref(), move || demand(&found)).await)?;
-    let is_there = |claim: &str| context.cache.node_claims.get("", claim).is_some();
-    context.displaced.leave_out(&snapshot, &mut demand.place, is_there);
+    let pool = |name: &String| Some((name.clone(), context.cache.node_pools.get("", name)?));
+    let pools: BTreeMap<String, Arc<NodePool>> =
+        snapshot.pools.iter().filter_map(|known| pool(&known.name)).collect();
+    let (looking, seen) = (context.clone(), snapshot.clone());
+    let demand = decided(think(context.thinker.as_ref(), move || wanted(&looking, &seen)).await)?;
     if demand.place.is_empty() && demand.ignored.is_empty() {
         return Ok(None);
     }
@@ -69,6 +66,14 @@ pub(super) async fn decide(context: &Context) -> Result<Option<Decision>, Troubl
     };
     let took = context.clock.now().duration_since(started).try_into().unwrap_or_default();
     Ok(Some(Decision { snapshot, catalog, demand, plan, pools, took }))
+}
+
+/// The pods that need a place, but for those that consolidation has one for.
+fn wanted(context: &Context, snapshot: &Snapshot) -> Demand {
+    let mut demand = demand(snapshot);
+    let is_there = |claim: &str| context.cache.node_claims.get("", claim).is_some();
+    context.displaced.leave_out(snapshot, &mut demand.place, is_there);
+    demand
 }
 
 async fn plan(
