@@ -17,6 +17,9 @@ use crate::host::{self, Stopwatch};
 const READY_LIMIT: Duration = Duration::from_mins(2);
 /// How long an answer of a probe is waited for.
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
+/// How often its metrics are scraped meanwhile, and how long an answer is waited for.
+const SCRAPE_EVERY: Duration = Duration::from_secs(15);
+const SCRAPE_LIMIT: Duration = Duration::from_secs(10);
 /// How long it is left alone between two probes: many fall into each decision about 15,000 pods that
 /// would be in their way, and all of them cost next to nothing.
 const PROBE_PAUSE: Duration = Duration::from_millis(20);
@@ -82,7 +85,8 @@ impl Side {
             "--log-level=info".to_owned(),
         ]);
         let component = Component::spawn(self.name(), Path::new("env"), &words, plane.dir())?;
-        let mut process = Process { component, probes: format!("127.0.0.1:{probes}") };
+        let [probes, metrics] = [probes, metrics].map(|port| format!("127.0.0.1:{port}"));
+        let mut process = Process { component, probes, metrics };
         let mut waited = Duration::ZERO;
         while !process.is_ready().await {
             process.check()?;
@@ -107,6 +111,22 @@ pub(super) struct Process {
     component: Component,
     /// Where it answers probes.
     probes: String,
+    /// Where it shows metrics.
+    metrics: String,
+}
+
+/// What is answered, and how: the first line and all that follows.
+async fn get(address: &str, path: &str) -> std::io::Result<Vec<u8>> {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut stream = tokio::net::TcpStream::connect(address).await?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    Ok(answer)
+}
+
+fn is_ok(answer: &[u8]) -> bool {
+    answer.split(|byte| *byte == b' ').nth(1) == Some(b"200")
 }
 
 /// What a process has used so far.
@@ -128,29 +148,39 @@ impl Process {
 
     /// Whether it says so, and in time.
     async fn is_ready(&self) -> bool {
-        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-        let asked = async {
-            let mut stream = tokio::net::TcpStream::connect(&self.probes).await?;
-            stream.write_all(b"GET /readyz HTTP/1.0\r\nHost: localhost\r\n\r\n").await?;
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).await?;
-            std::io::Result::Ok(answer.split(' ').nth(1) == Some("200"))
-        };
-        matches!(tokio::time::timeout(PROBE_LIMIT, asked).await, Ok(Ok(true)))
+        let asked = tokio::time::timeout(PROBE_LIMIT, get(&self.probes, "/readyz")).await;
+        matches!(asked, Ok(Ok(answer)) if is_ok(&answer))
     }
 
-    /// Asks whether it is ready, again and again for so long. No answer, or another one, counts as the
-    /// longest that anybody waits for.
+    /// Asks whether it is ready, again and again for so long, and scrapes its metrics now and then. No
+    /// answer, or another one, counts as the longest that anybody waits for.
     pub(super) async fn probe(&self, during: Duration, probes: &mut Probes) {
         let watch = Stopwatch::start();
-        while watch.elapsed() < during {
-            let slept = Stopwatch::start();
-            host::sleep(PROBE_PAUSE).await;
-            let late = slept.elapsed().saturating_sub(PROBE_PAUSE);
-            let asked = Stopwatch::start();
-            let took = if self.is_ready().await { asked.elapsed() } else { PROBE_LIMIT };
-            probes.add(took, late);
-        }
+        let (mut asked, mut scraped) = (Probes::default(), Probes::default());
+        let ask = async {
+            while watch.elapsed() < during {
+                let slept = Stopwatch::start();
+                host::sleep(PROBE_PAUSE).await;
+                let late = slept.elapsed().saturating_sub(PROBE_PAUSE);
+                let began = Stopwatch::start();
+                let took = if self.is_ready().await { began.elapsed() } else { PROBE_LIMIT };
+                asked.add(took, late);
+            }
+        };
+        let scrape = async {
+            while watch.elapsed() + SCRAPE_EVERY < during {
+                host::sleep(SCRAPE_EVERY).await;
+                let began = Stopwatch::start();
+                let page = tokio::time::timeout(SCRAPE_LIMIT, get(&self.metrics, "/metrics")).await;
+                match page {
+                    Ok(Ok(page)) if is_ok(&page) => scraped.add_scrape(began.elapsed(), page.len()),
+                    _ => scraped.add_scrape(SCRAPE_LIMIT, 0),
+                }
+            }
+        };
+        tokio::join!(ask, scrape);
+        probes.extend(asked);
+        probes.extend(scraped);
     }
 
     pub(super) fn usage(&self) -> Result<Usage> {

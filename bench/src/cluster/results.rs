@@ -63,7 +63,9 @@ pub(super) fn limits(rows: &[Row]) -> Vec<Limit> {
         ours("pending: peak memory", 200.0),
         ours("pending: growth in the last minute", 5.0),
         ours("pending: 99 of 100 probes are answered within", 50.0),
+        ours("pending: slowest answer beyond the latest sleep", 50.0),
         ours("pending: answers after 50 ms beyond late sleeps", 1.0),
+        ours("pending: slowest scrape of the metrics", 1_000.0),
         ours("pending: log lines a minute", 60.0),
     ]
 }
@@ -99,7 +101,8 @@ const ABOUT: &str = "One run on one machine: each side, upstream's KWOK build of
                      kubelets, objects and steps (phases may be of different runs of the day). All \
                      of it shares the cores, so time is mostly that of the control plane; CPU and \
                      memory are those of the controller's process alone. Probes follow sleeps, \
-                     which the busy machine ends late as well. A dash: nothing was there to measure.";
+                     which the busy machine ends late as well, and metrics are scraped meanwhile. A \
+                     dash: nothing was there to measure.";
 
 #[cfg(test)]
 mod tests {

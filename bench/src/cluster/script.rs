@@ -216,7 +216,10 @@ impl Run<'_> {
         self.add("pending: 99 of 100 probes are answered within", probes.most(), "ms");
         self.add("pending: slowest answer of a probe", probes.slowest(), "ms");
         self.add("pending: latest end of a sleep meanwhile", probes.slowest_sleep(), "ms");
+        self.add("pending: slowest answer beyond the latest sleep", probes.beyond(), "ms");
         self.add("pending: answers after 50 ms beyond late sleeps", probes.late(), "of 1,000");
+        self.add("pending: slowest scrape of the metrics", probes.slowest_scrape(), "ms");
+        self.add("pending: size of the metrics", probes.page(), "MB");
         self.add("pending: log lines a minute", number(after.log_lines - before.log_lines), "");
         let bytes = after.log_bytes - first.log_bytes;
         self.add("pending: log in all", number(bytes) / 1e6, "MB");

@@ -255,7 +255,8 @@ async fn serve(
         0 => Ok(()),
         count => Err(format!("{count} tasks have ended by a bug; see the log")),
     });
-    [&healthz, &readyz].into_iter().for_each(|checks| checks.keep_looking(tasks));
+    healthz.keep_looking(tasks);
+    readyz.keep_looking(tasks);
     let probes = listen("probes", options.health_probe_port, Routes::Health { healthz, readyz });
     let probes = probes.await?.run_apart(context.clock.clone());
     let probes = probes.context("cannot start the thread for probes")?;
