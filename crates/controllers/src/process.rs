@@ -1,5 +1,6 @@
 //! A process of the product, from an empty memory to running controllers.
 
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,12 +65,17 @@ async fn synced(context: &Context, shutdown: &Shutdown) -> bool {
     let remind = async {
         loop {
             context.clock.sleep(REMIND).await;
+            // An API server that is not there is one cause for all kinds.
+            let mut kinds: BTreeMap<String, Vec<&str>> = BTreeMap::new();
             for (kind, trouble) in context.cache.missing() {
                 let why = trouble.unwrap_or_else(|| "no answer yet".to_owned());
+                kinds.entry(why).or_default().push(kind);
+            }
+            for (why, kinds) in kinds {
                 error!(
-                    kind,
+                    kind = kinds.join(", "),
                     error = why,
-                    "waiting for a list of objects; are the CRDs installed and is it allowed to list them?"
+                    "waiting for lists of objects; is the API server there, are the CRDs installed, and may we list them?"
                 );
             }
         }

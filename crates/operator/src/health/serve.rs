@@ -1,11 +1,12 @@
 //! A small HTTP/1 server: one request per connection, so that nobody can keep one.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,17 +19,18 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tracing::error;
 
 use super::{Answer, Routes};
 use crate::clock::Clock;
 use crate::think::{OtherThread, think};
 
-/// Probes at once; more wait until one has ended.
-const MAX_PROBES: usize = 128;
-/// Scrapes at once, each of which holds a page of megabytes until it is sent.
-const MAX_SCRAPES: usize = 16;
+/// Connections at once. For one more the oldest has to go: most likely it says nothing, as an answer
+/// takes no time, and whoever opens many must not keep probes waiting.
+const MAX_CONNECTIONS: usize = 128;
+/// Answers to scrapes at once, each of which is a page of megabytes until it is sent.
+const MAX_PAGES: usize = 8;
 
 /// Within that time a connection has to be over. A scrape of a large registry takes a second.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -38,10 +40,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why there is no server.
 #[derive(Debug, thiserror::Error)]
-#[error("listening on port {port} for {purpose}: {source}")]
+#[error("listening on port {port}, which {flag} says")]
 pub struct ServeError {
-    /// What the server is for.
-    pub purpose: &'static str,
+    /// What chooses the port.
+    pub flag: &'static str,
     /// The port.
     pub port: u16,
     source: io::Error,
@@ -56,9 +58,9 @@ pub struct Server {
 impl Server {
     /// Listens on all addresses. Port 0 takes one that is free.
     pub async fn listen(port: u16, routes: Routes) -> Result<Self, ServeError> {
-        let purpose = match routes {
-            Routes::Health { .. } => "probes",
-            Routes::Metrics { .. } => "metrics",
+        let flag = match routes {
+            Routes::Health { .. } => "--health-probe-port",
+            Routes::Metrics { .. } => "--metrics-port",
         };
         // Both families with one socket, where the system has IPv6 at all.
         let listening = match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await {
@@ -67,7 +69,7 @@ impl Server {
             }
             result => result,
         };
-        let listener = listening.map_err(|source| ServeError { purpose, port, source })?;
+        let listener = listening.map_err(|source| ServeError { flag, port, source })?;
         Ok(Self { listener, routes })
     }
 
@@ -101,25 +103,25 @@ impl Server {
 
     /// Answers until it is dropped; a task of its own. Dropping it ends all connections.
     pub async fn run(self, clock: Arc<dyn Clock>) {
-        let places = Arc::new(Semaphore::new(match self.routes {
-            Routes::Health { .. } => MAX_PROBES,
-            Routes::Metrics { .. } => MAX_SCRAPES,
-        }));
-        let routes = Arc::new(self.routes);
-        let mut connections = JoinSet::new();
+        let (routes, pages) = (Arc::new(self.routes), Arc::new(Semaphore::new(MAX_PAGES)));
+        let (mut connections, mut open) = (JoinSet::new(), VecDeque::<AbortHandle>::new());
         loop {
-            let Ok(place) = places.clone().acquire_owned().await else { return };
-            while connections.try_join_next().is_some() {}
             let Ok((stream, _)) = self.listener.accept().await else {
                 clock.sleep(ACCEPT_PAUSE).await;
                 continue;
             };
-            let (routes, patience) = (routes.clone(), clock.sleep(PATIENCE));
-            connections.spawn(async move {
+            while connections.try_join_next().is_some() {}
+            open.retain(|connection| !connection.is_finished());
+            if open.len() >= MAX_CONNECTIONS
+                && let Some(oldest) = open.pop_front()
+            {
+                oldest.abort();
+            }
+            let (routes, pages, patience) = (routes.clone(), pages.clone(), clock.sleep(PATIENCE));
+            open.push_back(connections.spawn(async move {
                 // Whoever went away, or took too long, need not be told.
-                let _ = select(Box::pin(converse(stream, routes)), patience).await;
-                drop(place);
-            });
+                let _ = select(Box::pin(converse(stream, routes, pages)), patience).await;
+            }));
         }
     }
 }
@@ -131,11 +133,18 @@ pub struct Apart {
     _guard: oneshot::Sender<Infallible>,
 }
 
-async fn converse(stream: TcpStream, routes: Arc<Routes>) {
+async fn converse(stream: TcpStream, routes: Arc<Routes>, pages: Arc<Semaphore>) {
     let _ = stream.set_nodelay(true);
-    let service = service_fn(move |request: Request<Incoming>| {
-        let routes = routes.clone();
-        async move { Ok::<_, Infallible>(answer(routes, request).await) }
+    // Kept until the answer is sent.
+    let place = Arc::new(OnceLock::new());
+    let service = service_fn(|request: Request<Incoming>| {
+        let (routes, pages, place) = (routes.clone(), pages.clone(), place.clone());
+        async move {
+            if matches!(*routes, Routes::Metrics { .. }) {
+                let _ = place.set(pages.acquire_owned().await);
+            }
+            Ok::<_, Infallible>(answer(routes, request).await)
+        }
     });
     let mut connection = http1::Builder::new();
     // Who has asked may close that side, and is still answered.

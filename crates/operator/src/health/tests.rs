@@ -199,8 +199,38 @@ async fn a_port_that_is_taken_is_named() {
     let first = Server::listen(0, metrics(false)).await.unwrap();
     let port = first.address().unwrap().port();
     let error = Server::listen(port, metrics(false)).await.unwrap_err();
-    let text = error.to_string();
-    assert!(text.starts_with(&format!("listening on port {port} for metrics: ")), "{text}");
+    assert_eq!(error.to_string(), format!("listening on port {port}, which --metrics-port says"));
+    let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+    assert!(cause.contains("in use"), "{cause}");
+}
+
+#[tokio::test]
+async fn who_says_nothing_keeps_nobody_waiting() {
+    for (routes, path) in [(health().0, "/healthz"), (metrics(false), "/metrics")] {
+        let server = Server::listen(0, routes).await.unwrap();
+        let port = server.address().unwrap().port();
+        let ask = async {
+            let mut silent = Vec::new();
+            for _ in 0..300 {
+                silent.push(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap());
+            }
+            let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
+            let request = format!("GET {path} HTTP/1.0\r\n\r\n");
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            answer
+        };
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let asked = tokio::time::timeout(Duration::from_secs(20), ask);
+        match futures_util::future::select(Box::pin(asked), Box::pin(server.run(clock))).await {
+            futures_util::future::Either::Left((answer, _)) => {
+                let answer = answer.expect("within less than silence is allowed to last");
+                assert!(answer.starts_with("HTTP/1.0 200 OK"), "{path}: {answer}");
+            }
+            futures_util::future::Either::Right(_) => panic!("the server ended"),
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
