@@ -78,9 +78,9 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// As [`Self::run`], on a thread of its own, until what this returns is dropped. A thread that
-    /// mostly sleeps is woken at once, where one that has much to do waits for its turn: on busy cores
-    /// answers of the thread that runs the controllers took up to 110 ms, and no turn of it 20.
+    /// As [`Self::run`], on a thread of its own, until what this returns is dropped. On busy cores
+    /// answers of the thread that runs the controllers took up to 110 ms, though no turn of it took 20:
+    /// most likely a thread that has just worked much waits for a core. Apart, the slowest took 41 ms.
     pub fn run_apart(self, clock: Arc<dyn Clock>) -> io::Result<Apart> {
         let Self { listener, routes } = self;
         let listener = listener.into_std()?;
