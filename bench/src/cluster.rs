@@ -1,10 +1,10 @@
 //! `cargo xtask bench cluster`: the controller on a real control plane, beside upstream's.
 //!
-//! Each side gets a control plane of its own, one after the other: etcd, kube-apiserver,
+//! Each side gets control planes of its own, one after the other: etcd, kube-apiserver,
 //! kube-controller-manager and kube-scheduler, with the same kubelets, objects and steps.
 //!
 //! ```text
-//! scale up     0 → 3,000 pods that run             time, CPU, peak memory, requests per node
+//! scale up     0 → 3,000 pods that run, in turns   time, CPU, peak memory, requests per node
 //! scale down   3,000 → 750 pods, and quiet         time, nodes
 //! idle         500 nodes, and nothing happens      CPU, log, requests
 //! pending      15,000 pods that no pool may take   memory, log, CPU
@@ -23,7 +23,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use self::process::Side;
-use self::results::Row;
+use self::results::{Found, Row};
 use crate::host;
 use crate::limit;
 
@@ -67,6 +67,21 @@ pub enum Phase {
     Pending,
 }
 
+/// Phases that follow each other on one control plane.
+struct Chapter {
+    phases: &'static [Phase],
+    /// How often it is done. The middle of what is found counts.
+    rounds: usize,
+}
+
+/// Each begins on a control plane of its own. The scale-up is short, and what it takes differs the most
+/// from one time to the next.
+const CHAPTERS: [Chapter; 3] = [
+    Chapter { phases: &[Phase::ScaleUp], rounds: 3 },
+    Chapter { phases: &[Phase::ScaleDown, Phase::Idle], rounds: 1 },
+    Chapter { phases: &[Phase::Pending], rounds: 1 },
+];
+
 /// How much of everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 struct Sizes {
@@ -82,6 +97,13 @@ impl Sizes {
 impl Args {
     fn wants(&self, phase: Phase) -> bool {
         self.only.is_empty() || self.only.contains(&phase)
+    }
+
+    fn measures(&self, side: Side) -> bool {
+        match side {
+            Side::Upstream => !self.no_upstream,
+            Side::Ours => !self.only_upstream,
+        }
     }
 
     fn sizes(&self) -> Sizes {
@@ -109,29 +131,27 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(verdict)
 }
 
+/// Both sides of a chapter are measured right after each other: what a machine can do changes within
+/// minutes, and what is said is how they compare.
 async fn measure(args: &Args) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    for side in [Side::Upstream, Side::Ours] {
-        let is_wanted = match side {
-            Side::Upstream => !args.no_upstream,
-            Side::Ours => !args.only_upstream,
-        };
-        if !is_wanted {
-            continue;
-        }
-        for (what, value, unit) in script::run(side, args).await? {
-            let known = rows.iter().position(|row: &Row| row.what == what);
-            let index = known.unwrap_or_else(|| {
-                let (what, unit) = (what.to_owned(), unit.to_owned());
-                rows.push(Row { what, unit, upstream: None, ours: None });
-                rows.len() - 1
-            });
-            let row = &mut rows[index];
-            match side {
-                Side::Upstream => row.upstream = value,
-                Side::Ours => row.ours = value,
+    let mut found = Found::default();
+    for chapter in &CHAPTERS {
+        let phases: Vec<_> =
+            chapter.phases.iter().copied().filter(|phase| args.wants(*phase)).collect();
+        for round in 1..=chapter.rounds {
+            for side in [Side::Upstream, Side::Ours] {
+                if phases.is_empty() || !args.measures(side) {
+                    continue;
+                }
+                let of = if chapter.rounds > 1 {
+                    format!(" ({round} of {})", chapter.rounds)
+                } else {
+                    String::new()
+                };
+                host::note(&format!("{}{of}: starting a control plane", side.name()));
+                found.add(side, script::run(side, args, &phases).await?);
             }
         }
     }
-    Ok(rows)
+    Ok(found.rows())
 }

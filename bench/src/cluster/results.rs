@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+use super::process::Side;
+use super::script::Figure;
 use crate::limit::{Bound, Limit};
 use crate::page::{self, Section};
 
@@ -19,6 +21,51 @@ pub(super) struct Row {
     pub(super) unit: String,
     pub(super) upstream: Option<f64>,
     pub(super) ours: Option<f64>,
+}
+
+/// What was found so far, in the order in which it came.
+#[derive(Debug, Default)]
+pub(super) struct Found(Vec<Repeated>);
+
+/// A figure, as often as it was measured on each side.
+#[derive(Debug)]
+struct Repeated {
+    what: &'static str,
+    unit: &'static str,
+    upstream: Vec<f64>,
+    ours: Vec<f64>,
+}
+
+impl Found {
+    pub(super) fn add(&mut self, side: Side, figures: Vec<Figure>) {
+        for (what, value, unit) in figures {
+            let known = self.0.iter().position(|one| one.what == what);
+            let index = known.unwrap_or_else(|| {
+                self.0.push(Repeated { what, unit, upstream: Vec::new(), ours: Vec::new() });
+                self.0.len() - 1
+            });
+            match side {
+                Side::Upstream => self.0[index].upstream.extend(value),
+                Side::Ours => self.0[index].ours.extend(value),
+            }
+        }
+    }
+
+    pub(super) fn rows(self) -> Vec<Row> {
+        let row = |Repeated { what, unit, upstream, ours }| Row {
+            what: str::to_owned(what),
+            unit: str::to_owned(unit),
+            upstream: middle(upstream),
+            ours: middle(ours),
+        };
+        self.0.into_iter().map(row).collect()
+    }
+}
+
+/// The middle one; of an even number the higher of the two.
+fn middle(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
 }
 
 pub(super) fn table(rows: &[Row]) -> String {
@@ -96,17 +143,35 @@ pub(super) fn keep(rows: &[Row], limits: &[Limit]) -> Result<()> {
     Section { title: TITLE, command: COMMAND, about: ABOUT, table, rows, limits }.keep()
 }
 
-const ABOUT: &str = "One run on one machine: each side, upstream's KWOK build of v1.15.0 and ours, on \
-                     a real control plane of its own (v1.36.3), one after the other, with the same \
-                     kubelets, objects and steps (phases may be of different runs of the day). All \
-                     of it shares the cores, so time is mostly that of the control plane; CPU and \
-                     memory are those of the controller's process alone. Probes follow sleeps, \
-                     which the busy machine ends late as well, and metrics are scraped meanwhile. A \
-                     dash: nothing was there to measure.";
+const ABOUT: &str = "One machine, and each side, upstream's KWOK build of v1.15.0 and ours, on real \
+                     control planes of its own (v1.36.3), with the same kubelets, objects and \
+                     steps: both sides of a phase right after each other, the scale-up three times \
+                     in turn, of which the middle of each figure is shown (phases may be of \
+                     different runs of the day). All of it shares the cores, so time is mostly that \
+                     of the control plane; CPU and memory are those of the controller's process \
+                     alone. Probes follow sleeps, which the busy machine ends late as well, and \
+                     metrics are scraped meanwhile. A dash: nothing was there to measure.";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_middle_of_several_rounds_counts() {
+        let mut found = Found::default();
+        for (upstream, ours) in [(9.0, 3.0), (5.0, 7.0), (6.0, 2.0)] {
+            found.add(Side::Upstream, vec![("CPU", Some(upstream), "s"), ("nodes", None, "")]);
+            found.add(Side::Ours, vec![("CPU", Some(ours), "s"), ("nodes", Some(1.0), "")]);
+        }
+        let row = |what: &str, unit: &str, upstream, ours| Row {
+            what: what.to_owned(),
+            unit: unit.to_owned(),
+            upstream,
+            ours,
+        };
+        let cpu = row("CPU", "s", Some(6.0), Some(3.0));
+        assert_eq!(found.rows(), [cpu, row("nodes", "", None, Some(1.0))]);
+    }
 
     #[test]
     fn a_phase_that_is_measured_again_replaces_its_rows_alone() {

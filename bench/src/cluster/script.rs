@@ -37,25 +37,8 @@ struct Run<'a> {
     figures: Vec<Figure>,
 }
 
-/// What happens one after the other on one control plane. A backlog is no part of what was there
-/// before, so it has its own.
-const CHAPTERS: [&[Phase]; 2] =
-    [&[Phase::ScaleUp, Phase::ScaleDown, Phase::Idle], &[Phase::Pending]];
-
-/// Runs the script on one side.
-pub(super) async fn run(side: Side, args: &Args) -> Result<Vec<Figure>> {
-    let mut figures = Vec::new();
-    for phases in CHAPTERS {
-        let phases: Vec<_> = phases.iter().copied().filter(|phase| args.wants(*phase)).collect();
-        if !phases.is_empty() {
-            figures.extend(chapter(side, args, &phases).await?);
-        }
-    }
-    Ok(figures)
-}
-
-async fn chapter(side: Side, args: &Args, phases: &[Phase]) -> Result<Vec<Figure>> {
-    host::note(&format!("{}: starting a control plane", side.name()));
+/// Runs these phases on one side, on a new control plane.
+pub(super) async fn run(side: Side, args: &Args, phases: &[Phase]) -> Result<Vec<Figure>> {
     let plane = ControlPlane::start_with(Parts::ALL).await?;
     plane.apply_crds(&side.crds(args)?).await?;
     let _kubelets = Kubelets::start(plane.admin_config()?, kubelets::quick())?;
@@ -93,7 +76,7 @@ impl Run<'_> {
             host::note(&format!("{}: {phase:?}", side.name()));
             match phase {
                 Phase::ScaleUp => self.scale_up(sizes.pods).await?,
-                Phase::ScaleDown => self.scale_down(sizes.pods / 4).await?,
+                Phase::ScaleDown => self.scale_down(sizes.pods, sizes.pods / 4).await?,
                 Phase::Idle => self.idle(sizes.nodes).await?,
                 Phase::Pending => self.pending(sizes.pending).await?,
             }
@@ -131,7 +114,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn scale_down(&mut self, pods: usize) -> Result<()> {
+    async fn scale_down(&mut self, from: usize, pods: usize) -> Result<()> {
+        self.world.deploy(from).await?;
+        self.until_ready(from).await?;
         let before = self.process.usage()?;
         let nodes = self.world.nodes().await?;
         let budgets = json!([{"nodes": "100%"}]);

@@ -38,6 +38,12 @@ use crate::{environment, kubeconfig};
 
 /// How long what is in work may take to end.
 const GRACE: Duration = Duration::from_secs(30);
+/// How long the thread sleeps when it has nothing to do, before it listens again. What comes meanwhile is
+/// taken in one go: news of pods come by the hundred each second, each of them wakes watches and
+/// controllers, and a scale-up that is woken for every one takes a quarter more CPU (2.5 s instead of
+/// 2.05). Nobody waits for it but requests that follow each other, and those of an API server take
+/// longer; probes have a thread of their own.
+const NAP: Duration = Duration::from_millis(5);
 /// Where a pod finds the name of its namespace.
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
@@ -58,6 +64,7 @@ pub(crate) fn run(options: Options, ignored: &[Ignored]) -> Result<bool, Failure
     // on two threads cost a sixth more CPU in a scale-up. What computes long has its own threads.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
+        .on_thread_park(|| std::thread::sleep(NAP))
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
