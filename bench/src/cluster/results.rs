@@ -1,6 +1,6 @@
 //! The table, and what must be reached.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use anyhow::Result;
@@ -14,6 +14,9 @@ use crate::page::{self, Section};
 const TITLE: &str = "Cluster";
 const COMMAND: &str = "cargo xtask bench cluster";
 
+/// How figures are called begins with their phase, in this order.
+const PHASES: [&str; 4] = ["scale-up", "scale-down", "idle", "pending"];
+
 /// A figure of both sides.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Row {
@@ -21,44 +24,60 @@ pub(super) struct Row {
     pub(super) unit: String,
     pub(super) upstream: Option<f64>,
     pub(super) ours: Option<f64>,
+    /// Our share of upstream's: the middle one of the rounds, each with itself.
+    #[serde(default)]
+    pub(super) share: Option<f64>,
 }
 
 /// What was found so far, in the order in which it came.
 #[derive(Debug, Default)]
 pub(super) struct Found(Vec<Repeated>);
 
-/// A figure, as often as it was measured on each side.
+/// A figure, by the number of the round.
 #[derive(Debug)]
 struct Repeated {
     what: &'static str,
     unit: &'static str,
-    upstream: Vec<f64>,
-    ours: Vec<f64>,
+    upstream: BTreeMap<usize, f64>,
+    ours: BTreeMap<usize, f64>,
 }
 
 impl Found {
-    pub(super) fn add(&mut self, side: Side, figures: Vec<Figure>) {
+    pub(super) fn add(&mut self, side: Side, round: usize, figures: Vec<Figure>) {
         for (what, value, unit) in figures {
             let known = self.0.iter().position(|one| one.what == what);
             let index = known.unwrap_or_else(|| {
-                self.0.push(Repeated { what, unit, upstream: Vec::new(), ours: Vec::new() });
+                let (upstream, ours) = Default::default();
+                self.0.push(Repeated { what, unit, upstream, ours });
                 self.0.len() - 1
             });
-            match side {
-                Side::Upstream => self.0[index].upstream.extend(value),
-                Side::Ours => self.0[index].ours.extend(value),
-            }
+            let rounds = match side {
+                Side::Upstream => &mut self.0[index].upstream,
+                Side::Ours => &mut self.0[index].ours,
+            };
+            rounds.extend(value.map(|value| (round, value)));
         }
     }
 
     pub(super) fn rows(self) -> Vec<Row> {
-        let row = |Repeated { what, unit, upstream, ours }| Row {
-            what: str::to_owned(what),
-            unit: str::to_owned(unit),
-            upstream: middle(upstream),
-            ours: middle(ours),
-        };
-        self.0.into_iter().map(row).collect()
+        self.0.into_iter().map(Repeated::row).collect()
+    }
+}
+
+impl Repeated {
+    fn row(self) -> Row {
+        let Self { what, unit, upstream, ours } = self;
+        let share = |(round, ours): (&usize, &f64)| Some(ours / upstream.get(round)?.max(1e-9));
+        let share = middle(ours.iter().filter_map(share).collect());
+        // The highest point of several rounds is the highest one of all.
+        let over = if what.ends_with("peak memory") { highest } else { middle };
+        Row {
+            what: what.to_owned(),
+            unit: unit.to_owned(),
+            upstream: over(upstream.into_values().collect()),
+            ours: over(ours.into_values().collect()),
+            share,
+        }
     }
 }
 
@@ -66,6 +85,10 @@ impl Found {
 fn middle(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
+}
+
+fn highest(values: Vec<f64>) -> Option<f64> {
+    values.into_iter().max_by(f64::total_cmp)
 }
 
 pub(super) fn table(rows: &[Row]) -> String {
@@ -94,7 +117,7 @@ pub(super) fn limits(rows: &[Row]) -> Vec<Limit> {
     };
     let share = |what: &str, most: f64| Limit {
         what: format!("{what}, share of upstream's"),
-        found: row(what).and_then(|row| Some(row.ours? / row.upstream?.max(1e-9))),
+        found: row(what).and_then(|row| row.share),
         bound: Bound::AtMost(most),
     };
     vec![
@@ -122,14 +145,15 @@ pub(super) fn kept() -> Result<Vec<Row>> {
     page::kept(TITLE)
 }
 
-/// What was kept, with the phases that were measured again.
-pub(super) fn merged(mut kept: Vec<Row>, rows: Vec<Row>) -> Vec<Row> {
+/// What was kept, with the phases that were measured again, each in its place.
+pub(super) fn merged(kept: Vec<Row>, rows: Vec<Row>) -> Vec<Row> {
     let phase = |row: &Row| row.what.split_once(':').map(|(phase, _)| phase.to_owned());
     let anew: BTreeSet<_> = rows.iter().map(phase).collect();
-    let place = kept.iter().position(|row| anew.contains(&phase(row))).unwrap_or(kept.len());
-    kept.retain(|row| !anew.contains(&phase(row)));
-    kept.splice(place..place, rows);
-    kept
+    let place = |row: &Row| PHASES.iter().position(|name| phase(row).as_deref() == Some(*name));
+    let kept = kept.into_iter().filter(|row| !anew.contains(&phase(row)));
+    let mut all: Vec<Row> = kept.chain(rows).collect();
+    all.sort_by_key(place);
+    all
 }
 
 /// Keeps the table.
@@ -145,8 +169,9 @@ pub(super) fn keep(rows: &[Row], limits: &[Limit]) -> Result<()> {
 
 const ABOUT: &str = "One machine, and each side, upstream's KWOK build of v1.15.0 and ours, on real \
                      control planes of its own (v1.36.3), with the same kubelets, objects and \
-                     steps: both sides of a phase right after each other, the scale-up three times \
-                     in turn, of which the middle of each figure is shown (phases may be of \
+                     steps. Both sides of a phase come right after each other, and the scale-up \
+                     three times in turn: the middle of each figure is shown, the highest of peak \
+                     memory, and shares are the middle of the rounds' shares (phases may be of \
                      different runs of the day). All of it shares the cores, so time is mostly that \
                      of the control plane; CPU and memory are those of the controller's process \
                      alone. Probes follow sleeps, which the busy machine ends late as well, and \
@@ -156,37 +181,47 @@ const ABOUT: &str = "One machine, and each side, upstream's KWOK build of v1.15.
 mod tests {
     use super::*;
 
+    fn row(what: &str, upstream: Option<f64>, ours: Option<f64>, share: Option<f64>) -> Row {
+        Row { what: what.to_owned(), unit: "s".to_owned(), upstream, ours, share }
+    }
+
     #[test]
-    fn the_middle_of_several_rounds_counts() {
+    fn the_middle_of_several_rounds_counts_and_each_is_compared_with_itself() {
         let mut found = Found::default();
-        for (upstream, ours) in [(9.0, 3.0), (5.0, 7.0), (6.0, 2.0)] {
-            found.add(Side::Upstream, vec![("CPU", Some(upstream), "s"), ("nodes", None, "")]);
-            found.add(Side::Ours, vec![("CPU", Some(ours), "s"), ("nodes", Some(1.0), "")]);
+        // The last round was on a machine that had become three times slower.
+        for (round, upstream, ours) in [(1, 8.0, 4.0), (2, 10.0, 2.0), (3, 30.0, 12.0)] {
+            let figures = |value| {
+                let missing = Some(value).filter(|_| round > 1);
+                vec![
+                    ("CPU", Some(value), "s"),
+                    ("peak memory", Some(value), "s"),
+                    ("t", missing, "s"),
+                ]
+            };
+            found.add(Side::Upstream, round, figures(upstream));
+            found.add(Side::Ours, round, figures(ours));
         }
-        let row = |what: &str, unit: &str, upstream, ours| Row {
-            what: what.to_owned(),
-            unit: unit.to_owned(),
-            upstream,
-            ours,
-        };
-        let cpu = row("CPU", "s", Some(6.0), Some(3.0));
-        assert_eq!(found.rows(), [cpu, row("nodes", "", None, Some(1.0))]);
+        let expected = [
+            row("CPU", Some(10.0), Some(4.0), Some(0.4)),
+            row("peak memory", Some(30.0), Some(12.0), Some(0.4)),
+            row("t", Some(30.0), Some(12.0), Some(0.4)),
+        ];
+        assert_eq!(found.rows(), expected);
+        let mut found = Found::default();
+        found.add(Side::Ours, 1, vec![("CPU", Some(1.0), "s")]);
+        assert_eq!(found.rows(), [row("CPU", None, Some(1.0), None)], "ours alone");
     }
 
     #[test]
     fn a_phase_that_is_measured_again_replaces_its_rows_alone() {
-        let row = |what: &str, ours: f64| Row {
-            what: what.to_owned(),
-            unit: "s".to_owned(),
-            upstream: Some(1.0),
-            ours: Some(ours),
-        };
-        let kept = vec![row("up: CPU", 1.0), row("idle: CPU", 2.0), row("idle: old", 3.0)];
-        let kept = [kept, vec![row("pending: CPU", 4.0)]].concat();
-        let rows = vec![row("idle: CPU", 5.0), row("idle: new", 6.0)];
-        let expected = vec![row("up: CPU", 1.0), rows[0].clone(), rows[1].clone()];
-        let expected = [expected, vec![row("pending: CPU", 4.0)]].concat();
-        assert_eq!(merged(kept, rows.clone()), expected);
+        let row = |what: &str, ours: f64| row(what, Some(1.0), Some(ours), None);
+        let [up, down] = ["scale-up: CPU", "scale-down: CPU"].map(|what| row(what, 1.0));
+        let [old, older] = ["idle: CPU", "idle: old"].map(|what| row(what, 2.0));
+        let [new, newer] = ["idle: CPU", "idle: new"].map(|what| row(what, 3.0));
+        let [again, pending] = [row("scale-up: CPU", 4.0), row("pending: CPU", 5.0)];
+        let kept = vec![up, down.clone(), old, older, pending.clone()];
+        let rows = vec![again.clone(), new.clone(), newer.clone()];
+        assert_eq!(merged(kept, rows.clone()), [again, down, new, newer, pending]);
         assert_eq!(merged(Vec::new(), rows.clone()), rows, "nothing was kept");
     }
 }

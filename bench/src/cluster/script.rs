@@ -19,6 +19,8 @@ pub(super) type Figure = (&'static str, Option<f64>, &'static str);
 
 /// How long pods may take to run, before the side has failed.
 const LIMIT: Duration = Duration::from_mins(10);
+/// How long the last claims may take to become ready after all pods run.
+const LAST: Duration = Duration::from_secs(5);
 /// A scale-down has settled when no node has gone for so long.
 const SETTLED: Duration = Duration::from_secs(45);
 /// What a cluster may need to come to rest before it counts as idle: `consolidateAfter`, which sets a
@@ -37,8 +39,8 @@ struct Run<'a> {
     figures: Vec<Figure>,
 }
 
-/// Runs these phases on one side, on a new control plane.
-pub(super) async fn run(side: Side, args: &Args, phases: &[Phase]) -> Result<Vec<Figure>> {
+/// Runs a phase on one side, on a new control plane. Logs are kept by the name.
+pub(super) async fn run(side: Side, args: &Args, phase: Phase, name: &str) -> Result<Vec<Figure>> {
     let plane = ControlPlane::start_with(Parts::ALL).await?;
     plane.apply_crds(&side.crds(args)?).await?;
     let _kubelets = Kubelets::start(plane.admin_config()?, kubelets::quick())?;
@@ -46,12 +48,15 @@ pub(super) async fn run(side: Side, args: &Args, phases: &[Phase]) -> Result<Vec
     world.prepare().await?;
     let process = side.start(args, &plane).await?;
     let mut run = Run { args, plane, process, world, figures: Vec::new() };
-    let ended = run.phases(side, phases).await;
+    let ended = run.phase(phase).await;
     if let Some(folder) = &args.logs {
-        let first = phases.first().map(|phase| format!("{phase:?}")).unwrap_or_default();
-        copy_logs(&run.plane, &folder.join(side.name()).join(first))?;
+        copy_logs(&run.plane, &folder.join(side.name()).join(name))?;
     }
     ended?;
+    for (what, value, unit) in &run.figures {
+        let value = value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2}"));
+        host::note(&format!("  {what:<52} {value:>10} {unit}"));
+    }
     Ok(run.figures)
 }
 
@@ -69,23 +74,14 @@ fn copy_logs(plane: &ControlPlane, to: &std::path::Path) -> Result<()> {
 }
 
 impl Run<'_> {
-    async fn phases(&mut self, side: Side, phases: &[Phase]) -> Result<()> {
+    async fn phase(&mut self, phase: Phase) -> Result<()> {
         let sizes = self.args.sizes();
-        for phase in phases {
-            let before = self.figures.len();
-            host::note(&format!("{}: {phase:?}", side.name()));
-            match phase {
-                Phase::ScaleUp => self.scale_up(sizes.pods).await?,
-                Phase::ScaleDown => self.scale_down(sizes.pods, sizes.pods / 4).await?,
-                Phase::Idle => self.idle(sizes.nodes).await?,
-                Phase::Pending => self.pending(sizes.pending).await?,
-            }
-            for (what, value, unit) in &self.figures[before..] {
-                let value = value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2}"));
-                host::note(&format!("  {what:<52} {value:>10} {unit}"));
-            }
+        match phase {
+            Phase::ScaleUp => self.scale_up(sizes.pods).await,
+            Phase::ScaleDown => self.scale_down(sizes.pods, sizes.pods / 4).await,
+            Phase::Idle => self.idle(sizes.nodes).await,
+            Phase::Pending => self.pending(sizes.pending).await,
         }
-        Ok(())
     }
 
     fn add(&mut self, what: &'static str, value: impl Into<Option<f64>>, unit: &'static str) {
@@ -99,8 +95,8 @@ impl Run<'_> {
         self.world.deploy(pods).await?;
         self.until_ready(pods).await?;
         let took = watch.elapsed();
-        // What follows from it belongs to it: the last claims become ready.
-        host::sleep(Duration::from_secs(5)).await;
+        // What follows from it belongs to it.
+        host::sleep(LAST).await;
         let after = self.process.usage()?;
         let requests = self.plane.audit()?.len() - asked;
         let nodes = self.world.nodes().await?;
@@ -117,6 +113,7 @@ impl Run<'_> {
     async fn scale_down(&mut self, from: usize, pods: usize) -> Result<()> {
         self.world.deploy(from).await?;
         self.until_ready(from).await?;
+        host::sleep(LAST).await;
         let before = self.process.usage()?;
         let nodes = self.world.nodes().await?;
         let budgets = json!([{"nodes": "100%"}]);
@@ -157,9 +154,8 @@ impl Run<'_> {
                 "consolidationPolicy": "WhenEmpty", "consolidateAfter": "20s", "budgets": null,
             }))
             .await?;
-        let (_, already) = self.world.ready().await?;
         self.world.deploy_apart(nodes).await?;
-        self.until_ready(already + nodes).await?;
+        self.until_ready(nodes).await?;
         host::sleep(REST).await;
         let (before, asked) = (self.process.usage()?, self.plane.audit()?);
         host::sleep(LOOK).await;

@@ -5,7 +5,7 @@
 //! SIGTERM ─▶ no new work ─▶ what is in work ends (30 s) ─▶ the lease is released
 //! ```
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -34,16 +34,11 @@ use tracing::{error, info, warn};
 use crate::commands::Failure;
 use crate::device_selectors::Cel;
 use crate::diagnostic::Diagnostic;
+use crate::nap::{NAP, Naps};
 use crate::{environment, kubeconfig};
 
 /// How long what is in work may take to end.
 const GRACE: Duration = Duration::from_secs(30);
-/// How long the thread sleeps when it has nothing to do, before it listens again. What comes meanwhile is
-/// taken in one go: news of pods come by the hundred each second, each of them wakes watches and
-/// controllers, and a scale-up that is woken for every one takes a quarter more CPU (2.5 s instead of
-/// 2.05). Nobody waits for it but requests that follow each other, and those of an API server take
-/// longer; probes have a thread of their own.
-const NAP: Duration = Duration::from_millis(5);
 /// Where a pod finds the name of its namespace.
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
@@ -62,9 +57,16 @@ pub(crate) fn run(options: Options, ignored: &[Ignored]) -> Result<bool, Failure
     check_lease(&options, std::path::Path::new(NAMESPACE_FILE).exists())?;
     // One thread for everything that waits for others: watches and controllers that wake each other
     // on two threads cost a sixth more CPU in a scale-up. What computes long has its own threads.
+    let (naps, awake) = (Mutex::new(Naps::default()), clock.clone());
+    let nap = move || {
+        let mut naps = naps.lock().unwrap_or_else(PoisonError::into_inner);
+        if naps.is_due(awake.monotonic()) {
+            std::thread::sleep(NAP);
+        }
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
-        .on_thread_park(|| std::thread::sleep(NAP))
+        .on_thread_park(nap)
         .enable_all()
         .build()
         .context("cannot start the runtime")?;

@@ -13,6 +13,7 @@ mod diagnostic;
 mod environment;
 mod kubeconfig;
 mod manifest;
+mod nap;
 mod options;
 mod plan;
 
