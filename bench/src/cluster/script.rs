@@ -21,9 +21,8 @@ pub(super) type Figure = (&'static str, Option<f64>, &'static str);
 const LIMIT: Duration = Duration::from_mins(10);
 /// How long the last claims may take to become ready after all pods run.
 const LAST: Duration = Duration::from_secs(5);
-/// A scale-down has settled when no node has gone for so long. Upstream goes on after a pause of more than
-/// 45 seconds: it may search for a minute before it waits another quarter of one to make sure.
-const SETTLED: Duration = Duration::from_mins(2);
+/// A scale-down has settled when no node has gone for so long.
+const SETTLED: Duration = Duration::from_secs(45);
 /// What a cluster may need to come to rest before it counts as idle: `consolidateAfter`, which sets a
 /// condition of every NodeClaim, and some more.
 const REST: Duration = Duration::from_mins(1);
