@@ -153,10 +153,12 @@ impl Process {
     }
 
     /// Asks whether it is ready, again and again for so long, and scrapes its metrics now and then. No
-    /// answer, or another one, counts as the longest that anybody waits for.
-    pub(super) async fn probe(&self, during: Duration, probes: &mut Probes) {
+    /// answer, or another one, counts as the longest that anybody waits for. Says what is resident
+    /// between solves and scrapes, which come and go, in megabytes: nine tenths of the time it is more.
+    pub(super) async fn probe(&self, during: Duration, probes: &mut Probes) -> Result<f64> {
         let watch = Stopwatch::start();
         let (mut asked, mut scraped) = (Probes::default(), Probes::default());
+        let mut resident = Vec::new();
         let ask = async {
             while watch.elapsed() < during {
                 let slept = Stopwatch::start();
@@ -165,6 +167,7 @@ impl Process {
                 let began = Stopwatch::start();
                 let took = if self.is_ready().await { began.elapsed() } else { PROBE_LIMIT };
                 asked.add(took, late);
+                resident.push(self.resident());
             }
         };
         let scrape = async {
@@ -181,6 +184,9 @@ impl Process {
         tokio::join!(ask, scrape);
         probes.extend(asked);
         probes.extend(scraped);
+        let mut resident = resident.into_iter().collect::<Result<Vec<_>>>()?;
+        resident.sort_by(f64::total_cmp);
+        resident.get(resident.len() / 10).copied().context("it was not probed")
     }
 
     pub(super) fn usage(&self) -> Result<Usage> {

@@ -178,7 +178,8 @@ const ABOUT: &str = "One machine, and each side, upstream's KWOK build of v1.15.
                      different runs of the day). All of it shares the cores, so time is mostly that \
                      of the control plane; CPU and memory are those of the controller's process \
                      alone. Probes follow sleeps, which the busy machine ends late as well, and \
-                     metrics are scraped meanwhile. A dash: nothing was there to measure.";
+                     metrics are scraped meanwhile; growth is of what stays between solves and \
+                     scrapes. A dash: nothing was there to measure.";
 
 #[cfg(test)]
 mod tests {

@@ -178,21 +178,17 @@ impl Run<'_> {
         self.create_stranded(pods).await?;
         host::sleep(REST).await;
         let mut probes = Probes::default();
-        self.process.probe(LOOK, &mut probes).await;
-        // What one solve takes comes and goes, so highest points are compared: a moment says little.
-        let mut peaks = vec![self.process.peak()?];
+        let mut resident = Vec::new();
         let mut before = first;
-        for _ in 0..2 {
+        for _ in 0..3 {
             before = self.process.usage()?;
-            self.process.forget_peak()?;
-            self.process.probe(LOOK, &mut probes).await;
-            peaks.push(self.process.peak()?);
+            resident.push(self.process.probe(LOOK, &mut probes).await?);
         }
         self.process.check()?;
         let after = self.process.usage()?;
         let cpu = after.cpu_seconds - before.cpu_seconds;
-        self.add("pending: peak memory", peaks.iter().copied().fold(0.0, f64::max), "MB");
-        self.add("pending: growth in the last minute", peaks[2] - peaks[1], "MB");
+        self.add("pending: peak memory", self.process.peak()?, "MB");
+        self.add("pending: growth in the last minute", resident[2] - resident[1], "MB");
         self.add("pending: CPU", 100.0 * cpu / LOOK.as_secs_f64(), "% of a core");
         self.add("pending: 99 of 100 probes are answered within", probes.most(), "ms");
         self.add("pending: slowest answer of a probe", probes.slowest(), "ms");
