@@ -125,7 +125,7 @@ pub(super) fn limits(rows: &[Row]) -> Vec<Limit> {
         share("scale-up: CPU", 1.0 / 6.0),
         ours("scale-up: peak memory", 80.0),
         share("scale-up: API requests per node", 1.0),
-        // No share of upstream's: of eight times it was at rest after one minute twice, with what costs a
+        // No share of upstream's: of nine times it was at rest after one minute twice, with what costs a
         // tenth more, and after three to eight minutes else.
         ours("scale-down: time until it settles", 120.0),
         share("scale-down: nodes that are left", 1.0),
