@@ -56,11 +56,12 @@ pub(crate) fn run(options: Options, ignored: &[Ignored]) -> Result<bool, Failure
     tell_default_spread(&options);
     check_lease(&options, std::path::Path::new(NAMESPACE_FILE).exists())?;
     // One thread for everything that waits for others: watches and controllers that wake each other
-    // on two threads cost a sixth more CPU in a scale-up. What computes long has its own threads.
+    // on two threads cost a sixth more CPU in a scale-up. What computes long has its own threads. The
+    // naps are for this one thread: with others beside it they would count each other's.
     let (naps, awake) = (Mutex::new(Naps::default()), clock.clone());
     let nap = move || {
-        let mut naps = naps.lock().unwrap_or_else(PoisonError::into_inner);
-        if naps.is_due(awake.monotonic()) {
+        let is_due = naps.lock().unwrap_or_else(PoisonError::into_inner).is_due(awake.monotonic());
+        if is_due {
             std::thread::sleep(NAP);
         }
     };
