@@ -45,7 +45,8 @@ const WATCHERS: [usize; 2] = [50, 10_000];
 /// One figure.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    pub what: String,
+    #[serde(rename = "what")]
+    pub metric: String,
     pub value: f64,
     pub unit: &'static str,
 }
@@ -55,36 +56,36 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let rows = runtime.block_on(measure(args))?;
     let limits = results::limits(&rows);
-    let verdict = limit::judge(&limits);
+    let verdict = limit::print_limits(&limits);
     if (args.nodes, args.pods) == (NODES, PODS) {
-        results::keep(&rows, &limits)?;
+        results::save(&rows, &limits)?;
     }
     Ok(verdict)
 }
 
 async fn measure(args: &Args) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
-    let mut add = |what: &str, value: f64, unit| {
-        let row = Row { what: what.to_owned(), value, unit };
+    let mut add = |metric: &str, value: f64, unit| {
+        let row = Row { metric: metric.to_owned(), value, unit };
         host::print(&results::line(&row));
         rows.push(row);
     };
     let before = resident_bytes();
     let client = Client::new(Api::new(Arc::new(WallClock::new())).service());
-    fill(&client, args, &mut add).await?;
+    create_objects(&client, args, &mut add).await?;
     add("resident memory with all of them", mebibytes(resident_bytes() - before), "MiB");
-    lists(&client, &mut add).await?;
+    measure_lists(&client, &mut add).await?;
     for watchers in WATCHERS {
-        watch(&client, watchers, args, &mut add).await?;
+        measure_watchers(&client, watchers, args, &mut add).await?;
     }
     add("resident memory at the end", mebibytes(resident_bytes() - before), "MiB");
     Ok(rows)
 }
 
-type Add<'a> = dyn FnMut(&str, f64, &'static str) + Send + 'a;
+type AddRow<'a> = dyn FnMut(&str, f64, &'static str) + Send + 'a;
 
 /// Nodes that have registered, and pods that run on them.
-async fn fill(client: &Client, args: &Args, add: &mut Add<'_>) -> Result<()> {
+async fn create_objects(client: &Client, args: &Args, add: &mut AddRow<'_>) -> Result<()> {
     for index in 0..NAMESPACES {
         client.post("/api/v1/namespaces", &objects::namespace(index)).await?;
     }
@@ -110,31 +111,36 @@ async fn fill(client: &Client, args: &Args, add: &mut Add<'_>) -> Result<()> {
     let watch = Stopwatch::start();
     for index in 0..args.pods {
         let path = objects::pod_path(index, NAMESPACES, "status");
-        client.patch(&path, "kubelet", &objects::running(index)).await?;
+        client.patch(&path, "kubelet", &objects::running_status(index)).await?;
     }
     add("pods set to running", rate(args.pods, watch.elapsed()), "per second");
     Ok(())
 }
 
-async fn lists(client: &Client, add: &mut Add<'_>) -> Result<()> {
+async fn measure_lists(client: &Client, add: &mut AddRow<'_>) -> Result<()> {
     let all = client.timed_get("/api/v1/pods", "").await?;
     add("list of all pods", mebibytes(all.bytes), "MiB");
     add("list of all pods, time", millis(all.took), "ms");
-    for (what, path, accept) in [
+    for (metric, path, accept) in [
         ("list of one namespace", "/api/v1/namespaces/team-7/pods", ""),
         ("list by a label that 1 % have", "/api/v1/pods?labelSelector=app%3Dapp-7", ""),
         ("list by a node", "/api/v1/pods?fieldSelector=spec.nodeName%3Dnode-00007", ""),
-        ("first page of 500, as a table", "/api/v1/pods?limit=500", client::TABLE),
-        ("all pods as a table", "/api/v1/pods", client::TABLE),
+        ("first page of 500, as a table", "/api/v1/pods?limit=500", client::TABLE_MEDIA_TYPE),
+        ("all pods as a table", "/api/v1/pods", client::TABLE_MEDIA_TYPE),
     ] {
         let got = client.timed_get(path, accept).await?;
-        add(what, millis(got.took), "ms");
+        add(metric, millis(got.took), "ms");
     }
     Ok(())
 }
 
 /// How long it takes until everybody who watches pods has seen a change of one.
-async fn watch(client: &Client, watchers: usize, args: &Args, add: &mut Add<'_>) -> Result<()> {
+async fn measure_watchers(
+    client: &Client,
+    watchers: usize,
+    args: &Args,
+    add: &mut AddRow<'_>,
+) -> Result<()> {
     let (seen, mut arrived) = mpsc::unbounded_channel();
     let mut tasks = JoinSet::new();
     let list = client.get("/api/v1/pods?limit=1").await?;

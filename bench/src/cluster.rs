@@ -10,11 +10,11 @@
 //! pending      15,000 pods that no pool may take   memory, log, CPU
 //! ```
 
+mod client;
+mod phases;
 mod probes;
 mod process;
 mod results;
-mod script;
-mod world;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,7 +23,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use self::process::Side;
-use self::results::{Found, Row};
+use self::results::{CollectedFigures, Row};
 use crate::host;
 use crate::limit;
 
@@ -68,17 +68,17 @@ pub enum Phase {
 }
 
 /// A phase, and how often it is done: each time by each side on a new control plane.
-struct Chapter {
+struct PhaseRounds {
     phase: Phase,
     rounds: usize,
 }
 
 /// The scale-up is short, and what it takes differs the most from one time to the next.
-const CHAPTERS: [Chapter; 4] = [
-    Chapter { phase: Phase::ScaleUp, rounds: 3 },
-    Chapter { phase: Phase::ScaleDown, rounds: 1 },
-    Chapter { phase: Phase::Idle, rounds: 1 },
-    Chapter { phase: Phase::Pending, rounds: 1 },
+const PHASE_ROUNDS: [PhaseRounds; 4] = [
+    PhaseRounds { phase: Phase::ScaleUp, rounds: 3 },
+    PhaseRounds { phase: Phase::ScaleDown, rounds: 1 },
+    PhaseRounds { phase: Phase::Idle, rounds: 1 },
+    PhaseRounds { phase: Phase::Pending, rounds: 1 },
 ];
 
 /// How much of everything.
@@ -94,7 +94,7 @@ impl Sizes {
 }
 
 impl Args {
-    fn wants(&self, phase: Phase) -> bool {
+    fn selects(&self, phase: Phase) -> bool {
         self.only.is_empty() || self.only.contains(&phase)
     }
 
@@ -116,16 +116,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut rows = runtime.block_on(measure(args))?;
     host::print(&results::table(&rows));
     let is_kept = !args.no_upstream && !args.only_upstream && args.sizes() == Sizes::FULL;
-    let kept = if is_kept { results::kept()? } else { Vec::new() };
-    let is_whole = args.only.is_empty();
-    if !is_whole {
-        rows = results::merged(kept, rows);
+    let kept = if is_kept { results::load_saved()? } else { Vec::new() };
+    let is_complete = args.only.is_empty();
+    if !is_complete {
+        rows = results::merge_phases(kept, rows);
     }
     let limits = results::limits(&rows);
-    let verdict = limit::judge(&limits);
+    let verdict = limit::print_limits(&limits);
     // A part is of no use without the rest.
-    if is_kept && (is_whole || limits.iter().all(|limit| limit.found.is_some())) {
-        results::keep(&rows, &limits)?;
+    if is_kept && (is_complete || limits.iter().all(|limit| limit.value.is_some())) {
+        results::save(&rows, &limits)?;
     }
     Ok(verdict)
 }
@@ -133,9 +133,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 /// Both sides of a phase are measured right after each other: what a machine can do changes within
 /// minutes, and what is said is how they compare.
 async fn measure(args: &Args) -> Result<Vec<Row>> {
-    let mut found = Found::default();
-    let wanted = CHAPTERS.iter().filter(|chapter| args.wants(chapter.phase));
-    for &Chapter { phase, rounds } in wanted {
+    let mut found = CollectedFigures::default();
+    let wanted = PHASE_ROUNDS.iter().filter(|chapter| args.selects(chapter.phase));
+    for &PhaseRounds { phase, rounds } in wanted {
         for round in 1..=rounds {
             let mut sides = [Side::Upstream, Side::Ours];
             // If it becomes slower and slower, that is not always at the same side's cost.
@@ -146,7 +146,7 @@ async fn measure(args: &Args) -> Result<Vec<Row>> {
                 let of = if rounds > 1 { format!("-{round}") } else { String::new() };
                 let name = format!("{phase:?}{of}");
                 host::note(&format!("{}: {name}", side.name()));
-                found.add(side, round, script::run(side, args, phase, &name).await?);
+                found.add(side, round, phases::run_phase(side, args, phase, &name).await?);
             }
         }
     }

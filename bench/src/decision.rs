@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
-use crate::consolidated::list;
+use crate::consolidation::list;
 use crate::generate::{Case, Options, Types};
 
 /// What would be launched, and what would not. Fields that only one side has are 0 on the other.
@@ -48,7 +48,7 @@ pub struct Placement {
 
 impl Decision {
     /// The pods that found a place.
-    pub fn placed(&self) -> impl Iterator<Item = &String> {
+    pub fn placed_pods(&self) -> impl Iterator<Item = &String> {
         let new = self.node_claims.iter().flat_map(|claim| &claim.pods);
         new.chain(self.existing.iter().flat_map(|placement| &placement.pods))
     }
@@ -56,10 +56,10 @@ impl Decision {
     /// The pods that found none: those that wait in the snapshot, those that were refused (a pod of
     /// a leaving node waits nowhere), but the ones that were placed. Upstream leaves some pods out
     /// without a word, so its errors alone do not tell.
-    pub fn unplaced(&self, waiting: &BTreeSet<String>) -> BTreeSet<String> {
+    pub fn unplaced_pods(&self, waiting: &BTreeSet<String>) -> BTreeSet<String> {
         let mut unplaced: BTreeSet<String> =
             waiting.iter().chain(self.errors.keys()).cloned().collect();
-        for pod in self.placed() {
+        for pod in self.placed_pods() {
             unplaced.remove(pod);
         }
         unplaced
@@ -68,14 +68,14 @@ impl Decision {
 
 /// A case as files that both sides read.
 #[derive(Debug)]
-pub struct Files {
+pub struct CaseFiles {
     pub snapshot: PathBuf,
     pub instance_types: Option<PathBuf>,
     pub types: Types,
     pub options: Options,
 }
 
-impl Files {
+impl CaseFiles {
     /// Writes the case into a folder.
     pub fn write(case: &Case, types: Types, folder: &Path) -> Result<Self> {
         let snapshot = folder.join("snapshot.yaml");
@@ -128,7 +128,7 @@ impl Options {
 }
 
 /// The command line of the oracle.
-pub fn oracle_command(oracle: &Path, files: &Files) -> Command {
+pub fn oracle_command(oracle: &Path, files: &CaseFiles) -> Command {
     let mut command = Command::new(oracle);
     command.args(files.options.oracle_flags());
     if files.types == Types::Fake400 {
@@ -141,21 +141,21 @@ pub fn oracle_command(oracle: &Path, files: &Files) -> Command {
 }
 
 /// What upstream decides, so many times.
-pub fn upstream(oracle: &Path, files: &Files, runs: usize) -> Result<Vec<Decision>> {
+pub fn run_upstream(oracle: &Path, files: &CaseFiles, runs: usize) -> Result<Vec<Decision>> {
     let mut command = oracle_command(oracle, files);
     command.arg(format!("-runs={runs}")).arg(&files.snapshot);
-    parse(&output(command, &[0])?)
+    parse(&run_command(command, &[0])?)
 }
 
 /// What our command decides.
-pub fn ours(karpenter: &Path, files: &Files) -> Result<Decision> {
+pub fn run_ours(karpenter: &Path, files: &CaseFiles) -> Result<Decision> {
     let mut command = plan_command(karpenter, files);
     command.arg("-f").arg(&files.snapshot);
     // 1 says that pods stay without a place.
-    parse_one(&output(command, &[0, 1])?)
+    parse_one(&run_command(command, &[0, 1])?)
 }
 
-pub(crate) fn plan_command(karpenter: &Path, files: &Files) -> Command {
+pub(crate) fn plan_command(karpenter: &Path, files: &CaseFiles) -> Command {
     let mut command = Command::new(karpenter);
     command.args(["plan", "--provider", "kwok", "-o", "json"]).args(files.options.flags());
     if let Some(types) = &files.instance_types {
@@ -175,7 +175,7 @@ fn parse(text: &[u8]) -> Result<Vec<Decision>> {
 }
 
 /// What a program prints, if it ends with one of these codes.
-pub(crate) fn output(mut command: Command, fine: &[i32]) -> Result<Vec<u8>> {
+pub(crate) fn run_command(mut command: Command, fine: &[i32]) -> Result<Vec<u8>> {
     let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
     if !output.status.code().is_some_and(|code| fine.contains(&code)) {
         let complaint = String::from_utf8_lossy(&output.stderr);

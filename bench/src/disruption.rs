@@ -16,14 +16,14 @@ use anyhow::{Context as _, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::consolidated::{self, Search};
-use crate::decision::{Files, output};
+use crate::consolidation::{self, Search};
+use crate::decision::{CaseFiles, run_command};
 use crate::generate::Types;
 use crate::host;
 use crate::limit;
 use crate::selection::Selection;
 
-use measure::Measured;
+use measure::Measurement;
 use workload::{WORKLOADS, Workload};
 
 #[derive(Debug, clap::Args)]
@@ -40,7 +40,7 @@ pub struct Args {
 /// One side of a row.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Side {
+pub struct SideResult {
     pub seconds: f64,
     /// Peak over what was loaded.
     pub memory_bytes: u64,
@@ -71,32 +71,32 @@ pub struct Row {
     /// What our snapshot of it holds.
     pub held_bytes: u64,
     /// The search `best`: everything that can go.
-    pub best: Side,
+    pub best: SideResult,
     /// The search `upstream`: the first command.
-    pub first: Side,
+    pub first: SideResult,
     /// A pass of `best` after which nothing has changed.
     pub unchanged_seconds: f64,
     /// None where upstream is not asked.
-    pub upstream: Option<Side>,
+    pub upstream: Option<SideResult>,
 }
 
 /// Upstream decides again if it takes less than so many seconds.
-const QUICK: f64 = 5.0;
+const QUICK_SECONDS: f64 = 5.0;
 /// How often.
 const MORE_RUNS: usize = 4;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     host::print(&(results::header() + "\n"));
-    let rows = args.selection.measure(
+    let rows = args.selection.measure_selected(
         WORKLOADS,
         |workload| workload.name,
         |workload| measure(workload, args),
-        results::line,
+        results::table_line,
     )?;
-    let limits = limits::check(&rows);
-    let verdict = limit::judge(&limits);
-    if args.selection.is_whole() {
-        results::keep(&rows, &limits)?;
+    let limits = limits::disruption_limits(&rows);
+    let verdict = limit::print_limits(&limits);
+    if args.selection.is_complete() {
+        results::save(&rows, &limits)?;
     }
     Ok(verdict)
 }
@@ -106,17 +106,17 @@ fn measure(workload: &Workload, args: &Args) -> Result<Row> {
     let case = workload.recipe().generate();
     let count = |kind: &str| case.objects.iter().filter(|object| object["kind"] == kind).count();
     let (nodes, pods) = (count("Node"), count("Pod"));
-    let files = Files::write(&case, Types::Kwok, folder.path())?;
+    let files = CaseFiles::write(&case, Types::Kwok, folder.path())?;
     drop(case);
-    let best: Measured = ours("disrupt", &files, Search::Best, args.runs)?;
-    let first: Measured = ours("disrupt", &files, Search::Upstream, args.runs)?;
-    let heap: Heap = ours("disrupt-heap", &files, Search::Best, 1)?;
-    let mut side = best.side();
+    let best: Measurement = measure_ours("disrupt", &files, Search::Best, args.runs)?;
+    let first: Measurement = measure_ours("disrupt", &files, Search::Upstream, args.runs)?;
+    let heap: Heap = measure_ours("disrupt-heap", &files, Search::Best, 1)?;
+    let mut side = best.side_result();
     // Our allocator may fill holes that loading left, which hides from the resident size; the
     // heap's own peak does not see its overhead. The larger one counts.
     side.memory_bytes = side.memory_bytes.max(heap.peak_bytes);
     let upstream = match args.selection.upstream() {
-        Some(oracle) if workload.upstream => Some(upstream(oracle, &files)?),
+        Some(oracle) if workload.upstream => Some(measure_upstream(oracle, &files)?),
         _ => None,
     };
     Ok(Row {
@@ -126,39 +126,39 @@ fn measure(workload: &Workload, args: &Args) -> Result<Row> {
         unchanged_seconds: best.unchanged_seconds,
         held_bytes: heap.held_bytes,
         best: side,
-        first: first.side(),
+        first: first.side_result(),
         upstream,
     })
 }
 
-fn ours<T: DeserializeOwned>(
+fn measure_ours<T: DeserializeOwned>(
     program: &str,
-    files: &Files,
+    files: &CaseFiles,
     search: Search,
     runs: usize,
 ) -> Result<T> {
-    let mut command = Command::new(host::sibling(program)?);
+    let mut command = Command::new(host::sibling_program(program)?);
     command.arg(&files.snapshot).arg(format!("--runs={runs}")).arg(search.name());
-    Ok(serde_json::from_slice(&output(command, &[0])?)?)
+    Ok(serde_json::from_slice(&run_command(command, &[0])?)?)
 }
 
 /// Upstream is not deterministic: where it is quick, the run of five that saves the most counts, as in
 /// `parity`. Time and memory are those of the first.
-fn upstream(oracle: &Path, files: &Files) -> Result<Side> {
-    let mut runs = consolidated::upstream(oracle, files, 1)?;
+fn measure_upstream(oracle: &Path, files: &CaseFiles) -> Result<SideResult> {
+    let mut runs = consolidation::run_upstream(oracle, files, 1)?;
     let first = runs.first().cloned().context("no decision was printed")?;
-    if first.seconds < QUICK {
-        runs.extend(consolidated::upstream(oracle, files, MORE_RUNS)?);
+    if first.seconds < QUICK_SECONDS {
+        runs.extend(consolidation::run_upstream(oracle, files, MORE_RUNS)?);
     }
     let most = runs.iter().max_by(|a, b| a.savings().total_cmp(&b.savings()));
-    let told = most.unwrap_or(&first);
-    let (removed, added) = told.nodes();
-    Ok(Side {
+    let best_run = most.unwrap_or(&first);
+    let (removed, added) = best_run.node_counts();
+    Ok(SideResult {
         seconds: first.seconds,
         memory_bytes: first.peak_rss_bytes.saturating_sub(first.loaded_rss_bytes),
-        commands: told.commands.len(),
+        commands: best_run.commands.len(),
         removed,
         added,
-        savings: told.savings(),
+        savings: best_run.savings(),
     })
 }

@@ -31,7 +31,7 @@ use std::fmt::Write as _;
 use clap::ValueEnum;
 use serde_json::Value;
 
-use crate::random::Random;
+use crate::random::SeededRng;
 
 pub use feature::{Feature, Features};
 
@@ -105,21 +105,21 @@ pub struct Options {
 impl Recipe {
     /// The case that this recipe stands for.
     pub fn generate(&self) -> Case {
-        let mut random = Random::new(self.seed);
+        let mut random = SeededRng::new(self.seed);
         let features = self.features();
         let mut case =
             Case { objects: Vec::new(), instance_types: None, options: Options::default() };
         case.objects.push(objects::node_class());
-        pools::add(self, features, &mut random.fork(), &mut case);
+        pools::add_pools(self, features, &mut random.fork(), &mut case);
         match self.profile {
             Profile::Diverse | Profile::Preferences => {
                 benchmark::add_pods(self, &mut random.fork(), &mut case);
             }
-            _ => apps::add(self, features, &mut random.fork(), &mut case),
+            _ => apps::add_apps(self, features, &mut random.fork(), &mut case),
         }
-        nodes::add(self, features, &mut random.fork(), &mut case);
-        wide::add(features, &mut random.fork(), &mut case);
-        disruption::add(features, &mut random.fork(), &mut case);
+        nodes::add_nodes(self, features, &mut random.fork(), &mut case);
+        wide::add_objects(features, &mut random.fork(), &mut case);
+        disruption::apply_features(features, &mut random.fork(), &mut case);
         case
     }
 
@@ -127,9 +127,11 @@ impl Recipe {
     pub fn features(&self) -> Features {
         match self.features {
             Some(features) => features,
-            None if self.profile == Profile::Wide => Features::draw(&mut Random::new(!self.seed)),
+            None if self.profile == Profile::Wide => {
+                Features::draw_wide(&mut SeededRng::new(!self.seed))
+            }
             None if self.profile == Profile::Disruption => {
-                Features::draw_disruption(&mut Random::new(!self.seed))
+                Features::draw_disruption(&mut SeededRng::new(!self.seed))
             }
             None => Features::default(),
         }

@@ -13,7 +13,7 @@ pub fn repo() -> &'static Path {
 }
 
 /// A program that was built beside this one, with the same profile.
-pub(crate) fn sibling(name: &str) -> Result<PathBuf> {
+pub(crate) fn sibling_program(name: &str) -> Result<PathBuf> {
     let here = std::env::current_exe().context("where is this program?")?;
     let path = here.with_file_name(name);
     ensure!(path.exists(), "no {} (`cargo xtask` builds it)", path.display());

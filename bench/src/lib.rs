@@ -2,7 +2,7 @@
 //! that made them go to `bench/results`.
 //!
 //! - [`generate`]: random clusters from a seed.
-//! - [`decision`] and [`consolidated`]: what upstream's program or ours says about a cluster.
+//! - [`decision`] and [`consolidation`]: what upstream's program or ours says about a cluster.
 //! - [`parity`]: are the decisions the same?
 //! - [`scheduling`] and [`disruption`]: how much faster, and with how much memory?
 //! - [`api`]: how fast and how large is the embedded API?
@@ -14,20 +14,20 @@
 //! printing.
 
 pub mod api;
-mod catalogue;
+mod bench_host;
+mod catalog;
 pub mod cli;
 pub mod cluster;
-pub mod consolidated;
+pub mod consolidation;
 pub mod decision;
 pub mod disruption;
 pub mod generate;
 pub mod host;
 mod limit;
 mod load;
-mod machine;
 pub mod measure;
-mod page;
 pub mod parity;
 pub mod random;
+mod results_page;
 pub mod scheduling;
 mod selection;

@@ -8,9 +8,9 @@ use crate::host;
 /// A figure and whether it is met.
 #[derive(Debug)]
 pub(crate) struct Limit {
-    pub(crate) what: String,
+    pub(crate) metric: String,
     /// None where the run did not measure what it takes.
-    pub(crate) found: Option<f64>,
+    pub(crate) value: Option<f64>,
     pub(crate) bound: Bound,
 }
 
@@ -22,7 +22,7 @@ pub(crate) enum Bound {
 
 impl Limit {
     pub(crate) fn is_missed(&self) -> bool {
-        match (self.found, self.bound) {
+        match (self.value, self.bound) {
             (None, _) => false,
             (Some(found), Bound::AtLeast(least)) => found < least,
             (Some(found), Bound::AtMost(most)) => found > most,
@@ -32,23 +32,25 @@ impl Limit {
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = match self.found {
+        let verdict = match self.value {
             None => "not measured",
             Some(_) if self.is_missed() => "MISSED",
             Some(_) => "reached",
         };
-        let found = self.found.map_or_else(|| "–".to_owned(), |found| format!("{found:.2}"));
+        let found = self.value.map_or_else(|| "–".to_owned(), |found| format!("{found:.2}"));
         match self.bound {
             Bound::AtLeast(least) => {
-                write!(f, "{verdict}: {}: {found} (at least {least})", self.what)
+                write!(f, "{verdict}: {}: {found} (at least {least})", self.metric)
             }
-            Bound::AtMost(most) => write!(f, "{verdict}: {}: {found} (at most {most})", self.what),
+            Bound::AtMost(most) => {
+                write!(f, "{verdict}: {}: {found} (at most {most})", self.metric)
+            }
         }
     }
 }
 
 /// Prints the limits; the exit code says whether all were reached.
-pub(crate) fn judge(limits: &[Limit]) -> ExitCode {
+pub(crate) fn print_limits(limits: &[Limit]) -> ExitCode {
     for limit in limits {
         host::print(&format!("{limit}\n"));
     }

@@ -15,41 +15,41 @@ use serde_json::Value;
 pub(crate) const NOW_SECONDS: i64 = 1_700_100_000;
 
 /// The cluster in a file of the generator: a line of JSON after each `---`.
-pub(crate) fn snapshot(path: &Path) -> Result<Snapshot> {
+pub(crate) fn load_snapshot(path: &Path) -> Result<Snapshot> {
     let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut objects = Objects::default();
     for line in BufReader::new(file).lines() {
         let line = line?;
         if line != "---" {
             let value = serde_json::from_str(&line).context("not a snapshot of the generator")?;
-            add(&mut objects, value)?;
+            add_object(&mut objects, value)?;
         }
     }
-    objects.as_snapshot_file();
+    objects.fill_defaults();
     let mut settings = Settings::kwok(Timestamp::from_second(NOW_SECONDS)?);
     settings.assume_pools_ready = true;
     let ingested = ingest::snapshot(&objects, &settings);
-    if let Some(marked) = ingested.marked.first() {
+    if let Some(marked) = ingested.diagnostics.first() {
         bail!("{} {}: {}", marked.kind, marked.name, marked.reason);
     }
     Ok(ingested.snapshot)
 }
 
-fn add(objects: &mut Objects, value: Value) -> Result<()> {
+fn add_object(objects: &mut Objects, value: Value) -> Result<()> {
     match value["kind"].as_str().unwrap_or_default() {
-        "Pod" => objects.pods.push(read(value)?),
-        "Node" => objects.nodes.push(read(value)?),
-        "NodeClaim" => objects.node_claims.push(read(value)?),
-        "NodePool" => objects.node_pools.push(read(value)?),
-        "PodDisruptionBudget" => objects.pod_disruption_budgets.push(read(value)?),
-        "DaemonSet" => objects.daemon_sets.push(read(value)?),
+        "Pod" => objects.pods.push(parse_object(value)?),
+        "Node" => objects.nodes.push(parse_object(value)?),
+        "NodeClaim" => objects.node_claims.push(parse_object(value)?),
+        "NodePool" => objects.node_pools.push(parse_object(value)?),
+        "PodDisruptionBudget" => objects.pod_disruption_budgets.push(parse_object(value)?),
+        "DaemonSet" => objects.daemon_sets.push(parse_object(value)?),
         "KWOKNodeClass" => {}
         kind => bail!("measured workloads have no {kind}"),
     }
     Ok(())
 }
 
-fn read<T: DeserializeOwned>(value: Value) -> Result<T> {
+fn parse_object<T: DeserializeOwned>(value: Value) -> Result<T> {
     let kind = value["kind"].to_string();
     serde_json::from_value(value).with_context(|| format!("cannot read a {kind}"))
 }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::generate::Types;
 use crate::host::{self, Stopwatch};
-use crate::{catalogue, load};
+use crate::{catalog, load};
 
 /// Solves a generated snapshot and prints what it took, as JSON.
 #[derive(Debug, Parser)]
@@ -38,7 +38,7 @@ pub struct Args {
 /// What a measurement says.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Measured {
+pub struct Measurement {
     pub nodes: usize,
     pub placed: usize,
     pub unplaced: usize,
@@ -52,20 +52,20 @@ pub struct Measured {
 
 /// A snapshot that is ready to be solved.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedSnapshot {
     snapshot: Snapshot,
     catalog: Catalog,
     pods: Vec<PodId>,
     options: Options,
 }
 
-impl Loaded {
+impl LoadedSnapshot {
     /// Reads everything; nothing of it counts.
     pub fn new(args: &Args) -> Result<Self> {
-        let snapshot = load::snapshot(&args.snapshot)?;
+        let snapshot = load::load_snapshot(&args.snapshot)?;
         let pools = snapshot.pools.iter().map(|pool| pool.name.clone());
-        let catalog = catalogue::catalog(args.types, pools);
-        let pods = demand(&snapshot).place;
+        let catalog = catalog::build_catalog(args.types, pools);
+        let pods = demand(&snapshot).to_place;
         let preferences = if args.ignore_preferences {
             PreferencePolicy::Ignore
         } else {
@@ -81,7 +81,7 @@ impl Loaded {
             snapshot: &self.snapshot,
             catalog: &self.catalog,
             pods: &self.pods,
-            without: &BTreeSet::new(),
+            excluded_nodes: &BTreeSet::new(),
             options: &self.options,
         };
         solve(&request, &mut Fuel::unlimited())
@@ -89,14 +89,14 @@ impl Loaded {
 }
 
 /// Solves and tells time and resident memory.
-pub fn measure(args: &Args) -> Result<Measured> {
-    let loaded = Loaded::new(args)?;
-    let loaded_rss_bytes = status("VmRSS:");
-    restart_high_water();
+pub fn measure(args: &Args) -> Result<Measurement> {
+    let loaded = LoadedSnapshot::new(args)?;
+    let loaded_rss_bytes = memory_status_bytes("VmRSS:");
+    reset_peak_memory();
     let watch = Stopwatch::start();
     let plan = loaded.solve();
     let mut seconds = vec![watch.elapsed().as_secs_f64()];
-    let peak_rss_bytes = status("VmHWM:");
+    let peak_rss_bytes = memory_status_bytes("VmHWM:");
 
     for _ in 1..args.runs {
         let watch = Stopwatch::start();
@@ -106,12 +106,16 @@ pub fn measure(args: &Args) -> Result<Measured> {
     }
     seconds.sort_by(f64::total_cmp);
     let claimed: usize = plan.claims.iter().map(|claim| claim.pods.len()).sum();
-    Ok(Measured {
+    Ok(Measurement {
         nodes: plan.claims.len(),
-        placed: claimed + plan.existing.iter().map(|(_, pods)| pods.len()).sum::<usize>(),
-        unplaced: plan.refused.len(),
+        placed: claimed + plan.existing_nodes.iter().map(|(_, pods)| pods.len()).sum::<usize>(),
+        unplaced: plan.rejected.len(),
         // Not `sum`, which is -0 for nothing.
-        total_price: plan.claims.iter().filter_map(|claim| claim.cheapest).fold(0.0, |a, b| a + b),
+        total_price: plan
+            .claims
+            .iter()
+            .filter_map(|claim| claim.lowest_price)
+            .fold(0.0, |a, b| a + b),
         best_seconds: seconds[0],
         median_seconds: seconds[seconds.len() / 2],
         loaded_rss_bytes,
@@ -120,18 +124,18 @@ pub fn measure(args: &Args) -> Result<Measured> {
 }
 
 /// Prints a measurement as one line of JSON.
-pub fn print<T: Serialize>(measured: &T) -> Result<()> {
+pub fn print_json<T: Serialize>(measured: &T) -> Result<()> {
     host::print(&(serde_json::to_string(measured)? + "\n"));
     Ok(())
 }
 
 /// What this process has in memory now.
 pub(crate) fn resident_bytes() -> u64 {
-    status("VmRSS:")
+    memory_status_bytes("VmRSS:")
 }
 
 /// A size from the kernel; 0 where it tells none.
-pub(crate) fn status(name: &str) -> u64 {
+pub(crate) fn memory_status_bytes(name: &str) -> u64 {
     let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
@@ -139,6 +143,6 @@ pub(crate) fn status(name: &str) -> u64 {
 }
 
 /// Lets the kernel's high-water mark begin again, where it can.
-pub(crate) fn restart_high_water() {
+pub(crate) fn reset_peak_memory() {
     let _ = fs::write("/proc/self/clear_refs", "5");
 }

@@ -1,7 +1,7 @@
 //! Are our decisions upstream's decisions?
 //!
 //! Each generated cluster goes to both sides. Upstream decides several times, because map order
-//! changes what it does; [`Upstream`] is what all of its runs allow, and [`Upstream::judge`] says
+//! changes what it does; [`UpstreamRange`] is what all of its runs allow, and [`UpstreamRange::differences`] says
 //! how a decision of ours leaves that.
 
 mod consolidate;
@@ -9,7 +9,7 @@ mod record;
 mod report;
 #[cfg(test)]
 mod tests;
-mod upstream;
+mod upstream_range;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::Value;
 
-use crate::decision::{self, Files};
+use crate::decision::{self, CaseFiles};
 use crate::generate::{Case, Profile, Recipe, Types};
 use crate::host;
 
-use report::Verdict;
-pub use upstream::{Difference, Upstream};
+use report::ComparisonResult;
+pub use upstream_range::{Difference, UpstreamRange};
 
 /// After a difference upstream is asked so many times more: what it does once in ten times is
 /// upstream's decision, too.
-const SECOND_LOOK: usize = 5;
+const RETRY_FACTOR: usize = 5;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -70,7 +70,7 @@ pub struct Args {
 }
 
 /// The kinds of clusters.
-const KINDS: &[Kind] = &[
+const KINDS: &[ClusterKind] = &[
     (Profile::Mixed, 50, 0),
     (Profile::Mixed, 40, 6),
     (Profile::Plain, 60, 0),
@@ -89,20 +89,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.consolidate {
         return consolidate::run(args);
     }
-    let recipes = kinds(KINDS, args);
+    let recipes = recipes(KINDS, args);
     if args.record {
         record::record(&recipes, &args.oracle, args.runs)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let karpenter = host::sibling("karpenter")?;
-    Ok(report::run(&recipes, |recipe| compare(recipe, &karpenter, args)))
+    let karpenter = host::sibling_program("karpenter")?;
+    Ok(report::compare_all(&recipes, |recipe| compare(recipe, &karpenter, args)))
 }
 
 /// A profile, how many pods wait, how many nodes are there.
-type Kind = (Profile, usize, usize);
+type ClusterKind = (Profile, usize, usize);
 
 /// The clusters that the command line asks for.
-fn kinds(kinds: &[Kind], args: &Args) -> Vec<Recipe> {
+fn recipes(kinds: &[ClusterKind], args: &Args) -> Vec<Recipe> {
     let kinds = kinds.iter().filter(|kind| args.profile.is_none_or(|profile| profile == kind.0));
     let seeds = args.from..args.from + args.seeds;
     kinds
@@ -121,22 +121,22 @@ fn kinds(kinds: &[Kind], args: &Args) -> Vec<Recipe> {
 }
 
 /// How one cluster went.
-struct Outcome {
-    verdict: Verdict,
+struct SchedulingComparison {
+    result: ComparisonResult,
     nodes: usize,
     price: f64,
-    upstream: Upstream,
+    upstream: UpstreamRange,
 }
 
-impl report::Outcome for Outcome {
+impl report::Comparison for SchedulingComparison {
     const EXPLAINED: &'static str = "scenarios/parity/explained.txt";
 
-    fn verdict(&self) -> &Verdict {
-        &self.verdict
+    fn result(&self) -> &ComparisonResult {
+        &self.result
     }
 
-    fn figures(&self) -> String {
-        let Upstream { nodes, price, unplaced } = &self.upstream;
+    fn summary(&self) -> String {
+        let UpstreamRange { nodes, price, unplaced } = &self.upstream;
         format!(
             "nodes {:>3} ({}–{})  price {:>8.4} ({:.4}–{:.4})  unplaced {:>2}",
             self.nodes,
@@ -150,28 +150,33 @@ impl report::Outcome for Outcome {
     }
 }
 
-fn compare(recipe: &Recipe, karpenter: &Path, args: &Args) -> Result<Outcome> {
+fn compare(recipe: &Recipe, karpenter: &Path, args: &Args) -> Result<SchedulingComparison> {
     let folder = tempfile::tempdir()?;
     let case = recipe.generate();
-    let files = Files::write(&case, recipe.types, folder.path())?;
-    let waiting = waiting(&case.objects);
-    let ours = decision::ours(karpenter, &files)?;
-    let mut runs = decision::upstream(&args.oracle, &files, args.runs)?;
-    let mut upstream = Upstream::of(&runs, &waiting);
-    let mut differences = upstream.judge(&ours, &waiting);
-    let looked_twice = !differences.is_empty();
-    if looked_twice {
-        runs.extend(decision::upstream(&args.oracle, &files, args.runs * SECOND_LOOK)?);
-        upstream = Upstream::of(&runs, &waiting);
-        differences = upstream.judge(&ours, &waiting);
+    let files = CaseFiles::write(&case, recipe.types, folder.path())?;
+    let waiting = pending_pods(&case.objects);
+    let ours = decision::run_ours(karpenter, &files)?;
+    let mut runs = decision::run_upstream(&args.oracle, &files, args.runs)?;
+    let mut upstream = UpstreamRange::from_runs(&runs, &waiting);
+    let mut differences = upstream.differences(&ours, &waiting);
+    let needed_more_runs = !differences.is_empty();
+    if needed_more_runs {
+        runs.extend(decision::run_upstream(&args.oracle, &files, args.runs * RETRY_FACTOR)?);
+        upstream = UpstreamRange::from_runs(&runs, &waiting);
+        differences = upstream.differences(&ours, &waiting);
     }
     let (nodes, price) = (ours.node_claims.len(), ours.total_price);
     let differences = differences.iter().map(ToString::to_string).collect();
-    Ok(Outcome { verdict: Verdict { differences, looked_twice }, nodes, price, upstream })
+    Ok(SchedulingComparison {
+        result: ComparisonResult { differences, needed_more_runs },
+        nodes,
+        price,
+        upstream,
+    })
 }
 
 /// The pods of a snapshot that no node holds.
-pub(crate) fn waiting(objects: &[Value]) -> BTreeSet<String> {
+pub(crate) fn pending_pods(objects: &[Value]) -> BTreeSet<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     objects
         .iter()
@@ -183,7 +188,7 @@ pub(crate) fn waiting(objects: &[Value]) -> BTreeSet<String> {
 }
 
 /// A case as it is kept in `scenarios/parity`.
-pub(crate) fn scenario(case: &Case, upstream: &Upstream) -> Value {
+pub(crate) fn recorded_answer(case: &Case, upstream: &UpstreamRange) -> Value {
     serde_json::json!({
         "flags": case.options.flags(),
         "unplaced": upstream.unplaced,

@@ -2,9 +2,9 @@
 
 /// SplitMix64: one multiplication chain per number, good enough to draw workloads from.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct SeededRng(u64);
 
-impl Random {
+impl SeededRng {
     /// The stream of a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
@@ -39,7 +39,7 @@ impl Random {
     }
 
     /// True in that share of cases.
-    pub fn chance(&mut self, share: f64) -> bool {
+    pub fn rng(&mut self, share: f64) -> bool {
         self.unit() < share
     }
 
@@ -57,12 +57,12 @@ impl Random {
 
 #[cfg(test)]
 mod tests {
-    use super::Random;
+    use super::SeededRng;
 
     #[test]
-    fn a_seed_gives_the_same_numbers_for_ever() {
+    fn a_seed_always_gives_the_published_numbers() {
         // The published first numbers of SplitMix64 for this seed.
-        let mut random = Random::new(1_234_567);
+        let mut random = SeededRng::new(1_234_567);
         let first = [random.next(), random.next(), random.next()];
         let expected =
             [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_sample_has_no_item_twice() {
-        let mut sample = Random::new(3).sample(&[1, 2, 3, 4], 4);
+        let mut sample = SeededRng::new(3).sample(&[1, 2, 3, 4], 4);
         sample.sort_unstable();
         assert_eq!(sample, [1, 2, 3, 4]);
     }

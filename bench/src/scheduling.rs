@@ -14,11 +14,11 @@ use std::process::{Command, ExitCode};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use crate::decision::{self, Files, output};
+use crate::decision::{self, CaseFiles, run_command};
 use crate::generate::Types;
 use crate::host;
 use crate::limit;
-use crate::measure::Measured;
+use crate::measure::Measurement;
 use crate::selection::Selection;
 
 pub use workload::{WORKLOADS, Workload};
@@ -46,7 +46,7 @@ pub struct Heap {
 /// One side of a row.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Side {
+pub struct SideResult {
     pub seconds: f64,
     /// Peak over what was loaded.
     pub memory_bytes: u64,
@@ -62,23 +62,23 @@ pub struct Side {
 #[serde(rename_all = "camelCase")]
 pub struct Row {
     pub name: String,
-    pub ours: Side,
+    pub ours: SideResult,
     /// None where upstream is not asked.
-    pub upstream: Option<Side>,
+    pub upstream: Option<SideResult>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     host::print(&(results::header() + "\n"));
-    let rows = args.selection.measure(
+    let rows = args.selection.measure_selected(
         WORKLOADS,
         |workload| workload.name,
         |workload| measure(workload, args),
-        results::line,
+        results::table_line,
     )?;
-    let limits = limits::check(&rows);
-    let verdict = limit::judge(&limits);
-    if args.selection.is_whole() {
-        results::keep(&rows, &limits)?;
+    let limits = limits::scheduling_limits(&rows);
+    let verdict = limit::print_limits(&limits);
+    if args.selection.is_complete() {
+        results::save(&rows, &limits)?;
     }
     Ok(verdict)
 }
@@ -87,19 +87,19 @@ fn measure(workload: &Workload, args: &Args) -> Result<Row> {
     let folder = tempfile::tempdir()?;
     let mut case = workload.recipe().generate();
     case.options.ignore_preferences = workload.ignore_preferences;
-    let files = Files::write(&case, workload.types, folder.path())?;
+    let files = CaseFiles::write(&case, workload.types, folder.path())?;
     drop(case);
-    let ours = ours(&files, args.runs)?;
+    let ours = measure_ours(&files, args.runs)?;
     let upstream = match args.selection.upstream() {
-        Some(oracle) if workload.upstream => Some(upstream(oracle, &files)?),
+        Some(oracle) if workload.upstream => Some(measure_upstream(oracle, &files)?),
         _ => None,
     };
     Ok(Row { name: workload.name.to_owned(), ours, upstream })
 }
 
-fn ours(files: &Files, runs: usize) -> Result<Side> {
+fn measure_ours(files: &CaseFiles, runs: usize) -> Result<SideResult> {
     let solve = |program: &str, runs: usize| -> Result<Vec<u8>> {
-        let mut command = Command::new(host::sibling(program)?);
+        let mut command = Command::new(host::sibling_program(program)?);
         command.arg(&files.snapshot).arg(format!("--runs={runs}"));
         if files.types == Types::Fake400 {
             command.arg("--types=400");
@@ -107,12 +107,12 @@ fn ours(files: &Files, runs: usize) -> Result<Side> {
         if files.options.ignore_preferences {
             command.arg("--ignore-preferences");
         }
-        output(command, &[0])
+        run_command(command, &[0])
     };
-    let measured: Measured = serde_json::from_slice(&solve("solve", runs)?)?;
+    let measured: Measurement = serde_json::from_slice(&solve("solve", runs)?)?;
     let heap: Heap = serde_json::from_slice(&solve("solve-heap", 1)?)?;
     let resident = measured.peak_rss_bytes.saturating_sub(measured.loaded_rss_bytes);
-    Ok(Side {
+    Ok(SideResult {
         seconds: measured.best_seconds,
         // Our allocator may fill holes that loading left, which hides from the resident size; the
         // heap's own peak does not see its overhead. The larger one counts.
@@ -125,21 +125,21 @@ fn ours(files: &Files, runs: usize) -> Result<Side> {
     })
 }
 
-fn upstream(oracle: &Path, files: &Files) -> Result<Side> {
+fn measure_upstream(oracle: &Path, files: &CaseFiles) -> Result<SideResult> {
     let mut command = decision::oracle_command(oracle, files);
     // As upstream's benchmark; without reservations it decides nothing.
     command.arg("-reserved-mode=fallback").arg(&files.snapshot);
-    let first = decision::parse_one(&output(command, &[0])?)?;
+    let first = decision::parse_one(&run_command(command, &[0])?)?;
     let mut seconds = first.seconds;
     if seconds < 1.0 {
-        seconds = seconds.min(decision::upstream(oracle, files, 1)?[0].seconds);
+        seconds = seconds.min(decision::run_upstream(oracle, files, 1)?[0].seconds);
     }
-    Ok(Side {
+    Ok(SideResult {
         seconds,
         memory_bytes: first.peak_rss_bytes.saturating_sub(first.loaded_rss_bytes),
         allocations: first.allocations,
         nodes: first.node_claims.len(),
-        placed: first.placed().count(),
+        placed: first.placed_pods().count(),
         unplaced: first.errors.len(),
         total_price: first.total_price,
     })

@@ -23,7 +23,7 @@ pub(crate) struct Selection {
 
 impl Selection {
     /// Whether everything was measured, so that the figures are worth keeping.
-    pub(crate) fn is_whole(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.only.is_empty() && !self.no_upstream
     }
 
@@ -32,7 +32,7 @@ impl Selection {
     }
 
     /// Measures the chosen ones of `all` one after another, and prints a line for each.
-    pub(crate) fn measure<W, R>(
+    pub(crate) fn measure_selected<W, R>(
         &self,
         all: &[W],
         name: impl Fn(&W) -> &str,
@@ -40,7 +40,7 @@ impl Selection {
         line: impl Fn(&R) -> String,
     ) -> Result<Vec<R>> {
         let names: Vec<_> = all.iter().map(&name).collect();
-        let wanted: Vec<_> = all.iter().filter(|w| self.is_wanted(name(w), &names)).collect();
+        let wanted: Vec<_> = all.iter().filter(|w| self.is_selected(name(w), &names)).collect();
         ensure!(
             !wanted.is_empty(),
             "no workload is called like that; there are: {}",
@@ -58,7 +58,7 @@ impl Selection {
     }
 
     /// A whole name means this one alone, other text all that contain it.
-    fn is_wanted(&self, name: &str, names: &[&str]) -> bool {
+    fn is_selected(&self, name: &str, names: &[&str]) -> bool {
         let fits = |text: &String| {
             name == text || (!names.contains(&text.as_str()) && name.contains(text.as_str()))
         };

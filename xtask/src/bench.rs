@@ -13,35 +13,35 @@ const BENCH: [&str; 4] = ["-p", "karpenter-bench", "--bin", "karpenter-bench"];
 
 /// Our decisions beside upstream's.
 pub(crate) fn parity(options: &[OsString]) -> Result<()> {
-    hand_over("release", &["-p", "karpenter", "--bin", "karpenter"], "parity", options)
+    build_and_run("release", &["-p", "karpenter", "--bin", "karpenter"], "parity", options)
 }
 
 /// Workloads, measured. Only the shipped profile counts.
 pub(crate) fn bench(options: &[OsString]) -> Result<()> {
     // The embedded API has no upstream: it is measured by the program itself.
-    if options.first().is_some_and(|what| what == OsStr::new("api")) {
+    if options.first().is_some_and(|target| target == OsStr::new("api")) {
         let mut run = process::cargo(&["run", "--locked", "-q", "--no-default-features"]);
         run.args(BENCH).args(["--profile", "dist", "--", "bench"]).args(options);
         return Err(run.exec().into());
     }
-    if options.first().is_some_and(|what| what == OsStr::new("cluster")) {
-        return cluster(options);
+    if options.first().is_some_and(|target| target == OsStr::new("cluster")) {
+        return bench_cluster(options);
     }
     let programs = ["solve", "solve-heap", "disrupt", "disrupt-heap"];
     let needed: Vec<_> = programs.into_iter().flat_map(|program| ["--bin", program]).collect();
-    hand_over("dist", &needed, "bench", options)
+    build_and_run("dist", &needed, "bench", options)
 }
 
 /// The controller beside upstream's, which are both programs of their own.
-fn cluster(options: &[OsString]) -> Result<()> {
+fn bench_cluster(options: &[OsString]) -> Result<()> {
     let profile = ["--profile", "dist"];
     let mut run = process::cargo(&["run", "--locked", "-q", "--no-default-features"]);
     run.args(BENCH).args(profile).args(["--", "bench"]).args(options);
-    if !is_asked(options, "--help") && !is_asked(options, "-h") {
+    if !has_option(options, "--help") && !has_option(options, "-h") {
         let mut build = process::cargo(&["build", "--locked", "--no-default-features"]);
         build.args(BENCH).args(["-p", "karpenter", "--bin", "karpenter"]).args(profile);
         process::run(build)?;
-        if !is_asked(options, "--no-upstream") {
+        if !has_option(options, "--no-upstream") {
             let tools = Toolbox::from_env()?;
             run.arg("--upstream").arg(tools.ensure(Tool::UpstreamKwok)?);
             run.arg("--upstream-source").arg(tools.upstream_source()?);
@@ -50,20 +50,25 @@ fn cluster(options: &[OsString]) -> Result<()> {
     Err(run.exec().into())
 }
 
-fn is_asked(options: &[OsString], option: &str) -> bool {
+fn has_option(options: &[OsString], option: &str) -> bool {
     options.iter().any(|found| found == OsStr::new(option))
 }
 
-fn hand_over(profile: &str, needed: &[&str], command: &str, options: &[OsString]) -> Result<()> {
+fn build_and_run(
+    profile: &str,
+    needed: &[&str],
+    command: &str,
+    options: &[OsString],
+) -> Result<()> {
     let profile = ["--profile", profile];
     let mut run = process::cargo(&["run", "--locked", "-q"]);
     run.args(BENCH).args(profile).args(["--", command]).args(options);
-    if !is_asked(options, "--help") && !is_asked(options, "-h") {
+    if !has_option(options, "--help") && !has_option(options, "-h") {
         // Without the AWS SDK, which decides nothing and takes minutes to build.
         let mut build = process::cargo(&["build", "--locked", "--no-default-features"]);
         build.args(BENCH).args(needed).args(profile);
         process::run(build)?;
-        if !is_asked(options, "--no-upstream") {
+        if !has_option(options, "--no-upstream") {
             run.arg("--oracle").arg(Toolbox::from_env()?.ensure(Tool::Oracle)?);
         }
     }

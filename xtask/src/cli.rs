@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::test::Step;
 use crate::tools::Toolbox;
-use crate::{bench, codegen, host, process, test};
+use crate::{bench, codegen, host, names, process, test, tidy};
 
 /// Developer commands of karpenter-rs.
 #[derive(Debug, Parser)]
@@ -31,6 +31,27 @@ Examples:
   cargo xtask test --skip e2e      the inner loop
   cargo xtask test --only clippy   one step again")]
     Test(TestArgs),
+
+    /// Prints all names that are visible outside their module, with path, kind and summary.
+    #[command(after_help = "\
+Examples:
+  cargo xtask names                all crates
+  cargo xtask names core           the crate in crates/core")]
+    Names {
+        /// Lists only the names of this crate.
+        #[arg(value_name = "CRATE")]
+        package: Option<String>,
+    },
+
+    /// Checks identifiers, head comments, words and Markdown lines against the committed baseline.
+    ///
+    /// The banned words are in xtask/src/tidy/banned-words.txt. The baseline counts the findings
+    /// that existed before this check, and may only shrink.
+    Tidy {
+        /// Writes the baseline anew, if no check has more findings than before.
+        #[arg(long)]
+        update: bool,
+    },
 
     /// Writes the files that are generated from the code, such as the CRDs of the chart.
     Codegen {
@@ -65,10 +86,10 @@ Examples:
     /// The scripts are in scenarios/api, what was answered in scenarios/api/recorded.
     #[command(after_help = "\
 Examples:
-  cargo xtask twin                      is every recording still what the API server says?
-  cargo xtask twin --record             writes the recordings anew
-  cargo xtask twin --only watch         only areas and checks with this in their names")]
-    Twin {
+  cargo xtask conformance                      is every recording still what the API server says?
+  cargo xtask conformance --record             writes the recordings anew
+  cargo xtask conformance --only watch         only areas and checks with this in their names")]
+    Conformance {
         /// Writes what the API server answers, in place of what was recorded.
         #[arg(long)]
         record: bool,
@@ -81,26 +102,26 @@ Examples:
     ///
     /// `cargo xtask swarm --help` tells the options. A seed that fails prints how to replay it.
     #[command(disable_help_flag = true)]
-    Swarm(Passed),
+    Swarm(ForwardedOptions),
 
     /// Compares our decisions with upstream's over hundreds of generated clusters.
     ///
     /// Needs Go, for upstream's side (bench/oracle). Takes minutes and prints progress.
     /// `cargo xtask parity --help` tells the options.
     #[command(disable_help_flag = true)]
-    Parity(Passed),
+    Parity(ForwardedOptions),
 
     /// Measures workloads beside upstream in one run, and keeps the results in bench/results.
     ///
     /// Needs Go, for upstream's side (bench/oracle). Takes minutes and prints progress.
     /// `cargo xtask bench --help` lists what can be measured.
     #[command(disable_help_flag = true)]
-    Bench(Passed),
+    Bench(ForwardedOptions),
 }
 
 /// Options that are not ours to know.
 #[derive(Debug, Args)]
-struct Passed {
+struct ForwardedOptions {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
     options: Vec<OsString>,
 }
@@ -120,25 +141,27 @@ struct TestArgs {
 pub fn run() -> Result<()> {
     match Cli::parse().command {
         Command::Test(args) => test::run(&args.only, &args.skip),
-        Command::Parity(Passed { options }) => bench::parity(&options),
-        Command::Bench(Passed { options }) => bench::bench(&options),
-        Command::Swarm(Passed { options }) => {
+        Command::Parity(ForwardedOptions { options }) => bench::parity(&options),
+        Command::Bench(ForwardedOptions { options }) => bench::bench(&options),
+        Command::Swarm(ForwardedOptions { options }) => {
             let run = ["run", "--locked", "-q", "--release", "--no-default-features"];
             let mut command = process::cargo(&run);
             command.args(["-p", "karpenter-sim", "--bin", "swarm", "--"]).args(options);
             // Replaces this process, so that Ctrl-C and the exit code are the program's own.
             Err(command.exec().into())
         }
-        Command::Twin { record, only } => {
-            let test = ["test", "--locked", "-q", "-p", "karpenter-e2e", "--test", "twin"];
+        Command::Conformance { record, only } => {
+            let test = ["test", "--locked", "-q", "-p", "karpenter-e2e", "--test", "conformance"];
             let mut command = process::cargo(&[&test[..], &["--", "--nocapture"]].concat());
-            command.env("TWIN_RECORD", if record { "1" } else { "" });
-            command.env("TWIN_ONLY", only.unwrap_or_default());
+            command.env("CONFORMANCE_RECORD", if record { "1" } else { "" });
+            command.env("CONFORMANCE_ONLY", only.unwrap_or_default());
             process::run(command)
         }
+        Command::Names { package } => names::print(package.as_deref()),
+        Command::Tidy { update } => tidy::run(update),
         Command::Codegen { check: true } => codegen::check(),
         Command::Codegen { check: false } => codegen::write(),
-        Command::Shapes => codegen::write_shapes(),
+        Command::Shapes => codegen::write_type_table(),
         Command::Tools => {
             for (tool, path) in Toolbox::from_env()?.ensure_all()? {
                 host::print(&format!("{:<24} {}", tool.name(), path.display()));

@@ -1,6 +1,6 @@
 //! Files in the repository that are written by the product's own binary.
 //!
-//! Everything generated is one row of [`ROWS`]. The binary prints, this module puts it in place
+//! Everything generated is one row of [`GENERATED_FILES`]. The binary prints, this module puts it in place
 //! or compares, so a generator can also be run by hand.
 
 use std::fs;
@@ -12,24 +12,30 @@ use crate::tools::{Tool, Toolbox};
 use crate::{host, process};
 
 /// The output of `karpenter <args>` is the content of `file`.
-struct Row {
+struct GeneratedFile {
     args: &'static [&'static str],
     file: &'static str,
 }
 
-const ROWS: &[Row] = &[
-    Row { args: &["crds", "--provider", "aws"], file: "charts/karpenter-crd/generated/aws.yaml" },
-    Row { args: &["crds", "--provider", "kwok"], file: "charts/karpenter-crd/generated/kwok.yaml" },
-    Row { args: &["reference", "annotations"], file: "docs/reference/annotations.md" },
-    Row { args: &["reference", "metrics"], file: "docs/reference/metrics.md" },
-    Row { args: &["reference", "options"], file: "docs/reference/options.md" },
+const GENERATED_FILES: &[GeneratedFile] = &[
+    GeneratedFile {
+        args: &["crds", "--provider", "aws"],
+        file: "charts/karpenter-crd/generated/aws.yaml",
+    },
+    GeneratedFile {
+        args: &["crds", "--provider", "kwok"],
+        file: "charts/karpenter-crd/generated/kwok.yaml",
+    },
+    GeneratedFile { args: &["reference", "annotations"], file: "docs/reference/annotations.md" },
+    GeneratedFile { args: &["reference", "metrics"], file: "docs/reference/metrics.md" },
+    GeneratedFile { args: &["reference", "options"], file: "docs/reference/options.md" },
 ];
 
 /// Writes every generated file; leaves the ones that are right untouched.
 pub(crate) fn write() -> Result<()> {
-    for row in ROWS {
+    for row in GENERATED_FILES {
         let (path, wanted) = (row.path(), row.generate()?);
-        if found(&path)?.as_ref() == Some(&wanted) {
+        if read_if_exists(&path)?.as_ref() == Some(&wanted) {
             host::note(&format!("unchanged {}", row.file));
             continue;
         }
@@ -43,28 +49,28 @@ pub(crate) fn write() -> Result<()> {
 }
 
 /// Where the table of Kubernetes' kinds is kept.
-const SHAPES: &str = "crates/apiserver/src/kinds/shapes.txt";
+const TYPE_TABLE_FILE: &str = "crates/apiserver/src/kinds/shapes.txt";
 
-/// The table as it is for the pinned Kubernetes. Not one of [`ROWS`], for it takes Go.
-fn shapes() -> Result<String> {
+/// The table as it is for the pinned Kubernetes. Not one of [`GENERATED_FILES`], for it takes Go.
+fn generate_type_table() -> Result<String> {
     let tool = Toolbox::from_env()?.ensure(Tool::Shapes)?;
     let text = process::output(std::process::Command::new(tool))?;
     ensure!(!text.is_empty(), "the program printed nothing");
     String::from_utf8(text).context("the table of shapes")
 }
 
-pub(crate) fn write_shapes() -> Result<()> {
-    fs::write(host::repo().join(SHAPES), shapes()?)?;
-    host::note(&format!("wrote     {SHAPES}"));
+pub(crate) fn write_type_table() -> Result<()> {
+    fs::write(host::repo().join(TYPE_TABLE_FILE), generate_type_table()?)?;
+    host::note(&format!("wrote     {TYPE_TABLE_FILE}"));
     Ok(())
 }
 
 /// Fails, with the first difference of each, if a generated file is stale.
 pub(crate) fn check() -> Result<()> {
     let mut stale = Vec::new();
-    for row in ROWS {
+    for row in GENERATED_FILES {
         let wanted = row.generate()?;
-        match found(&row.path())? {
+        match read_if_exists(&row.path())? {
             Some(found) if found == wanted => {}
             Some(found) => {
                 host::note(&format!("{} is stale:\n{}", row.file, difference(&found, &wanted)));
@@ -82,7 +88,7 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-impl Row {
+impl GeneratedFile {
     fn path(&self) -> PathBuf {
         host::repo().join(self.file)
     }
@@ -97,7 +103,7 @@ impl Row {
 }
 
 /// The text of a file, if it is there.
-fn found(path: &Path) -> Result<Option<String>> {
+fn read_if_exists(path: &Path) -> Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -108,7 +114,7 @@ fn found(path: &Path) -> Result<Option<String>> {
 /// The lines between the first and the last difference, at most a dozen of each side: enough to
 /// tell which change was forgotten.
 fn difference(found: &str, wanted: &str) -> String {
-    const MOST: usize = 12;
+    const LINES_MAX: usize = 12;
     let (found, wanted): (Vec<_>, Vec<_>) = (found.lines().collect(), wanted.lines().collect());
     let start = found.iter().zip(&wanted).take_while(|(a, b)| a == b).count();
     let (found, wanted) = (&found[start..], &wanted[start..]);
@@ -116,9 +122,9 @@ fn difference(found: &str, wanted: &str) -> String {
 
     let mut lines = vec![format!("@@ line {}", start + 1)];
     for (sign, side) in [('-', &found[..found.len() - end]), ('+', &wanted[..wanted.len() - end])] {
-        lines.extend(side.iter().take(MOST).map(|line| format!("{sign}{line}")));
-        if side.len() > MOST {
-            lines.push(format!("{sign}… {} more lines", side.len() - MOST));
+        lines.extend(side.iter().take(LINES_MAX).map(|line| format!("{sign}{line}")));
+        if side.len() > LINES_MAX {
+            lines.push(format!("{sign}… {} more lines", side.len() - LINES_MAX));
         }
     }
     lines.join("\n")
@@ -142,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_difference_is_cut() {
+    fn a_long_difference_is_truncated() {
         let wanted = "x\n".repeat(20);
         assert!(difference("", &wanted).ends_with("+x\n+… 8 more lines"));
     }

@@ -11,7 +11,7 @@ pub fn var(name: &str) -> Option<OsString> {
 }
 
 /// The variables in which cargo tells a program that it runs about the program's own package.
-pub(crate) fn of_this_package() -> impl Iterator<Item = OsString> {
+pub(crate) fn package_variables() -> impl Iterator<Item = OsString> {
     std::env::vars_os().map(|(name, _)| name).filter(|name| {
         let name = name.to_string_lossy();
         name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")

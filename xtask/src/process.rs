@@ -16,7 +16,7 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     // Build scripts that ask for these (ring's) would be run again whenever somebody calls cargo with
     // and without us in turn, and all that needs them would be built again, the control plane's
     // client among it: eleven minutes with the profile `dist`.
-    for name in host::of_this_package() {
+    for name in host::package_variables() {
         command.env_remove(name);
     }
     command
@@ -24,9 +24,10 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
 
 /// Runs `command` with our own terminal.
 pub(crate) fn run(mut command: Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("cannot start {}", shown(&command)))?;
+    let status =
+        command.status().with_context(|| format!("cannot start {}", command_line(&command)))?;
     if !status.success() {
-        bail!("{} failed ({status})", shown(&command));
+        bail!("{} failed ({status})", command_line(&command));
     }
     Ok(())
 }
@@ -36,7 +37,7 @@ pub(crate) fn run(mut command: Command) -> Result<()> {
 /// Both streams go through one pipe: cargo names a test binary on stderr, the binary prints its
 /// result on stdout, and only one pipe keeps the two in order.
 pub(crate) fn relay(mut command: Command, mut each: impl FnMut(&str)) -> Result<()> {
-    let name = shown(&command);
+    let name = command_line(&command);
     let (reader, writer) = std::io::pipe().context("cannot make a pipe")?;
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn().with_context(|| format!("cannot start {name}"))?;
@@ -58,22 +59,23 @@ pub(crate) fn relay(mut command: Command, mut each: impl FnMut(&str)) -> Result<
 
 /// What `command` prints, or an error that ends in what it complained about.
 pub(crate) fn output(mut command: Command) -> Result<Vec<u8>> {
-    let output = command.output().with_context(|| format!("cannot start {}", shown(&command)))?;
+    let output =
+        command.output().with_context(|| format!("cannot start {}", command_line(&command)))?;
     if !output.status.success() {
         let complaint = String::from_utf8_lossy(&output.stderr);
-        bail!("{} failed ({})\n{}", shown(&command), output.status, complaint.trim_end());
+        bail!("{} failed ({})\n{}", command_line(&command), output.status, complaint.trim_end());
     }
     Ok(output.stdout)
 }
 
 /// Whether `command` runs at all; for asking programs for their version.
-pub(crate) fn works(mut command: Command) -> bool {
+pub(crate) fn succeeds(mut command: Command) -> bool {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())
 }
 
 /// The command line as one would type it.
-fn shown(command: &Command) -> String {
+fn command_line(command: &Command) -> String {
     let program = PathBuf::from(command.get_program());
     let program = program.file_name().unwrap_or(command.get_program());
     let words = std::iter::once(program).chain(command.get_args());
@@ -85,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_packages_are_not_told_about_this_one() {
+    fn cargo_does_not_inherit_the_package_variables() {
         let command = cargo(&["build"]);
         let removed: Vec<_> =
             command.get_envs().filter(|(_, value)| value.is_none()).map(|(name, _)| name).collect();

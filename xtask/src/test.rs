@@ -1,9 +1,9 @@
 //! `cargo xtask test`: every check, in one order, each timed.
 //!
-//! The steps are the table in [`Step::what`]; this module runs them, skips what cannot run here,
+//! The steps are the table in [`Step::action`]; this module runs them, skips what cannot run here,
 //! and says at the end what took how long.
 
-mod slow;
+mod slow_tests;
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use clap::ValueEnum;
 
 use crate::host::{self, Stopwatch};
 use crate::tools::Toolbox;
-use crate::{codegen, process};
+use crate::{codegen, process, tidy};
 
-use self::slow::SlowTests;
+use self::slow_tests::SlowTests;
 
 /// A check that can be run alone. The order here is the order in which they run: the quick ones
 /// that fail most often first.
@@ -22,6 +22,8 @@ use self::slow::SlowTests;
 pub(crate) enum Step {
     /// Formatting
     Fmt,
+    /// Names, head comments, words and Markdown lines
+    Tidy,
     /// Lints
     Clippy,
     /// Generated files are up to date
@@ -39,24 +41,24 @@ pub(crate) enum Step {
 }
 
 /// What a step does.
-enum What {
+enum StepAction {
     /// A cargo command. What resolves dependencies does so `--locked`: a stale `Cargo.lock` is a
     /// failure, and not rewritten in passing.
     Cargo(&'static [&'static str]),
     /// A cargo command that runs tests.
     Tests(&'static [&'static str]),
     /// A function of ours.
-    Ours(fn() -> Result<()>),
+    Function(fn() -> Result<()>),
 }
 
 /// Why a step cannot run here.
-struct Absent {
-    why: String,
+struct Unavailable {
+    reason: String,
     /// Nobody has to have it, not even CI.
     optional: bool,
 }
 
-enum Outcome {
+enum StepOutcome {
     Passed(Duration),
     Failed(Duration),
     Skipped,
@@ -64,22 +66,23 @@ enum Outcome {
 
 impl Step {
     #[rustfmt::skip]
-    fn what(self) -> What {
+    fn action(self) -> StepAction {
         match self {
             // Only the names of the files: the cure is always the same.
-            Self::Fmt => What::Cargo(&["fmt", "--all", "--check", "--", "-l"]),
-            Self::Clippy => What::Cargo(&[
+            Self::Fmt => StepAction::Cargo(&["fmt", "--all", "--check", "--", "-l"]),
+            Self::Tidy => StepAction::Function(|| tidy::run(false)),
+            Self::Clippy => StepAction::Cargo(&[
                 "clippy", "--locked", "--workspace", "--all-targets", "--no-default-features", "--", "-D", "warnings",
             ]),
-            Self::Codegen => What::Ours(codegen::check),
-            Self::Test => What::Tests(&[
+            Self::Codegen => StepAction::Function(codegen::check),
+            Self::Test => StepAction::Tests(&[
                 "test", "--locked", "--workspace", "--no-default-features", "--exclude", "karpenter-e2e",
             ]),
-            Self::Doc => What::Cargo(&["doc", "--locked", "--workspace", "--no-deps", "--no-default-features"]),
+            Self::Doc => StepAction::Cargo(&["doc", "--locked", "--workspace", "--no-deps", "--no-default-features"]),
             // Not its advisories: a new one must not fail an unrelated change.
-            Self::Deny => What::Cargo(&["deny", "check", "bans", "licenses", "sources"]),
-            Self::Tools => What::Ours(build_tools),
-            Self::E2e => What::Tests(&["test", "--locked", "-p", "karpenter-e2e"]),
+            Self::Deny => StepAction::Cargo(&["deny", "check", "bans", "licenses", "sources"]),
+            Self::Tools => StepAction::Function(build_tools),
+            Self::E2e => StepAction::Tests(&["test", "--locked", "-p", "karpenter-e2e"]),
         }
     }
 
@@ -87,33 +90,38 @@ impl Step {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
-    fn absent(self) -> Option<Absent> {
+    fn unavailable(self) -> Option<Unavailable> {
         match self {
-            Self::Fmt => absent_cargo("fmt", "install it with `rustup component add rustfmt`"),
-            Self::Clippy => absent_cargo("clippy", "install it with `rustup component add clippy`"),
+            Self::Fmt => unavailable_cargo("fmt", "install it with `rustup component add rustfmt`"),
+            Self::Clippy => {
+                unavailable_cargo("clippy", "install it with `rustup component add clippy`")
+            }
             Self::Deny => {
-                let absent = absent_cargo("deny", "install it with `cargo install cargo-deny`")?;
-                Some(Absent { optional: true, ..absent })
+                let absent =
+                    unavailable_cargo("deny", "install it with `cargo install cargo-deny`")?;
+                Some(Unavailable { optional: true, ..absent })
             }
             Self::Tools | Self::E2e => {
-                let error = Toolbox::from_env().and_then(|tools| tools.check()).err()?;
-                Some(Absent { why: format!("{error:#}"), optional: false })
+                let error = Toolbox::from_env().and_then(|tools| tools.check_can_build()).err()?;
+                Some(Unavailable { reason: format!("{error:#}"), optional: false })
             }
-            Self::Codegen | Self::Test | Self::Doc => None,
+            Self::Tidy | Self::Codegen | Self::Test | Self::Doc => None,
         }
     }
 
     fn run(self, slow: &mut SlowTests) -> Result<()> {
-        match self.what() {
-            What::Ours(step) => step(),
-            What::Cargo(args) => {
+        match self.action() {
+            StepAction::Function(step) => step(),
+            StepAction::Cargo(args) => {
                 let mut command = process::cargo(args);
                 if self == Self::Doc {
                     command.env("RUSTDOCFLAGS", "-D warnings");
                 }
                 process::run(command)
             }
-            What::Tests(args) => process::relay(process::cargo(args), |line| slow.see(line)),
+            StepAction::Tests(args) => {
+                process::relay(process::cargo(args), |line| slow.read_line(line))
+            }
         }
     }
 }
@@ -121,16 +129,17 @@ impl Step {
 /// Runs the steps in `only` (all, if empty) but those in `skip`.
 pub(crate) fn run(only: &[Step], skip: &[Step]) -> Result<()> {
     let total = Stopwatch::start();
-    let steps: Vec<_> = chosen(only, skip).into_iter().map(|step| (step, step.absent())).collect();
+    let steps: Vec<_> =
+        selected_steps(only, skip).into_iter().map(|step| (step, step.unavailable())).collect();
     // Before the first step: the last one is minutes away.
     check_all_can_run(&steps, only, host::is_ci())?;
     let mut outcomes = Vec::new();
     let mut slow = SlowTests::default();
     let mut result = Ok(());
     for (step, absent) in steps {
-        if let Some(Absent { why, .. }) = absent {
+        if let Some(Unavailable { reason: why, .. }) = absent {
             host::note(&format!("== {}: skipped: {why}", step.name()));
-            outcomes.push((step, Outcome::Skipped));
+            outcomes.push((step, StepOutcome::Skipped));
             continue;
         }
         result = run_step(step, &mut slow, &mut outcomes);
@@ -142,21 +151,25 @@ pub(crate) fn run(only: &[Step], skip: &[Step]) -> Result<()> {
         host::note(&line);
     }
     if only.len() != 1 {
-        host::note(&table(&outcomes, total.elapsed()));
+        host::note(&result_table(&outcomes, total.elapsed()));
     }
     result
 }
 
-fn chosen(only: &[Step], skip: &[Step]) -> Vec<Step> {
+fn selected_steps(only: &[Step], skip: &[Step]) -> Vec<Step> {
     let skipped = |step| skip.contains(&step) || (step == Step::Tools && skip.contains(&Step::E2e));
-    let asked = |step| only.is_empty() || only.contains(&step);
-    Step::value_variants().iter().copied().filter(|step| asked(*step) && !skipped(*step)).collect()
+    let selected = |step| only.is_empty() || only.contains(&step);
+    Step::value_variants()
+        .iter()
+        .copied()
+        .filter(|step| selected(*step) && !skipped(*step))
+        .collect()
 }
 
 /// Fails if a step cannot run that was asked for by name, or that CI must not skip.
-fn check_all_can_run(steps: &[(Step, Option<Absent>)], only: &[Step], ci: bool) -> Result<()> {
+fn check_all_can_run(steps: &[(Step, Option<Unavailable>)], only: &[Step], ci: bool) -> Result<()> {
     for (step, absent) in steps {
-        if let Some(Absent { why, optional }) = absent
+        if let Some(Unavailable { reason: why, optional }) = absent
             && (only.contains(step) || (ci && !optional))
         {
             bail!("step `{}` cannot run: {why}", step.name());
@@ -165,13 +178,18 @@ fn check_all_can_run(steps: &[(Step, Option<Absent>)], only: &[Step], ci: bool) 
     Ok(())
 }
 
-fn run_step(step: Step, slow: &mut SlowTests, outcomes: &mut Vec<(Step, Outcome)>) -> Result<()> {
+fn run_step(
+    step: Step,
+    slow: &mut SlowTests,
+    outcomes: &mut Vec<(Step, StepOutcome)>,
+) -> Result<()> {
     let name = step.name();
     host::note(&format!("== {name}"));
     let watch = Stopwatch::start();
     let result = step.run(slow);
     let took = watch.elapsed();
-    outcomes.push((step, if result.is_ok() { Outcome::Passed } else { Outcome::Failed }(took)));
+    outcomes
+        .push((step, if result.is_ok() { StepOutcome::Passed } else { StepOutcome::Failed }(took)));
     let cure = if step == Step::Fmt { "cure: `cargo fmt --all`; " } else { "" };
     result.map_err(|error| {
         let again = format!("{cure}again: `cargo xtask test --only {name}`");
@@ -183,24 +201,27 @@ fn build_tools() -> Result<()> {
     Toolbox::from_env()?.ensure_all().map(drop)
 }
 
-fn absent_cargo(subcommand: &str, fix: &str) -> Option<Absent> {
-    if process::works(process::cargo(&[subcommand, "--version"])) {
+fn unavailable_cargo(subcommand: &str, fix: &str) -> Option<Unavailable> {
+    if process::succeeds(process::cargo(&[subcommand, "--version"])) {
         return None;
     }
-    Some(Absent { why: format!("there is no `cargo {subcommand}`; {fix}"), optional: false })
+    Some(Unavailable {
+        reason: format!("there is no `cargo {subcommand}`; {fix}"),
+        optional: false,
+    })
 }
 
 /// One line per step, and the total.
-fn table(outcomes: &[(Step, Outcome)], total: Duration) -> String {
+fn result_table(outcomes: &[(Step, StepOutcome)], total: Duration) -> String {
     let row = |name: &str, took: Duration, remark: &str| {
         format!("{name:<8} {:>7.1} s{remark}", took.as_secs_f64())
     };
     let mut lines = vec![String::new()];
     for (step, outcome) in outcomes {
         lines.push(match outcome {
-            Outcome::Passed(took) => row(&step.name(), *took, ""),
-            Outcome::Failed(took) => row(&step.name(), *took, "  FAILED"),
-            Outcome::Skipped => row(&step.name(), Duration::ZERO, "  skipped"),
+            StepOutcome::Passed(took) => row(&step.name(), *took, ""),
+            StepOutcome::Failed(took) => row(&step.name(), *took, "  FAILED"),
+            StepOutcome::Skipped => row(&step.name(), Duration::ZERO, "  skipped"),
         });
     }
     lines.push(row("total", total, ""));
@@ -209,20 +230,25 @@ fn table(outcomes: &[(Step, Outcome)], total: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Absent, Duration, Outcome, Step, check_all_can_run, chosen, table};
+    use super::{
+        Duration, Step, StepOutcome, Unavailable, check_all_can_run, result_table, selected_steps,
+    };
 
     #[test]
-    fn steps_run_in_their_own_order_and_tools_only_for_the_tests_that_need_them() {
-        use Step::{Clippy, Codegen, Deny, Doc, E2e, Fmt, Test, Tools};
-        assert_eq!(chosen(&[], &[]), [Fmt, Clippy, Codegen, Test, Doc, Deny, Tools, E2e]);
-        assert_eq!(chosen(&[Test, Fmt], &[]), [Fmt, Test]);
-        assert_eq!(chosen(&[], &[E2e, Doc, Deny]), [Fmt, Clippy, Codegen, Test]);
-        assert_eq!(chosen(&[Tools], &[]), [Tools]);
+    fn selected_steps_run_in_order_and_tools_only_with_e2e() {
+        use Step::{Clippy, Codegen, Deny, Doc, E2e, Fmt, Test, Tidy, Tools};
+        assert_eq!(
+            selected_steps(&[], &[]),
+            [Fmt, Tidy, Clippy, Codegen, Test, Doc, Deny, Tools, E2e]
+        );
+        assert_eq!(selected_steps(&[Test, Fmt], &[]), [Fmt, Test]);
+        assert_eq!(selected_steps(&[], &[E2e, Doc, Deny]), [Fmt, Tidy, Clippy, Codegen, Test]);
+        assert_eq!(selected_steps(&[Tools], &[]), [Tools]);
     }
 
     #[test]
-    fn what_is_absent_fails_if_asked_for_or_in_ci_unless_optional() {
-        let absent = |optional| Some(Absent { why: "no".to_owned(), optional });
+    fn an_unavailable_step_fails_if_selected_or_in_ci() {
+        let absent = |optional| Some(Unavailable { reason: "no".to_owned(), optional });
         let (fmt, deny, e2e) =
             ((Step::Fmt, None), (Step::Deny, absent(true)), (Step::E2e, absent(false)));
         let steps = [fmt, deny, e2e];
@@ -239,14 +265,14 @@ mod tests {
     }
 
     #[test]
-    fn the_table_lines_up_and_marks_what_did_not_pass() {
+    fn the_result_table_marks_skipped_and_failed_steps() {
         let outcomes = [
-            (Step::Fmt, Outcome::Passed(Duration::from_millis(740))),
-            (Step::Deny, Outcome::Skipped),
-            (Step::E2e, Outcome::Failed(Duration::from_secs(1203))),
+            (Step::Fmt, StepOutcome::Passed(Duration::from_millis(740))),
+            (Step::Deny, StepOutcome::Skipped),
+            (Step::E2e, StepOutcome::Failed(Duration::from_secs(1203))),
         ];
         assert_eq!(
-            table(&outcomes, Duration::from_secs(1204)),
+            result_table(&outcomes, Duration::from_secs(1204)),
             "
 fmt          0.7 s
 deny         0.0 s  skipped

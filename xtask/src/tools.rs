@@ -60,12 +60,12 @@ struct Recipe {
     /// What `GOTOOLCHAIN` is, if not [`go::ENV`]'s `local`.
     toolchain: Option<&'static str>,
     /// For people who wait: how long this takes on two cores.
-    takes: &'static str,
+    build_time: &'static str,
 }
 
 /// How the package of a module begins that is a program of our own, so that its source decides,
 /// too.
-const OWN: &str = ".";
+const OWN_PACKAGE_PREFIX: &str = ".";
 
 const UPSTREAM: &str = "sigs.k8s.io/karpenter";
 const UPSTREAM_KWOK: &str = "sigs.k8s.io/karpenter/kwok";
@@ -78,7 +78,7 @@ const KUBERNETES: Recipe = Recipe {
     // Without a version kubectl cannot parse what the server, or it itself, calls itself.
     ldflags: "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3",
     toolchain: None,
-    takes: "20 seconds",
+    build_time: "20 seconds",
 };
 
 impl Tool {
@@ -108,30 +108,30 @@ impl Tool {
             Self::Etcd => Recipe {
                 name: "etcd", version: "v3.6.7", module: "tests/e2e/tools/etcd",
                 package: "go.etcd.io/etcd/server/v3", ldflags: "-s -w", toolchain: None,
-                takes: "1 minute",
+                build_time: "1 minute",
             },
             Self::KubeApiserver => Recipe {
                 name: "kube-apiserver", package: "k8s.io/kubernetes/cmd/kube-apiserver",
-                takes: "4 minutes", ..KUBERNETES
+                build_time: "4 minutes", ..KUBERNETES
             },
             Self::KubeControllerManager => Recipe {
                 name: "kube-controller-manager", package: "k8s.io/kubernetes/cmd/kube-controller-manager",
-                takes: "1 minute", ..KUBERNETES
+                build_time: "1 minute", ..KUBERNETES
             },
             Self::KubeScheduler => Recipe {
                 name: "kube-scheduler", package: "k8s.io/kubernetes/cmd/kube-scheduler", ..KUBERNETES
             },
             Self::Kubectl => Recipe {
                 name: "kubectl", package: "k8s.io/kubernetes/cmd/kubectl",
-                takes: "1 minute", ..KUBERNETES
+                build_time: "1 minute", ..KUBERNETES
             },
             Self::Shapes => Recipe {
-                name: "shapes", package: "./shapes", takes: "1 minute", ..KUBERNETES
+                name: "shapes", package: "./shapes", build_time: "1 minute", ..KUBERNETES
             },
             // Upstream asks for a newer Go than most have; Go brings it as a module.
             Self::Oracle => Recipe {
                 name: "oracle", version: "v1.15.0", module: "bench/oracle",
-                package: OWN, ldflags: "-s -w", toolchain: Some("auto"), takes: "2 minutes",
+                package: OWN_PACKAGE_PREFIX, ldflags: "-s -w", toolchain: Some("auto"), build_time: "2 minutes",
             },
             Self::UpstreamKwok => Recipe {
                 name: "upstream-kwok", package: UPSTREAM_KWOK, ..Self::Oracle.recipe()
@@ -150,7 +150,7 @@ pub struct Toolbox {
     /// The Go command.
     go: PathBuf,
     /// Takes lines of progress.
-    say: fn(&str),
+    print_progress: fn(&str),
 }
 
 impl Toolbox {
@@ -160,14 +160,14 @@ impl Toolbox {
             cache: host::cache_dir()?.join("tools"),
             checkout: host::repo().to_owned(),
             go: "go".into(),
-            say: host::note,
+            print_progress: host::note,
         })
     }
 
     /// The path of `tool`, which is built if it is not in the cache. May take minutes.
     pub fn ensure(&self, tool: Tool) -> Result<PathBuf> {
         let recipe = tool.recipe();
-        let path = self.path(&recipe)?;
+        let path = self.cached_path(&recipe)?;
         if path.exists() {
             return Ok(path);
         }
@@ -182,7 +182,7 @@ impl Toolbox {
     /// The folder of upstream's sources, of the version that is built here.
     pub fn upstream_source(&self) -> Result<PathBuf> {
         let recipe = Tool::UpstreamKwok.recipe();
-        go::folder(&self.source(&recipe), &self.cache.join("go"), UPSTREAM)
+        go::module_sources(&self.go_module(&recipe), &self.cache.join("go"), UPSTREAM)
     }
 
     /// Every tool and its path.
@@ -191,26 +191,30 @@ impl Toolbox {
     }
 
     /// Why [`Self::ensure_all`] cannot work here, if so. A complete cache needs no Go.
-    pub fn check(&self) -> Result<()> {
+    pub fn check_can_build(&self) -> Result<()> {
         for tool in Tool::ALL {
             let recipe = tool.recipe();
-            if !self.path(&recipe)?.exists() {
-                go::check(&self.source(&recipe), &label(&recipe))?;
+            if !self.cached_path(&recipe)?.exists() {
+                go::check_go_version(&self.go_module(&recipe), &label(&recipe))?;
             }
         }
         Ok(())
     }
 
-    fn source(&self, recipe: &Recipe) -> go::Source<'_> {
-        go::Source { go: &self.go, module: self.module(recipe), toolchain: recipe.toolchain }
+    fn go_module(&self, recipe: &Recipe) -> go::GoModule<'_> {
+        go::GoModule {
+            go: &self.go,
+            module: self.module_folder(recipe),
+            toolchain: recipe.toolchain,
+        }
     }
 
-    fn module(&self, recipe: &Recipe) -> PathBuf {
+    fn module_folder(&self, recipe: &Recipe) -> PathBuf {
         self.checkout.join(recipe.module)
     }
 
-    fn path(&self, recipe: &Recipe) -> Result<PathBuf> {
-        let key = self.key(recipe)?;
+    fn cached_path(&self, recipe: &Recipe) -> Result<PathBuf> {
+        let key = self.cache_key(recipe)?;
         Ok(self
             .cache
             .join(format!("{}-{}-{key:016x}", recipe.name, recipe.version))
@@ -219,7 +223,7 @@ impl Toolbox {
 
     /// A hash of all that decides what is built, but of Go's own version: rebuilding everything
     /// for each patch release of Go would cost more than it tells.
-    fn key(&self, recipe: &Recipe) -> Result<u64> {
+    fn cache_key(&self, recipe: &Recipe) -> Result<u64> {
         let mut hash = Fnv::new();
         for part in [recipe.name, recipe.version, recipe.package, recipe.ldflags] {
             hash.add(part.as_bytes());
@@ -236,10 +240,10 @@ impl Toolbox {
         if let Some(toolchain) = recipe.toolchain {
             hash.add(toolchain.as_bytes());
         }
-        let module = self.module(recipe);
+        let module = self.module_folder(recipe);
         let mut files = vec![module.join("go.mod"), module.join("go.sum")];
-        if recipe.package.starts_with(OWN) {
-            files.extend(sources(&module.join(recipe.package))?);
+        if recipe.package.starts_with(OWN_PACKAGE_PREFIX) {
+            files.extend(go_files(&module.join(recipe.package))?);
         }
         for path in files {
             hash.add(&fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?);
@@ -257,7 +261,7 @@ impl Toolbox {
         match lock.try_lock() {
             Ok(()) => return Ok(lock),
             Err(TryLockError::WouldBlock) => {
-                (self.say)("waiting for another process that builds test tools…");
+                (self.print_progress)("waiting for another process that builds test tools…");
             }
             Err(TryLockError::Error(error)) => return Err(error).context("cannot lock the cache"),
         }
@@ -266,9 +270,12 @@ impl Toolbox {
     }
 
     fn build(&self, recipe: &Recipe, path: &Path) -> Result<()> {
-        let (label, source) = (label(recipe), self.source(recipe));
-        go::check(&source, &label)?;
-        (self.say)(&format!("building {label} (first time only, about {})…", recipe.takes));
+        let (label, source) = (label(recipe), self.go_module(recipe));
+        go::check_go_version(&source, &label)?;
+        (self.print_progress)(&format!(
+            "building {label} (first time only, about {})…",
+            recipe.build_time
+        ));
         let watch = Stopwatch::start();
         if let Some(dir) = path.parent() {
             fs::create_dir_all(dir)?;
@@ -279,13 +286,13 @@ impl Toolbox {
         go::build(&source, &spare, recipe.ldflags, recipe.package, &unfinished)
             .with_context(|| format!("cannot build {label}"))?;
         fs::rename(&unfinished, path)?;
-        (self.say)(&format!("built {label} in {:.0} s", watch.elapsed().as_secs_f64()));
+        (self.print_progress)(&format!("built {label} in {:.0} s", watch.elapsed().as_secs_f64()));
         Ok(())
     }
 }
 
 /// The Go files of a module, in name order.
-fn sources(module: &Path) -> Result<Vec<PathBuf>> {
+fn go_files(module: &Path) -> Result<Vec<PathBuf>> {
     let entries =
         fs::read_dir(module).with_context(|| format!("cannot read {}", module.display()))?;
     let mut files = entries

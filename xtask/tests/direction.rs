@@ -114,7 +114,7 @@ const RULES: &[Rule] = &[
 ];
 
 /// A dependency as a manifest declares it, optional or not.
-struct Arrow {
+struct Dependency {
     from: String,
     to: String,
     kind: DependencyKind,
@@ -123,13 +123,13 @@ struct Arrow {
 #[test]
 fn a_crate_uses_only_crates_of_a_lower_layer() {
     let (members, arrows) = workspace();
-    let wrong = wrong_arrows(&members, &arrows);
+    let wrong = forbidden_dependencies(&members, &arrows);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
-fn a_wrong_arrow_is_found() {
-    let arrow = |from: &str, to: &str, kind| Arrow { from: from.into(), to: to.into(), kind };
+fn a_forbidden_dependency_is_found() {
+    let arrow = |from: &str, to: &str, kind| Dependency { from: from.into(), to: to.into(), kind };
     let members = RULES.iter().map(|rule| rule.name.to_owned()).collect();
     let arrows = [
         arrow("karpenter-core", "karpenter-api", DependencyKind::Normal),
@@ -141,7 +141,7 @@ fn a_wrong_arrow_is_found() {
         arrow("new", "karpenter-api", DependencyKind::Normal),
     ];
     assert_eq!(
-        wrong_arrows(&members, &arrows),
+        forbidden_dependencies(&members, &arrows),
         [
             "karpenter-core must not use karpenter-api (normal)",
             "karpenter-aws must not use karpenter-controllers (build)",
@@ -153,7 +153,7 @@ fn a_wrong_arrow_is_found() {
 }
 
 #[test]
-fn layers_stay_free_of_what_belongs_higher_up() {
+fn crates_do_not_use_forbidden_outside_crates() {
     let mut found = Vec::new();
     for rule in RULES.iter().filter(|rule| !rule.free_of.is_empty()) {
         let below = crates_below(&["--package", rule.name, "--edges", "normal,build"]);
@@ -181,9 +181,9 @@ fn the_aws_sdk_stays_behind_its_feature() {
     assert!(sdk.is_empty(), "built without the feature `aws-sdk`: {sdk:?}");
 }
 
-fn wrong_arrows(members: &BTreeSet<String>, arrows: &[Arrow]) -> Vec<String> {
+fn forbidden_dependencies(members: &BTreeSet<String>, arrows: &[Dependency]) -> Vec<String> {
     let mut wrong = Vec::new();
-    for Arrow { from, to, kind } in arrows {
+    for Dependency { from, to, kind } in arrows {
         let Some(rule) = RULES.iter().find(|rule| rule.name == *from) else {
             wrong.push(format!("{from} has no rule in xtask/tests/direction.rs"));
             continue;
@@ -200,7 +200,7 @@ fn wrong_arrows(members: &BTreeSet<String>, arrows: &[Arrow]) -> Vec<String> {
 }
 
 /// Every member, and every dependency that a member declares.
-fn workspace() -> (BTreeSet<String>, Vec<Arrow>) {
+fn workspace() -> (BTreeSet<String>, Vec<Dependency>) {
     let metadata = MetadataCommand::new().no_deps().exec().expect("cargo metadata works here");
     let members: BTreeSet<_> =
         metadata.packages.iter().map(|package| package.name.to_string()).collect();
@@ -208,7 +208,7 @@ fn workspace() -> (BTreeSet<String>, Vec<Arrow>) {
         .packages
         .iter()
         .flat_map(|package| {
-            package.dependencies.iter().map(|dependency| Arrow {
+            package.dependencies.iter().map(|dependency| Dependency {
                 from: package.name.to_string(),
                 to: dependency.name.clone(),
                 kind: dependency.kind,

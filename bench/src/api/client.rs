@@ -18,12 +18,13 @@ use tower::Service as _;
 use crate::host::{self, Stopwatch};
 
 /// What `kubectl get` accepts.
-pub(super) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+pub(super) const TABLE_MEDIA_TYPE: &str =
+    "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
 /// Wall time; numbers that do not repeat within a run.
 #[derive(Debug, Default)]
 pub(super) struct WallClock {
-    drawn: AtomicU64,
+    drawn_numbers: AtomicU64,
 }
 
 impl WallClock {
@@ -43,7 +44,7 @@ impl Environment for WallClock {
 
     fn random(&self) -> u128 {
         // An odd factor spreads the counter over all bits.
-        let drawn = u128::from(self.drawn.fetch_add(1, Ordering::Relaxed) + 1);
+        let drawn = u128::from(self.drawn_numbers.fetch_add(1, Ordering::Relaxed) + 1);
         drawn.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)
     }
 }
@@ -53,16 +54,16 @@ pub(super) struct Client(Service);
 
 /// An answer that was read and thrown away.
 #[derive(Debug)]
-pub(super) struct Got {
+pub(super) struct TimedResponse {
     pub(super) took: Duration,
     pub(super) bytes: u64,
 }
 
 /// The events of a watch, as bytes.
 #[derive(Debug)]
-pub(super) struct Events(ResponseBody);
+pub(super) struct WatchEvents(ResponseBody);
 
-impl Events {
+impl WatchEvents {
     /// Reads one whole line.
     pub(super) async fn next(&mut self) -> Option<()> {
         loop {
@@ -89,27 +90,31 @@ impl Client {
     }
 
     pub(super) async fn get(&self, path: &str) -> Result<Value> {
-        let answer = self.answer(request("GET", path, "", "bench", String::new())?).await?;
+        let answer = self.call(request("GET", path, "", "bench", String::new())?).await?;
         Ok(serde_json::from_slice(&answer.into_body().collect().await?.to_bytes())?)
     }
 
-    pub(super) async fn timed_get(&self, path: &str, accept: &'static str) -> Result<Got> {
+    pub(super) async fn timed_get(
+        &self,
+        path: &str,
+        accept: &'static str,
+    ) -> Result<TimedResponse> {
         let mut request = request("GET", path, "", "bench", String::new())?;
         if !accept.is_empty() {
             request.headers_mut().insert(header::ACCEPT, accept.parse()?);
         }
         let watch = Stopwatch::start();
-        let mut body = self.answer(request).await?.into_body();
+        let mut body = self.call(request).await?.into_body();
         let mut bytes = 0;
         while let Some(frame) = body.frame().await {
             bytes += frame?.data_ref().map_or(0, |data| data.len() as u64);
         }
-        Ok(Got { took: watch.elapsed(), bytes })
+        Ok(TimedResponse { took: watch.elapsed(), bytes })
     }
 
-    pub(super) async fn watch(&self, path: &str) -> Result<Events> {
-        let answer = self.answer(request("GET", path, "", "bench", String::new())?).await?;
-        Ok(Events(answer.into_body()))
+    pub(super) async fn watch(&self, path: &str) -> Result<WatchEvents> {
+        let answer = self.call(request("GET", path, "", "bench", String::new())?).await?;
+        Ok(WatchEvents(answer.into_body()))
     }
 
     async fn send(
@@ -120,16 +125,16 @@ impl Client {
         agent: &str,
         body: String,
     ) -> Result<()> {
-        self.answer(request(method, path, media, agent, body)?).await.map(drop)
+        self.call(request(method, path, media, agent, body)?).await.map(drop)
     }
 
-    async fn answer(&self, request: Request<Full<Bytes>>) -> Result<Response<ResponseBody>> {
-        let asked = format!("{} {}", request.method(), request.uri());
+    async fn call(&self, request: Request<Full<Bytes>>) -> Result<Response<ResponseBody>> {
+        let request_line = format!("{} {}", request.method(), request.uri());
         let answer = self.0.clone().call(request).await?;
         if !answer.status().is_success() {
             let status = answer.status();
             let body = answer.into_body().collect().await?.to_bytes();
-            bail!("{asked}: {status}: {}", String::from_utf8_lossy(&body));
+            bail!("{request_line}: {status}: {}", String::from_utf8_lossy(&body));
         }
         Ok(answer)
     }

@@ -140,7 +140,7 @@ pub(super) fn binding(index: usize, nodes: usize) -> Value {
     })
 }
 
-pub(super) fn running(index: usize) -> Value {
+pub(super) fn running_status(index: usize) -> Value {
     // No two pods of a node start in one second, and hardly any two that are alike.
     let (hour, minute, second) = (index / 3_600 % 24, index / 60 % 60, index % 60);
     let since = format!("2026-11-15T{hour:02}:{minute:02}:{second:02}Z");

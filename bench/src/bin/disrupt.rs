@@ -4,5 +4,5 @@ use clap::Parser as _;
 use karpenter_bench::disruption::measure::{self, Args};
 
 fn main() -> anyhow::Result<()> {
-    karpenter_bench::measure::print(&measure::measure(&Args::parse())?)
+    karpenter_bench::measure::print_json(&measure::measure(&Args::parse())?)
 }

@@ -4,5 +4,5 @@ use clap::Parser as _;
 use karpenter_bench::measure::{self, Args};
 
 fn main() -> anyhow::Result<()> {
-    measure::print(&measure::measure(&Args::parse())?)
+    measure::print_json(&measure::measure(&Args::parse())?)
 }

@@ -8,77 +8,77 @@
 use std::time::Duration;
 
 /// What is late.
-const LATE: Duration = Duration::from_millis(50);
+const LATE_AFTER: Duration = Duration::from_millis(50);
 
 /// Probes that were asked, each after a sleep.
 #[derive(Debug, Default)]
-pub(super) struct Probes {
-    answers: Vec<Duration>,
-    sleeps: Vec<Duration>,
-    scrapes: Vec<Duration>,
+pub(super) struct ProbeTimes {
+    response_times: Vec<Duration>,
+    sleep_delays: Vec<Duration>,
+    scrape_times: Vec<Duration>,
     /// The largest page of metrics, in bytes.
-    page: usize,
+    largest_page_bytes: usize,
 }
 
-impl Probes {
+impl ProbeTimes {
     /// Adds an answer by how long it took, and the sleep before by how late it ended.
-    pub(super) fn add(&mut self, answer: Duration, sleep: Duration) {
-        self.answers.push(answer);
-        self.sleeps.push(sleep);
+    pub(super) fn add_response(&mut self, answer: Duration, sleep: Duration) {
+        self.response_times.push(answer);
+        self.sleep_delays.push(sleep);
     }
 
     /// Adds a scrape by how long it took, and how much came.
     pub(super) fn add_scrape(&mut self, took: Duration, bytes: usize) {
-        self.scrapes.push(took);
-        self.page = self.page.max(bytes);
+        self.scrape_times.push(took);
+        self.largest_page_bytes = self.largest_page_bytes.max(bytes);
     }
 
     /// Adds what others have seen.
     pub(super) fn extend(&mut self, others: Self) {
-        self.answers.extend(others.answers);
-        self.sleeps.extend(others.sleeps);
-        self.scrapes.extend(others.scrapes);
-        self.page = self.page.max(others.page);
+        self.response_times.extend(others.response_times);
+        self.sleep_delays.extend(others.sleep_delays);
+        self.scrape_times.extend(others.scrape_times);
+        self.largest_page_bytes = self.largest_page_bytes.max(others.largest_page_bytes);
     }
 
     /// What the slowest scrape took, in milliseconds.
     pub(super) fn slowest_scrape(&self) -> f64 {
-        milliseconds(self.scrapes.iter().max())
+        milliseconds(self.scrape_times.iter().max())
     }
 
     /// The largest page of metrics, in megabytes.
     #[expect(clippy::cast_precision_loss, reason = "some millions")]
-    pub(super) fn page(&self) -> f64 {
-        self.page as f64 / 1e6
+    pub(super) fn largest_page_megabytes(&self) -> f64 {
+        self.largest_page_bytes as f64 / 1e6
     }
 
     /// Within how many milliseconds 99 of 100 were answered.
-    pub(super) fn most(&mut self) -> f64 {
-        self.answers.sort();
-        milliseconds(self.answers.get(self.answers.len() * 99 / 100))
+    pub(super) fn response_99th_percentile(&mut self) -> f64 {
+        self.response_times.sort();
+        milliseconds(self.response_times.get(self.response_times.len() * 99 / 100))
     }
 
     /// What the slowest answer took, in milliseconds.
-    pub(super) fn slowest(&self) -> f64 {
-        milliseconds(self.answers.iter().max())
+    pub(super) fn slowest_response(&self) -> f64 {
+        milliseconds(self.response_times.iter().max())
     }
 
     /// How late the machine was at worst, in milliseconds.
     pub(super) fn slowest_sleep(&self) -> f64 {
-        milliseconds(self.sleeps.iter().max())
+        milliseconds(self.sleep_delays.iter().max())
     }
 
     /// How much longer the slowest answer took than the machine was late at worst, in milliseconds.
-    pub(super) fn beyond(&self) -> f64 {
-        (self.slowest() - self.slowest_sleep()).max(0.0)
+    pub(super) fn slowest_beyond_sleep(&self) -> f64 {
+        (self.slowest_response() - self.slowest_sleep()).max(0.0)
     }
 
     /// How many of a thousand answers were late, beyond the sleeps that were.
     #[expect(clippy::cast_precision_loss, reason = "some thousands")]
-    pub(super) fn late(&self) -> f64 {
-        let late = |all: &[Duration]| all.iter().filter(|one| **one > LATE).count() as f64;
-        let beyond = (late(&self.answers) - late(&self.sleeps)).max(0.0);
-        1e3 * beyond / (self.answers.len().max(1) as f64)
+    pub(super) fn late_per_thousand(&self) -> f64 {
+        let late = |all: &[Duration]| all.iter().filter(|one| **one > LATE_AFTER).count() as f64;
+        let beyond = (late(&self.response_times) - late(&self.sleep_delays)).max(0.0);
+        1e3 * beyond / (self.response_times.len().max(1) as f64)
     }
 }
 
@@ -91,19 +91,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_machine_is_late_by_is_not_counted() {
-        let mut probes = Probes::default();
+    fn late_timers_of_the_host_are_not_counted() {
+        let mut probes = ProbeTimes::default();
         for number in 0..1000 {
             let answer = if number % 100 == 7 { 90 } else { number / 100 };
             let sleep = if number % 500 == 3 { 60 } else { 1 };
-            probes.add(Duration::from_millis(answer), Duration::from_millis(sleep));
+            probes.add_response(Duration::from_millis(answer), Duration::from_millis(sleep));
         }
-        let most = probes.most();
-        let (slowest, sleep) = (probes.slowest(), probes.slowest_sleep());
-        let all = [most, slowest, sleep, probes.beyond(), probes.late()];
+        let most = probes.response_99th_percentile();
+        let (slowest, sleep) = (probes.slowest_response(), probes.slowest_sleep());
+        let all = [most, slowest, sleep, probes.slowest_beyond_sleep(), probes.late_per_thousand()];
         assert_eq!(all.map(|number| format!("{number:.0}")), ["90", "90", "60", "30", "8"]);
-        probes.add(Duration::ZERO, Duration::from_millis(200));
-        assert!(probes.beyond() < 1.0, "the machine was later than any answer");
-        assert!(Probes::default().beyond() < 1.0, "none were asked");
+        probes.add_response(Duration::ZERO, Duration::from_millis(200));
+        assert!(probes.slowest_beyond_sleep() < 1.0, "the machine was later than any answer");
+        assert!(ProbeTimes::default().slowest_beyond_sleep() < 1.0, "none were asked");
     }
 }

@@ -10,7 +10,7 @@ use karpenter_e2e::ControlPlane;
 use karpenter_e2e::component::Component;
 
 use super::Args;
-use super::probes::Probes;
+use super::probes::ProbeTimes;
 use crate::host::{self, Stopwatch};
 
 /// How long a controller may take from its start until it is ready.
@@ -63,12 +63,16 @@ impl Side {
     fn program(self, args: &Args) -> Result<PathBuf> {
         match self {
             Self::Upstream => args.upstream.clone().context("--upstream is missing"),
-            Self::Ours => host::sibling("karpenter"),
+            Self::Ours => host::sibling_program("karpenter"),
         }
     }
 
     /// Starts the controller with the same options on both sides, and waits until it is ready.
-    pub(super) async fn start(self, args: &Args, plane: &ControlPlane) -> Result<Process> {
+    pub(super) async fn start(
+        self,
+        args: &Args,
+        plane: &ControlPlane,
+    ) -> Result<ControllerProcess> {
         let (metrics, probes) = (free_port()?, free_port()?);
         let program = self.program(args)?;
         let mut words = vec![
@@ -86,10 +90,10 @@ impl Side {
         ]);
         let component = Component::spawn(self.name(), Path::new("env"), &words, plane.dir())?;
         let [probes, metrics] = [probes, metrics].map(|port| format!("127.0.0.1:{port}"));
-        let mut process = Process { component, probes, metrics };
+        let mut process = ControllerProcess { component, probes, metrics };
         let mut waited = Duration::ZERO;
         while !process.is_ready().await {
-            process.check()?;
+            process.check_running()?;
             if waited > READY_LIMIT {
                 bail!("{} is not ready; {}", self.name(), process.component.log_tail());
             }
@@ -107,7 +111,7 @@ fn free_port() -> Result<u16> {
 
 /// A running controller. It ends when this is dropped.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(super) struct ControllerProcess {
     component: Component,
     /// Where it answers probes.
     probes: String,
@@ -116,7 +120,7 @@ pub(super) struct Process {
 }
 
 /// What is answered, and how: the first line and all that follows.
-async fn get(address: &str, path: &str) -> std::io::Result<Vec<u8>> {
+async fn http_get(address: &str, path: &str) -> std::io::Result<Vec<u8>> {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let mut stream = tokio::net::TcpStream::connect(address).await?;
     stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes()).await?;
@@ -125,7 +129,7 @@ async fn get(address: &str, path: &str) -> std::io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-fn is_ok(answer: &[u8]) -> bool {
+fn is_status_ok(answer: &[u8]) -> bool {
     answer.split(|byte| *byte == b' ').nth(1) == Some(b"200")
 }
 
@@ -137,10 +141,10 @@ pub(super) struct Usage {
     pub(super) log_bytes: usize,
 }
 
-impl Process {
+impl ControllerProcess {
     /// Fails if it has ended.
-    pub(super) fn check(&mut self) -> Result<()> {
-        if let Some(status) = self.component.exited() {
+    pub(super) fn check_running(&mut self) -> Result<()> {
+        if let Some(status) = self.component.exit_status() {
             bail!("{} ended: {status}; {}", self.component.name(), self.component.log_tail());
         }
         Ok(())
@@ -148,25 +152,25 @@ impl Process {
 
     /// Whether it says so, and in time.
     async fn is_ready(&self) -> bool {
-        let asked = tokio::time::timeout(PROBE_LIMIT, get(&self.probes, "/readyz")).await;
-        matches!(asked, Ok(Ok(answer)) if is_ok(&answer))
+        let probed = tokio::time::timeout(PROBE_LIMIT, http_get(&self.probes, "/readyz")).await;
+        matches!(probed, Ok(Ok(answer)) if is_status_ok(&answer))
     }
 
     /// Asks whether it is ready, again and again for so long, and scrapes its metrics now and then. No
     /// answer, or another one, counts as the longest that anybody waits for. Says what is resident
     /// between solves and scrapes, which come and go, in megabytes: nine tenths of the time it is more.
-    pub(super) async fn probe(&self, during: Duration, probes: &mut Probes) -> Result<f64> {
+    pub(super) async fn probe(&self, during: Duration, probes: &mut ProbeTimes) -> Result<f64> {
         let watch = Stopwatch::start();
-        let (mut asked, mut scraped) = (Probes::default(), Probes::default());
+        let (mut probed, mut scraped) = (ProbeTimes::default(), ProbeTimes::default());
         let mut resident = Vec::new();
-        let ask = async {
+        let probe_loop = async {
             while watch.elapsed() < during {
                 let slept = Stopwatch::start();
                 host::sleep(PROBE_PAUSE).await;
                 let late = slept.elapsed().saturating_sub(PROBE_PAUSE);
                 let began = Stopwatch::start();
                 let took = if self.is_ready().await { began.elapsed() } else { PROBE_LIMIT };
-                asked.add(took, late);
+                probed.add_response(took, late);
                 resident.push(self.resident());
             }
         };
@@ -174,15 +178,18 @@ impl Process {
             while watch.elapsed() + SCRAPE_EVERY < during {
                 host::sleep(SCRAPE_EVERY).await;
                 let began = Stopwatch::start();
-                let page = tokio::time::timeout(SCRAPE_LIMIT, get(&self.metrics, "/metrics")).await;
+                let page =
+                    tokio::time::timeout(SCRAPE_LIMIT, http_get(&self.metrics, "/metrics")).await;
                 match page {
-                    Ok(Ok(page)) if is_ok(&page) => scraped.add_scrape(began.elapsed(), page.len()),
+                    Ok(Ok(page)) if is_status_ok(&page) => {
+                        scraped.add_scrape(began.elapsed(), page.len())
+                    }
                     _ => scraped.add_scrape(SCRAPE_LIMIT, 0),
                 }
             }
         };
-        tokio::join!(ask, scrape);
-        probes.extend(asked);
+        tokio::join!(probe_loop, scrape);
+        probes.extend(probed);
         probes.extend(scraped);
         let mut resident = resident.into_iter().collect::<Result<Vec<_>>>()?;
         resident.sort_by(f64::total_cmp);
@@ -190,7 +197,7 @@ impl Process {
     }
 
     pub(super) fn usage(&self) -> Result<Usage> {
-        let stat = fs::read_to_string(self.file("stat"))?;
+        let stat = fs::read_to_string(self.proc_path("stat"))?;
         // The program's name, in parentheses, may hold spaces.
         let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
         let ticks = |field: usize| fields.get(field).and_then(|text| text.parse::<f64>().ok());
@@ -209,23 +216,23 @@ impl Process {
         self.memory("VmRSS:")
     }
 
-    /// The most that was resident since the last [`Self::forget_peak`], in megabytes.
-    pub(super) fn peak(&self) -> Result<f64> {
+    /// The most that was resident since the last [`Self::reset_peak`], in megabytes.
+    pub(super) fn peak_megabytes(&self) -> Result<f64> {
         self.memory("VmHWM:")
     }
 
-    pub(super) fn forget_peak(&self) -> Result<()> {
-        Ok(fs::write(self.file("clear_refs"), "5")?)
+    pub(super) fn reset_peak(&self) -> Result<()> {
+        Ok(fs::write(self.proc_path("clear_refs"), "5")?)
     }
 
     fn memory(&self, field: &str) -> Result<f64> {
-        let status = fs::read_to_string(self.file("status"))?;
+        let status = fs::read_to_string(self.proc_path("status"))?;
         let line = status.lines().find_map(|line| line.strip_prefix(field));
         let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
         Ok(kibibytes.context("/proc says how much memory is used")? * 1024.0 / 1e6)
     }
 
-    fn file(&self, name: &str) -> String {
+    fn proc_path(&self, name: &str) -> String {
         format!("/proc/{}/{name}", self.component.pid())
     }
 }

@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+use super::phases::Figure;
 use super::process::Side;
-use super::script::Figure;
 use crate::limit::{Bound, Limit};
-use crate::page::{self, Section};
+use crate::results_page::{self, Section};
 
 const TITLE: &str = "Cluster";
 const COMMAND: &str = "cargo xtask bench cluster";
@@ -20,7 +20,8 @@ const PHASES: [&str; 4] = ["scale-up", "scale-down", "idle", "pending"];
 /// A figure of both sides.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Row {
-    pub(super) what: String,
+    #[serde(rename = "what")]
+    pub(super) metric: String,
     pub(super) unit: String,
     pub(super) upstream: Option<f64>,
     pub(super) ours: Option<f64>,
@@ -31,24 +32,24 @@ pub(super) struct Row {
 
 /// What was found so far, in the order in which it came.
 #[derive(Debug, Default)]
-pub(super) struct Found(Vec<Repeated>);
+pub(super) struct CollectedFigures(Vec<RepeatedFigure>);
 
 /// A figure, by the number of the round.
 #[derive(Debug)]
-struct Repeated {
-    what: &'static str,
+struct RepeatedFigure {
+    metric: &'static str,
     unit: &'static str,
     upstream: BTreeMap<usize, f64>,
     ours: BTreeMap<usize, f64>,
 }
 
-impl Found {
+impl CollectedFigures {
     pub(super) fn add(&mut self, side: Side, round: usize, figures: Vec<Figure>) {
-        for (what, value, unit) in figures {
-            let known = self.0.iter().position(|one| one.what == what);
+        for (metric, value, unit) in figures {
+            let known = self.0.iter().position(|one| one.metric == metric);
             let index = known.unwrap_or_else(|| {
                 let (upstream, ours) = Default::default();
-                self.0.push(Repeated { what, unit, upstream, ours });
+                self.0.push(RepeatedFigure { metric, unit, upstream, ours });
                 self.0.len() - 1
             });
             let rounds = match side {
@@ -60,19 +61,19 @@ impl Found {
     }
 
     pub(super) fn rows(self) -> Vec<Row> {
-        self.0.into_iter().map(Repeated::row).collect()
+        self.0.into_iter().map(RepeatedFigure::reduce).collect()
     }
 }
 
-impl Repeated {
-    fn row(self) -> Row {
-        let Self { what, unit, upstream, ours } = self;
+impl RepeatedFigure {
+    fn reduce(self) -> Row {
+        let Self { metric, unit, upstream, ours } = self;
         let share = |(round, ours): (&usize, &f64)| Some(ours / upstream.get(round)?.max(1e-9));
-        let share = middle(ours.iter().filter_map(share).collect());
+        let share = median(ours.iter().filter_map(share).collect());
         // The highest point of several rounds is the highest one of all.
-        let over = if what.ends_with("peak memory") { highest } else { middle };
+        let over = if metric.ends_with("peak memory") { maximum } else { median };
         Row {
-            what: what.to_owned(),
+            metric: metric.to_owned(),
             unit: unit.to_owned(),
             upstream: over(upstream.into_values().collect()),
             ours: over(ours.into_values().collect()),
@@ -82,25 +83,25 @@ impl Repeated {
 }
 
 /// The middle one; of an even number the higher of the two.
-fn middle(mut values: Vec<f64>) -> Option<f64> {
+fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
 }
 
-fn highest(values: Vec<f64>) -> Option<f64> {
+fn maximum(values: Vec<f64>) -> Option<f64> {
     values.into_iter().max_by(f64::total_cmp)
 }
 
 pub(super) fn table(rows: &[Row]) -> String {
     let mut text = format!("{:<46} {:>12} {:>12}\n", "", "upstream", "ours");
     for row in rows {
-        let [upstream, ours] = [row.upstream, row.ours].map(shown);
-        let _ = writeln!(text, "{:<46} {upstream:>12} {ours:>12} {}", row.what, row.unit);
+        let [upstream, ours] = [row.upstream, row.ours].map(figure_text);
+        let _ = writeln!(text, "{:<46} {upstream:>12} {ours:>12} {}", row.metric, row.unit);
     }
     text
 }
 
-fn shown(value: Option<f64>) -> String {
+fn figure_text(value: Option<f64>) -> String {
     match value {
         None => "–".to_owned(),
         Some(value) if value.fract() == 0.0 => format!("{value:.0}"),
@@ -109,15 +110,15 @@ fn shown(value: Option<f64>) -> String {
 }
 
 pub(super) fn limits(rows: &[Row]) -> Vec<Limit> {
-    let row = |what: &str| rows.iter().find(|row| row.what == what);
-    let ours = |what: &str, most: f64| Limit {
-        what: what.to_owned(),
-        found: row(what).and_then(|row| row.ours),
+    let row = |metric: &str| rows.iter().find(|row| row.metric == metric);
+    let ours = |metric: &str, most: f64| Limit {
+        metric: metric.to_owned(),
+        value: row(metric).and_then(|row| row.ours),
         bound: Bound::AtMost(most),
     };
-    let share = |what: &str, most: f64| Limit {
-        what: format!("{what}, share of upstream's"),
-        found: row(what).and_then(|row| row.share),
+    let share = |metric: &str, most: f64| Limit {
+        metric: format!("{metric}, share of upstream's"),
+        value: row(metric).and_then(|row| row.share),
         bound: Bound::AtMost(most),
     };
     vec![
@@ -144,13 +145,13 @@ pub(super) fn limits(rows: &[Row]) -> Vec<Limit> {
 }
 
 /// What was kept on this day.
-pub(super) fn kept() -> Result<Vec<Row>> {
-    page::kept(TITLE)
+pub(super) fn load_saved() -> Result<Vec<Row>> {
+    results_page::load_saved(TITLE)
 }
 
 /// What was kept, with the phases that were measured again, each in its place.
-pub(super) fn merged(kept: Vec<Row>, rows: Vec<Row>) -> Vec<Row> {
-    let phase = |row: &Row| row.what.split_once(':').map(|(phase, _)| phase.to_owned());
+pub(super) fn merge_phases(kept: Vec<Row>, rows: Vec<Row>) -> Vec<Row> {
+    let phase = |row: &Row| row.metric.split_once(':').map(|(phase, _)| phase.to_owned());
     let anew: BTreeSet<_> = rows.iter().map(phase).collect();
     let place = |row: &Row| PHASES.iter().position(|name| phase(row).as_deref() == Some(*name));
     let kept = kept.into_iter().filter(|row| !anew.contains(&phase(row)));
@@ -160,14 +161,14 @@ pub(super) fn merged(kept: Vec<Row>, rows: Vec<Row>) -> Vec<Row> {
 }
 
 /// Keeps the table.
-pub(super) fn keep(rows: &[Row], limits: &[Limit]) -> Result<()> {
+pub(super) fn save(rows: &[Row], limits: &[Limit]) -> Result<()> {
     let mut table = "| what | upstream | ours |\n|---|---:|---:|\n".to_owned();
     for row in rows {
-        let [upstream, ours] = [row.upstream, row.ours].map(shown);
+        let [upstream, ours] = [row.upstream, row.ours].map(figure_text);
         let unit = if row.unit.is_empty() { String::new() } else { format!(", {}", row.unit) };
-        let _ = writeln!(table, "| {}{unit} | {upstream} | {ours} |", row.what);
+        let _ = writeln!(table, "| {}{unit} | {upstream} | {ours} |", row.metric);
     }
-    Section { title: TITLE, command: COMMAND, about: ABOUT, table, rows, limits }.keep()
+    Section { title: TITLE, command: COMMAND, about: ABOUT, table, rows, limits }.save()
 }
 
 const ABOUT: &str = "One machine, and each side, upstream's KWOK build of v1.15.0 and ours, on real \
@@ -185,13 +186,13 @@ const ABOUT: &str = "One machine, and each side, upstream's KWOK build of v1.15.
 mod tests {
     use super::*;
 
-    fn row(what: &str, upstream: Option<f64>, ours: Option<f64>, share: Option<f64>) -> Row {
-        Row { what: what.to_owned(), unit: "s".to_owned(), upstream, ours, share }
+    fn row(metric: &str, upstream: Option<f64>, ours: Option<f64>, share: Option<f64>) -> Row {
+        Row { metric: metric.to_owned(), unit: "s".to_owned(), upstream, ours, share }
     }
 
     #[test]
-    fn the_middle_of_several_rounds_counts_and_each_is_compared_with_itself() {
-        let mut found = Found::default();
+    fn rounds_are_compared_pairwise_and_reduced_to_their_median() {
+        let mut found = CollectedFigures::default();
         // The last round was on a machine that had become three times slower.
         for (round, upstream, ours) in [(1, 8.0, 4.0), (2, 10.0, 2.0), (3, 30.0, 12.0)] {
             let figures = |value| {
@@ -211,21 +212,21 @@ mod tests {
             row("t", Some(30.0), Some(12.0), Some(0.4)),
         ];
         assert_eq!(found.rows(), expected);
-        let mut found = Found::default();
+        let mut found = CollectedFigures::default();
         found.add(Side::Ours, 1, vec![("CPU", Some(1.0), "s")]);
         assert_eq!(found.rows(), [row("CPU", None, Some(1.0), None)], "ours alone");
     }
 
     #[test]
-    fn a_phase_that_is_measured_again_replaces_its_rows_alone() {
-        let row = |what: &str, ours: f64| row(what, Some(1.0), Some(ours), None);
-        let [up, down] = ["scale-up: CPU", "scale-down: CPU"].map(|what| row(what, 1.0));
-        let [old, older] = ["idle: CPU", "idle: old"].map(|what| row(what, 2.0));
-        let [new, newer] = ["idle: CPU", "idle: new"].map(|what| row(what, 3.0));
+    fn measuring_a_phase_again_replaces_only_its_rows() {
+        let row = |metric: &str, ours: f64| row(metric, Some(1.0), Some(ours), None);
+        let [up, down] = ["scale-up: CPU", "scale-down: CPU"].map(|metric| row(metric, 1.0));
+        let [old, older] = ["idle: CPU", "idle: old"].map(|metric| row(metric, 2.0));
+        let [new, newer] = ["idle: CPU", "idle: new"].map(|metric| row(metric, 3.0));
         let [again, pending] = [row("scale-up: CPU", 4.0), row("pending: CPU", 5.0)];
         let kept = vec![up, down.clone(), old, older, pending.clone()];
         let rows = vec![again.clone(), new.clone(), newer.clone()];
-        assert_eq!(merged(kept, rows.clone()), [again, down, new, newer, pending]);
-        assert_eq!(merged(Vec::new(), rows.clone()), rows, "nothing was kept");
+        assert_eq!(merge_phases(kept, rows.clone()), [again, down, new, newer, pending]);
+        assert_eq!(merge_phases(Vec::new(), rows.clone()), rows, "nothing was kept");
     }
 }

@@ -3,14 +3,14 @@
 use super::Row;
 use crate::limit::{Bound, Limit};
 
-pub(super) fn check(rows: &[Row]) -> Vec<Limit> {
+pub(super) fn disruption_limits(rows: &[Row]) -> Vec<Limit> {
     let row = |name: &str| rows.iter().find(|row| row.name == name);
     let mut limits = Vec::new();
-    let mut add = |what: String, found, bound| limits.push(Limit { what, found, bound });
+    let mut add = |metric: String, found, bound| limits.push(Limit { metric, value: found, bound });
     let faster = |row: &Row| Some(row.upstream.as_ref()?.seconds / row.first.seconds);
     for name in ["consolidate-500", "consolidate-2000"] {
-        let what = format!("{name}, first command, times faster");
-        add(what, row(name).and_then(faster), Bound::AtLeast(20.0));
+        let metric = format!("{name}, first command, times faster");
+        add(metric, row(name).and_then(faster), Bound::AtLeast(20.0));
     }
     let whole = |row: &Row| Some(row.upstream.as_ref()?.seconds / row.best.seconds);
     add(

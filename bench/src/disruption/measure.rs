@@ -6,15 +6,15 @@ use anyhow::Result;
 use clap::{Parser, ValueEnum};
 use jiff::Timestamp;
 use karpenter_core::catalog::Catalog;
-use karpenter_core::disruption::{self, Method, Pass, Settings, Time, World};
+use karpenter_core::disruption::{self, Method, PassContext, PassOutcome, SearchFuel, Settings};
 use karpenter_core::snapshot::Snapshot;
 use serde::{Deserialize, Serialize};
 
-use super::Side;
+use super::SideResult;
 use crate::generate::Types;
 use crate::host::Stopwatch;
-use crate::measure::{restart_high_water, status};
-use crate::{catalogue, load};
+use crate::measure::{memory_status_bytes, reset_peak_memory};
+use crate::{catalog, load};
 
 /// Looks once at a generated snapshot and prints what it took, as JSON.
 #[derive(Debug, Parser)]
@@ -35,7 +35,7 @@ enum Search {
 /// What a measurement says.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Measured {
+pub struct Measurement {
     /// The quickest pass that knew nothing.
     pub cold_seconds: f64,
     /// The quickest pass that came after one, with nothing changed.
@@ -48,9 +48,9 @@ pub struct Measured {
     pub peak_rss_bytes: u64,
 }
 
-impl Measured {
-    pub(super) fn side(&self) -> Side {
-        Side {
+impl Measurement {
+    pub(super) fn side_result(&self) -> SideResult {
+        SideResult {
             seconds: self.cold_seconds,
             memory_bytes: self.peak_rss_bytes.saturating_sub(self.loaded_rss_bytes),
             commands: self.commands,
@@ -63,67 +63,67 @@ impl Measured {
 
 /// A snapshot that is ready to be looked at.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedSnapshot {
     snapshot: Snapshot,
     catalog: Catalog,
     settings: Settings,
     now: Timestamp,
 }
 
-impl Loaded {
+impl LoadedSnapshot {
     /// Reads everything; nothing of it counts.
     pub fn new(args: &Args) -> Result<Self> {
-        let snapshot = load::snapshot(&args.snapshot)?;
+        let snapshot = load::load_snapshot(&args.snapshot)?;
         let pools = snapshot.pools.iter().map(|pool| pool.name.clone());
-        let catalog = catalogue::catalog(Types::Kwok, pools);
+        let catalog = catalog::build_catalog(Types::Kwok, pools);
         let search = match args.search {
-            Search::Best => disruption::Search::Best,
-            Search::Upstream => disruption::Search::Upstream,
+            Search::Best => disruption::SearchMode::Best,
+            Search::Upstream => disruption::SearchMode::Upstream,
         };
         let settings = Settings { search, ..Settings::default() };
         let now = Timestamp::from_second(load::NOW_SECONDS)?;
         Ok(Self { snapshot, catalog, settings, now })
     }
 
-    fn world(&self) -> World<'_> {
-        World::new(&self.snapshot, &self.catalog, &self.settings, self.now)
+    fn pass_context(&self) -> PassContext<'_> {
+        PassContext::new(&self.snapshot, &self.catalog, &self.settings, self.now)
     }
 
     /// One pass that knows nothing.
-    pub fn look(&self) -> Pass {
-        look(&self.world())
+    pub fn run_pass(&self) -> PassOutcome {
+        run_pass(&self.pass_context())
     }
 }
 
-fn look(world: &World<'_>) -> Pass {
-    disruption::pass(world, Method::Emptiness, &mut Time::unlimited())
+fn run_pass(context: &PassContext<'_>) -> PassOutcome {
+    disruption::run_pass(context, Method::Emptiness, &mut SearchFuel::unlimited())
 }
 
 /// Looks and tells time, resident memory and what was found.
-pub fn measure(args: &Args) -> Result<Measured> {
-    let loaded = Loaded::new(args)?;
-    let loaded_rss_bytes = status("VmRSS:");
-    restart_high_water();
+pub fn measure(args: &Args) -> Result<Measurement> {
+    let loaded = LoadedSnapshot::new(args)?;
+    let loaded_rss_bytes = memory_status_bytes("VmRSS:");
+    reset_peak_memory();
     let (mut cold, mut unchanged) = (Vec::new(), Vec::new());
-    let timed = |world: &World<'_>, seconds: &mut Vec<f64>| -> Pass {
+    let timed = |context: &PassContext<'_>, seconds: &mut Vec<f64>| -> PassOutcome {
         let watch = Stopwatch::start();
-        let found = look(world);
+        let found = run_pass(context);
         seconds.push(watch.elapsed().as_secs_f64());
         found
     };
-    let found = timed(&loaded.world(), &mut cold);
-    let peak_rss_bytes = status("VmHWM:");
+    let found = timed(&loaded.pass_context(), &mut cold);
+    let peak_rss_bytes = memory_status_bytes("VmHWM:");
     for _ in 1..args.runs {
-        drop(timed(&loaded.world(), &mut cold));
+        drop(timed(&loaded.pass_context(), &mut cold));
     }
-    let mut world = loaded.world();
-    world.settled.extend(found.settled.iter().copied());
+    let mut context = loaded.pass_context();
+    context.settled.extend(found.settled.iter().copied());
     for _ in 0..args.runs {
-        drop(timed(&world, &mut unchanged));
+        drop(timed(&context, &mut unchanged));
     }
     let least = |seconds: &[f64]| seconds.iter().copied().fold(f64::INFINITY, f64::min);
     let sum = |count: fn(&disruption::Command) -> usize| found.commands.iter().map(count).sum();
-    Ok(Measured {
+    Ok(Measurement {
         cold_seconds: least(&cold),
         unchanged_seconds: least(&unchanged),
         commands: found.commands.len(),

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 
-use super::{Row, Side};
+use super::{Row, SideResult};
 use crate::limit::Limit;
-use crate::page::{Section, mebibytes, seconds};
+use crate::results_page::{Section, format_mebibytes, format_seconds};
 
 /// What makes the table.
 const COMMAND: &str = "cargo xtask bench disruption";
@@ -27,14 +27,14 @@ const HEAD: [&str; 12] = [
 ];
 
 pub(super) fn header() -> String {
-    row("workload", &HEAD.map(str::to_owned))
+    format_row("workload", &HEAD.map(str::to_owned))
 }
 
-pub(super) fn line(measured: &Row) -> String {
-    row(&measured.name, &cells(measured))
+pub(super) fn table_line(measured: &Row) -> String {
+    format_row(&measured.name, &cells(measured))
 }
 
-fn row(name: &str, cells: &[String; 12]) -> String {
+fn format_row(name: &str, cells: &[String; 12]) -> String {
     let mut line = format!("{name:<18}");
     for (at, cell) in cells.iter().enumerate() {
         let width = [6, 7, 10, 10, 7, 10, 7, 10, 20, 24, 18, 14][at];
@@ -47,30 +47,34 @@ fn row(name: &str, cells: &[String; 12]) -> String {
 fn cells(row: &Row) -> [String; 12] {
     let none = || "–".to_owned();
     let upstream = row.upstream.as_ref();
-    let faster = |side: &Side| match upstream {
+    let faster = |side: &SideResult| match upstream {
         Some(upstream) if side.seconds > 0.0 => {
             format!("{:.0} ×", upstream.seconds / side.seconds)
         }
         _ => none(),
     };
-    let all = |value: fn(&Side) -> String| {
+    let all = |value: fn(&SideResult) -> String| {
         let first = upstream.map_or_else(none, value);
         format!("{first} / {} / {}", value(&row.first), value(&row.best))
     };
     [
         row.nodes.to_string(),
         row.pods.to_string(),
-        upstream.map_or_else(none, |side| seconds(side.seconds)),
-        seconds(row.first.seconds),
+        upstream.map_or_else(none, |side| format_seconds(side.seconds)),
+        format_seconds(row.first.seconds),
         faster(&row.first),
-        seconds(row.best.seconds),
+        format_seconds(row.best.seconds),
         faster(&row.best),
-        seconds(row.unchanged_seconds),
+        format_seconds(row.unchanged_seconds),
         match upstream {
             Some(side) => {
-                format!("{} / {}", mebibytes(side.memory_bytes), mebibytes(row.best.memory_bytes))
+                format!(
+                    "{} / {}",
+                    format_mebibytes(side.memory_bytes),
+                    format_mebibytes(row.best.memory_bytes)
+                )
             }
-            None => mebibytes(row.best.memory_bytes),
+            None => format_mebibytes(row.best.memory_bytes),
         },
         all(|side| format!("{:.2}", side.savings)),
         all(|side| side.removed.to_string()),
@@ -79,13 +83,13 @@ fn cells(row: &Row) -> [String; 12] {
 }
 
 /// Keeps the table.
-pub(super) fn keep(rows: &[Row], limits: &[Limit]) -> Result<()> {
+pub(super) fn save(rows: &[Row], limits: &[Limit]) -> Result<()> {
     let mut table =
         format!("| workload | {} |\n|---|{}\n", HEAD.join(" | "), "---:|".repeat(HEAD.len()));
     for row in rows {
         let _ = writeln!(table, "| {} | {} |", row.name, cells(row).join(" | "));
     }
-    Section { title: "Disruption", command: COMMAND, about: ABOUT, table, rows, limits }.keep()
+    Section { title: "Disruption", command: COMMAND, about: ABOUT, table, rows, limits }.save()
 }
 
 const ABOUT: &str = "One run on one machine: each side decides about the same file in a process of \

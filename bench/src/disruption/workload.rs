@@ -19,16 +19,16 @@ impl Workload {
     }
 }
 
-const fn consolidate(name: &'static str, nodes: usize) -> Workload {
+const fn consolidate_workload(name: &'static str, nodes: usize) -> Workload {
     Workload { name, profile: Profile::Consolidate, nodes, upstream: true }
 }
 
 /// Everything, the quick ones first.
 pub(super) const WORKLOADS: &[Workload] = &[
-    consolidate("consolidate-60", 60),
-    consolidate("consolidate-200", 200),
-    consolidate("consolidate-500", 500),
-    consolidate("consolidate-2000", 2000),
+    consolidate_workload("consolidate-60", 60),
+    consolidate_workload("consolidate-200", 200),
+    consolidate_workload("consolidate-500", 500),
+    consolidate_workload("consolidate-2000", 2000),
     Workload { name: "packed-500", profile: Profile::Packed, nodes: 500, upstream: true },
     // About 103,000 pods.
     Workload { name: "packed-5000", profile: Profile::Packed, nodes: 5000, upstream: false },

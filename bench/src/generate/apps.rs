@@ -7,7 +7,7 @@ use super::objects::{
     owner, pod, requirement,
 };
 use super::{Case, Feature, Features, Profile, Recipe, volumes, wide};
-use crate::random::Random;
+use crate::random::SeededRng;
 
 const CPU: [&str; 7] = ["100m", "250m", "500m", "1", "1500m", "2", "4"];
 const MEMORY: [&str; 6] = ["128Mi", "512Mi", "1Gi", "2Gi", "4Gi", "8Gi"];
@@ -56,7 +56,12 @@ impl App {
     }
 }
 
-pub(super) fn add(recipe: &Recipe, features: Features, random: &mut Random, case: &mut Case) {
+pub(super) fn add_apps(
+    recipe: &Recipe,
+    features: Features,
+    random: &mut SeededRng,
+    case: &mut Case,
+) {
     let constrained = matches!(recipe.profile, Profile::Mixed | Profile::Prefs | Profile::Wide);
     let counts: &[usize] = if recipe.pods < 2000 { &[1, 2, 3, 5, 8, 13] } else { &[20, 50, 100] };
     let mut left = recipe.pods;
@@ -81,19 +86,19 @@ pub(super) fn add(recipe: &Recipe, features: Features, random: &mut Random, case
             node_constraints(&mut app, random);
             pod_constraints(&mut app, random);
         }
-        wide::constrain(&mut app, number, features, random);
+        wide::add_constraints(&mut app, number, features, random);
         if features.has(Feature::Volumes) || features.has(Feature::StatefulSets) {
-            volumes::attach(&mut app, features, random, case);
+            volumes::add_volumes(&mut app, features, random, case);
         }
-        if random.chance(0.01) {
+        if random.rng(0.01) {
             app.spec["containers"][0]["resources"]["requests"]["cpu"] = "500".into();
         }
-        emit(app, case);
+        add_pods_of_app(app, case);
         number += 1;
     }
 }
 
-fn emit(mut app: App, case: &mut Case) {
+fn add_pods_of_app(mut app: App, case: &mut Case) {
     if !app.affinity.is_empty() {
         let affinity = std::mem::take(&mut app.affinity);
         app.set("affinity", affinity.into());
@@ -104,13 +109,13 @@ fn emit(mut app: App, case: &mut Case) {
         let mut pod = pod(app.namespace, &name, &app.labels, &app.spec);
         pod["metadata"]["ownerReferences"] = owner(kind, &app.name);
         if app.stateful {
-            volumes::own_claim(&mut pod, &name);
+            volumes::mount_own_claim(&mut pod, &name);
         }
         case.objects.push(pod);
     }
 }
 
-fn node_constraints(app: &mut App, random: &mut Random) {
+fn node_constraints(app: &mut App, random: &mut SeededRng) {
     let required = |terms: Value| json!({REQUIRED: {"nodeSelectorTerms": terms}});
     let draw = random.unit();
     if draw < 0.12 {
@@ -129,7 +134,7 @@ fn node_constraints(app: &mut App, random: &mut Random) {
         let mut terms = vec![
             json!({"matchExpressions": [requirement(ZONE, random.pick(&["In", "NotIn"]), &zones)]}),
         ];
-        if random.chance(0.4) {
+        if random.rng(0.4) {
             terms.push(json!({"matchExpressions": [requirement(ARCH, "In", &["arm64"])]}));
         }
         app.affinity.insert("nodeAffinity".to_owned(), required(terms.into()));
@@ -139,7 +144,7 @@ fn node_constraints(app: &mut App, random: &mut Random) {
         app.affinity
             .insert("nodeAffinity".to_owned(), required(json!([{"matchExpressions": [size]}])));
     }
-    if random.chance(0.15) {
+    if random.rng(0.15) {
         let tolerations = [
             json!({"key": "team", "operator": "Equal", "value": "gpu", "effect": "NoSchedule"}),
             json!({"operator": "Exists"}),
@@ -153,7 +158,7 @@ pub(super) fn spread(app: &App, skew: i32, key: &str, unsatisfiable: &str) -> Va
     json!({"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": unsatisfiable, "labelSelector": app.selector()})
 }
 
-fn pod_constraints(app: &mut App, random: &mut Random) {
+fn pod_constraints(app: &mut App, random: &mut SeededRng) {
     const MUST: &str = "DoNotSchedule";
     let near = |app: &App, key: &str| json!({"labelSelector": app.selector(), "topologyKey": key});
     let draw = random.unit();

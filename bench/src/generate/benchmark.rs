@@ -4,23 +4,23 @@ use serde_json::{Map, Value, json};
 
 use super::objects::{HOSTNAME, PREFERRED, REQUIRED, ZONE, container, pod, requirement};
 use super::{Case, Profile, Recipe, Types};
-use crate::random::Random;
+use crate::random::SeededRng;
 
 const LETTERS: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 const CPU: [&str; 5] = ["100m", "250m", "500m", "1", "1500m"];
 const MEMORY: [&str; 6] = ["100Mi", "256Mi", "512Mi", "1Gi", "2Gi", "4Gi"];
 
-pub(super) fn add_pods(recipe: &Recipe, random: &mut Random, case: &mut Case) {
+pub(super) fn add_pods(recipe: &Recipe, random: &mut SeededRng, case: &mut Case) {
     let part = recipe.pods / 5;
     // One size for all with the benchmark's own types, as there; any size with the KWOK types.
     let one_size = (random.pick(&CPU), random.pick(&MEMORY));
     for i in 0..recipe.pods {
         let (labels, mut spec) = if recipe.profile == Profile::Preferences {
-            preferring(recipe.types)
+            preferring_pod(recipe.types)
         } else if i < 5 * part {
-            diverse(i / part, random)
+            diverse_pod(i / part, random)
         } else {
-            diverse(0, random)
+            diverse_pod(0, random)
         };
         let (cpu, memory) =
             if recipe.profile == Profile::Preferences && recipe.types == Types::Fake400 {
@@ -34,7 +34,7 @@ pub(super) fn add_pods(recipe: &Recipe, random: &mut Random, case: &mut Case) {
 }
 
 /// Generic, zone spread, hostname spread, zone self-affinity, hostname anti-affinity.
-fn diverse(kind: usize, random: &mut Random) -> (Value, Map<String, Value>) {
+fn diverse_pod(kind: usize, random: &mut SeededRng) -> (Value, Map<String, Value>) {
     let mut spec = Map::new();
     let labels = match kind {
         3 => json!({"my-affinity": random.pick(&LETTERS)}),
@@ -57,7 +57,7 @@ fn diverse(kind: usize, random: &mut Random) -> (Value, Map<String, Value>) {
     (labels, spec)
 }
 
-fn preferring(types: Types) -> (Value, Map<String, Value>) {
+fn preferring_pod(types: Types) -> (Value, Map<String, Value>) {
     let zone = if types == Types::Fake400 { "test-zone-1" } else { "test-zone-a" };
     let labels = json!({"app": "nginx"});
     let apart = |weight: i32, key: &str| json!({"weight": weight, "podAffinityTerm": {"labelSelector": {"matchLabels": labels}, "topologyKey": key}});

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::objects::{CAPACITY_TYPE, HOSTNAME, Pool, REQUIRED, ZONE};
-use super::pools::{capacity, linux};
+use super::pools::{capacity_type_requirement, linux_requirement};
 use super::{Case, Feature, Features};
-use crate::random::Random;
+use crate::random::SeededRng;
 
 /// Where nodes are with the feature of several pools.
 pub(super) const POOLS: &[&str] = &["default", "default", "second", "guarded"];
@@ -16,41 +16,44 @@ pub(super) const POOLS: &[&str] = &["default", "default", "second", "guarded"];
 const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 
 /// Makes the pools what the features say, and adds those of [`POOLS`].
-pub(super) fn pools(features: Features, random: &mut Random, pools: &mut Vec<Pool>) {
+pub(super) fn add_pools(features: Features, random: &mut SeededRng, pools: &mut Vec<Pool>) {
     let spot = features.has(Feature::Spot);
     if features.has(Feature::MixedPools) {
         let types: &[&str] = if spot { &["spot", "on-demand"] } else { &["on-demand"] };
         pools.push(Pool {
             name: "second",
-            requirements: vec![linux(), capacity(types)],
+            requirements: vec![linux_requirement(), capacity_type_requirement(types)],
             ..Pool::default()
         });
         pools.push(Pool {
             name: "guarded",
-            requirements: vec![linux(), capacity(types)],
+            requirements: vec![linux_requirement(), capacity_type_requirement(types)],
             taints: vec![json!({"key": "team", "value": "gpu", "effect": "NoSchedule"})],
             ..Pool::default()
         });
     }
     for pool in pools {
-        pool.disruption = Some(disruption(features, random));
+        pool.disruption = Some(disruption_spec(features, random));
     }
 }
 
-fn disruption(features: Features, random: &mut Random) -> Value {
+fn disruption_spec(features: Features, random: &mut SeededRng) -> Value {
     let policy = if features.has(Feature::Policies) {
         random.pick(&["WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced", "Balanced"])
     } else {
         "WhenEmptyOrUnderutilized"
     };
-    let after = if features.has(Feature::Policies) && random.chance(0.15) { "Never" } else { "0s" };
-    let budgets =
-        if features.has(Feature::Budgets) { budgets(random) } else { json!([{"nodes": "100%"}]) };
+    let after = if features.has(Feature::Policies) && random.rng(0.15) { "Never" } else { "0s" };
+    let budgets = if features.has(Feature::Budgets) {
+        random_budgets(random)
+    } else {
+        json!([{"nodes": "100%"}])
+    };
     json!({"consolidationPolicy": policy, "consolidateAfter": after, "budgets": budgets})
 }
 
 /// Schedules hold at any time of the day, as upstream looks at the clock of the machine.
-fn budgets(random: &mut Random) -> Value {
+fn random_budgets(random: &mut SeededRng) -> Value {
     random.pick(&[
         json!([{"nodes": "1"}]),
         json!([{"nodes": "3"}]),
@@ -65,19 +68,19 @@ fn budgets(random: &mut Random) -> Value {
 }
 
 /// Puts the features on nodes and pods that are there.
-pub(super) fn add(features: Features, random: &mut Random, case: &mut Case) {
-    let draw = |feature: Feature, random: &mut Random| {
+pub(super) fn apply_features(features: Features, random: &mut SeededRng, case: &mut Case) {
+    let draw = |feature: Feature, random: &mut SeededRng| {
         let own = random.fork();
         features.has(feature).then_some(own)
     };
     if let Some(mut random) = draw(Feature::MixedPools, random) {
-        guard(&mut random, case);
+        taint_guarded_nodes(&mut random, case);
     }
     if let Some(mut random) = draw(Feature::DoNotDisrupt, random) {
-        forbid(&mut random, case);
+        forbid_disruption(&mut random, case);
     }
     if let Some(mut random) = draw(Feature::Settling, random) {
-        for claim in of_kind(case, "NodeClaim").filter(|_| random.chance(0.25)) {
+        for claim in objects_of_kind(case, "NodeClaim").filter(|_| random.rng(0.25)) {
             let conditions = claim["status"]["conditions"].as_array_mut();
             if let Some(all) = conditions {
                 all.retain(|one| one["type"] != "Consolidatable");
@@ -85,35 +88,38 @@ pub(super) fn add(features: Features, random: &mut Random, case: &mut Case) {
         }
     }
     if let Some(mut random) = draw(Feature::Costs, random) {
-        cost(&mut random, case);
+        set_deletion_costs(&mut random, case);
     }
     if let Some(mut random) = draw(Feature::Constraints, random) {
-        constrain(&mut random, case);
+        constrain_running_pods(&mut random, case);
     }
     if let Some(mut random) = draw(Feature::Pdbs, random) {
-        for pod in running(case).filter(|_| random.chance(0.08)) {
+        for pod in running_pods(case).filter(|_| random.rng(0.08)) {
             pod["metadata"]["labels"]["tier"] = "careful".into();
         }
         for number in 0..2 + random.below(4) {
-            case.objects.push(disruption_budget(number, &mut random));
+            case.objects.push(pod_disruption_budget(number, &mut random));
         }
     }
 }
 
-fn of_kind<'a>(case: &'a mut Case, kind: &'static str) -> impl Iterator<Item = &'a mut Value> {
+fn objects_of_kind<'a>(
+    case: &'a mut Case,
+    kind: &'static str,
+) -> impl Iterator<Item = &'a mut Value> {
     case.objects.iter_mut().filter(move |object| object["kind"] == kind)
 }
 
 /// The pods that run somewhere.
-fn running(case: &mut Case) -> impl Iterator<Item = &mut Value> {
-    of_kind(case, "Pod").filter(|pod| pod["spec"]["nodeName"].is_string())
+fn running_pods(case: &mut Case) -> impl Iterator<Item = &mut Value> {
+    objects_of_kind(case, "Pod").filter(|pod| pod["spec"]["nodeName"].is_string())
 }
 
 /// Nodes of the tainted pool have its taint, and their pods tolerate it.
-fn guard(random: &mut Random, case: &mut Case) {
+fn taint_guarded_nodes(random: &mut SeededRng, case: &mut Case) {
     let taint = json!({"key": "team", "value": "gpu", "effect": "NoSchedule"});
     let mut guarded = Vec::new();
-    for node in of_kind(case, "Node") {
+    for node in objects_of_kind(case, "Node") {
         if node["metadata"]["labels"]["karpenter.sh/nodepool"] == "guarded" {
             guarded.push(node["metadata"]["name"].clone());
             match &mut node["spec"]["taints"] {
@@ -122,36 +128,36 @@ fn guard(random: &mut Random, case: &mut Case) {
             }
         }
     }
-    for pod in running(case) {
-        if guarded.contains(&pod["spec"]["nodeName"]) || random.chance(0.1) {
+    for pod in running_pods(case) {
+        if guarded.contains(&pod["spec"]["nodeName"]) || random.rng(0.1) {
             pod["spec"]["tolerations"] = json!([{"key": "team", "operator": "Exists"}]);
         }
     }
 }
 
-fn forbid(random: &mut Random, case: &mut Case) {
-    for node in of_kind(case, "Node") {
-        if random.chance(0.12) {
+fn forbid_disruption(random: &mut SeededRng, case: &mut Case) {
+    for node in objects_of_kind(case, "Node") {
+        if random.rng(0.12) {
             let value = random.pick(&["true", "true", "false"]);
             node["metadata"]["annotations"] = json!({DO_NOT_DISRUPT: value});
         }
     }
-    for pod in running(case) {
-        if random.chance(0.03) {
+    for pod in running_pods(case) {
+        if random.rng(0.03) {
             let value = random.pick(&["true", "true", "false", "1000000h"]);
             pod["metadata"]["annotations"] = json!({DO_NOT_DISRUPT: value});
         }
     }
 }
 
-fn cost(random: &mut Random, case: &mut Case) {
-    for pod in running(case) {
-        if random.chance(0.2) {
+fn set_deletion_costs(random: &mut SeededRng, case: &mut Case) {
+    for pod in running_pods(case) {
+        if random.rng(0.2) {
             let cost = random.pick(&["-2147483647", "-1000000", "5000", "100000000", "2147483647"]);
             pod["metadata"]["annotations"]["controller.kubernetes.io/pod-deletion-cost"] =
                 cost.into();
         }
-        if random.chance(0.2) {
+        if random.rng(0.2) {
             pod["spec"]["priority"] =
                 random.pick(&[-1000, 1000, 100_000_000, 2_000_000_000]).into();
         }
@@ -159,15 +165,15 @@ fn cost(random: &mut Random, case: &mut Case) {
 }
 
 /// What a pod may ask for that its own node has.
-fn constrain(random: &mut Random, case: &mut Case) {
-    let nodes: BTreeMap<String, Value> = of_kind(case, "Node")
-        .map(|node| (text(&node["metadata"]["name"]), node["metadata"]["labels"].clone()))
+fn constrain_running_pods(random: &mut SeededRng, case: &mut Case) {
+    let nodes: BTreeMap<String, Value> = objects_of_kind(case, "Node")
+        .map(|node| (string_of(&node["metadata"]["name"]), node["metadata"]["labels"].clone()))
         .collect();
     let mut alone: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for pod in running(case) {
-        let node = text(&pod["spec"]["nodeName"]);
+    for pod in running_pods(case) {
+        let node = string_of(&pod["spec"]["nodeName"]);
         let Some(labels) = nodes.get(&node) else { continue };
-        let app = text(&pod["metadata"]["labels"]["app"]);
+        let app = string_of(&pod["metadata"]["labels"]["app"]);
         let mine = json!({"matchLabels": {"app": app}});
         match random.below(16) {
             0 => pod["spec"]["nodeSelector"] = json!({ZONE: labels[ZONE]}),
@@ -194,12 +200,12 @@ fn constrain(random: &mut Random, case: &mut Case) {
     }
 }
 
-fn text(value: &Value) -> String {
+fn string_of(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
 /// Selects some pods of an application; a few budgets select the same ones.
-fn disruption_budget(number: usize, random: &mut Random) -> Value {
+fn pod_disruption_budget(number: usize, random: &mut SeededRng) -> Value {
     let app = format!("r{}", random.below(7));
     let (mut spec, allowed) = match random.below(5) {
         0 => (json!({"maxUnavailable": 0}), 0),

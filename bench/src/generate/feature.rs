@@ -3,7 +3,7 @@
 
 use clap::ValueEnum;
 
-use crate::random::Random;
+use crate::random::SeededRng;
 
 /// Something that a cluster may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -108,18 +108,18 @@ pub struct Features(u32);
 
 impl Features {
     /// About a third of those that `wide` may have.
-    pub fn draw(random: &mut Random) -> Self {
+    pub fn draw_wide(random: &mut SeededRng) -> Self {
         Self::draw_from(Feature::OF_WIDE, random)
     }
 
     /// About a third of those that `disruption` may have.
-    pub fn draw_disruption(random: &mut Random) -> Self {
+    pub fn draw_disruption(random: &mut SeededRng) -> Self {
         Self::draw_from(Feature::OF_DISRUPTION, random)
     }
 
     /// Each with a chance of its own.
-    fn draw_from(features: &[Feature], random: &mut Random) -> Self {
-        features.iter().copied().filter(|_| random.chance(0.35)).collect()
+    fn draw_from(features: &[Feature], random: &mut SeededRng) -> Self {
+        features.iter().copied().filter(|_| random.rng(0.35)).collect()
     }
 
     pub fn has(self, feature: Feature) -> bool {

@@ -7,11 +7,11 @@ use super::objects::{
     node_class_ref, owner, pod, requirement,
 };
 use super::{Case, Feature, Features, Profile, Recipe, disruption, volumes};
-use crate::random::Random;
+use crate::random::SeededRng;
 
 /// The state of a node, beyond an ordinary one.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum NodeState {
     Ordinary,
     /// Registered, but not ready for pods.
     Starting,
@@ -25,7 +25,7 @@ enum State {
 }
 
 /// A machine and where it runs.
-struct Machine {
+struct GeneratedNode {
     number: usize,
     cpu: usize,
     memory: usize,
@@ -33,10 +33,15 @@ struct Machine {
     zone: &'static str,
     capacity_type: &'static str,
     pool: &'static str,
-    state: State,
+    state: NodeState,
 }
 
-pub(super) fn add(recipe: &Recipe, features: Features, random: &mut Random, case: &mut Case) {
+pub(super) fn add_nodes(
+    recipe: &Recipe,
+    features: Features,
+    random: &mut SeededRng,
+    case: &mut Case,
+) {
     let packed = recipe.profile == Profile::Packed;
     let on_demand = match recipe.profile {
         Profile::Packed | Profile::Consolidate => true,
@@ -47,7 +52,7 @@ pub(super) fn add(recipe: &Recipe, features: Features, random: &mut Random, case
     for number in 0..recipe.nodes {
         let cpu = random.pick(&[4, 8, 16, 32]);
         let family = if packed { "c" } else { random.pick(&["c", "m", "s"]) };
-        let machine = Machine {
+        let node = GeneratedNode {
             number,
             cpu,
             memory: cpu
@@ -62,32 +67,32 @@ pub(super) fn add(recipe: &Recipe, features: Features, random: &mut Random, case
             state: draw_state(recipe, features, random),
             pool: if mixed { random.pick(disruption::POOLS) } else { "default" },
         };
-        machine.emit(features, random, case);
-        let empty = features.has(Feature::EmptyNodes) && random.chance(0.2);
-        if machine.state != State::Launched && !empty {
-            machine.emit_pods(packed, random, case);
+        node.add_objects(features, random, case);
+        let empty = features.has(Feature::EmptyNodes) && random.rng(0.2);
+        if node.state != NodeState::Launched && !empty {
+            node.add_running_pods(packed, random, case);
         }
     }
 }
 
-fn draw_state(recipe: &Recipe, features: Features, random: &mut Random) -> State {
+fn draw_state(recipe: &Recipe, features: Features, random: &mut SeededRng) -> NodeState {
     // Most nodes have to be ordinary ones where it matters which of them can go.
     let ordinary = if recipe.profile == Profile::Disruption { 0.8 } else { 0.3 };
-    if !features.has(Feature::RoughNodes) || random.chance(ordinary) {
-        return State::Ordinary;
+    if !features.has(Feature::RoughNodes) || random.rng(ordinary) {
+        return NodeState::Ordinary;
     }
     random.pick(&[
-        State::Starting,
-        State::Launched,
-        State::Tainted,
-        State::Cordoned,
-        State::Deleting,
-        State::Deleting,
-        State::Foreign,
+        NodeState::Starting,
+        NodeState::Launched,
+        NodeState::Tainted,
+        NodeState::Cordoned,
+        NodeState::Deleting,
+        NodeState::Deleting,
+        NodeState::Foreign,
     ])
 }
 
-impl Machine {
+impl GeneratedNode {
     fn name(&self) -> String {
         format!("node-{:05}", self.number)
     }
@@ -105,14 +110,14 @@ impl Machine {
         });
         let Value::Object(mut labels) = labels else { return Map::new() };
         match self.state {
-            State::Starting => drop(labels.shift_remove("karpenter.sh/initialized")),
-            State::Foreign => labels.retain(|key, _| !key.starts_with("karpenter.")),
+            NodeState::Starting => drop(labels.shift_remove("karpenter.sh/initialized")),
+            NodeState::Foreign => labels.retain(|key, _| !key.starts_with("karpenter.")),
             _ => {}
         }
         labels
     }
 
-    fn emit(&self, features: Features, random: &mut Random, case: &mut Case) {
+    fn add_objects(&self, features: Features, random: &mut SeededRng, case: &mut Case) {
         let (name, labels, state) = (self.name(), self.labels(), self.state);
         let allocatable = json!({
             "cpu": format!("{}m", self.cpu * 1000 - 100), "memory": format!("{}Mi", self.memory * 1024 - 10),
@@ -122,10 +127,10 @@ impl Machine {
         capacity["cpu"] = self.cpu.to_string().into();
         capacity["memory"] = format!("{}Gi", self.memory).into();
         let status = json!({"capacity": capacity, "allocatable": allocatable});
-        if state != State::Foreign {
-            case.objects.push(self.claim(&labels, &status));
+        if state != NodeState::Foreign {
+            case.objects.push(self.node_claim(&labels, &status));
         }
-        if state == State::Launched {
+        if state == NodeState::Launched {
             return;
         }
         let mut node = json!({
@@ -135,20 +140,20 @@ impl Machine {
         });
         node["status"]["conditions"] = conditions(&["Ready"]);
         match state {
-            State::Starting => {
+            NodeState::Starting => {
                 node["spec"]["taints"] =
                     json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]);
             }
-            State::Tainted => {
+            NodeState::Tainted => {
                 let effect = random.pick(&["NoSchedule", "NoExecute", "PreferNoSchedule"]);
                 node["spec"]["taints"] = json!([{"key": "team", "value": "gpu", "effect": effect}]);
             }
-            State::Cordoned => {
+            NodeState::Cordoned => {
                 node["spec"]["unschedulable"] = true.into();
                 node["spec"]["taints"] =
                     json!([{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]);
             }
-            State::Deleting => {
+            NodeState::Deleting => {
                 node["spec"]["taints"] =
                     json!([{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]);
             }
@@ -160,16 +165,16 @@ impl Machine {
         }
     }
 
-    fn claim(&self, labels: &Map<String, Value>, status: &Value) -> Value {
+    fn node_claim(&self, labels: &Map<String, Value>, status: &Value) -> Value {
         let name = self.name();
         let mut labels = labels.clone();
         labels.shift_remove(HOSTNAME);
         let known: &[&str] = match self.state {
-            State::Starting => &["Launched", "Registered"],
-            State::Launched => &["Launched"],
+            NodeState::Starting => &["Launched", "Registered"],
+            NodeState::Launched => &["Launched"],
             _ => &["Launched", "Registered", "Initialized", "Ready", "Consolidatable"],
         };
-        if self.state == State::Launched {
+        if self.state == NodeState::Launched {
             labels.retain(|key, _| {
                 key != "karpenter.sh/registered" && key != "karpenter.sh/initialized"
             });
@@ -187,17 +192,17 @@ impl Machine {
         });
         claim["status"]["providerID"] = format!("kwok://{name}").into();
         claim["status"]["conditions"] = conditions(known);
-        if self.state != State::Launched {
+        if self.state != NodeState::Launched {
             claim["status"]["nodeName"] = name.into();
         }
-        if self.state == State::Deleting {
+        if self.state == NodeState::Deleting {
             claim["metadata"]["deletionTimestamp"] = "2023-11-15T01:00:00Z".into();
             claim["metadata"]["finalizers"] = json!(["karpenter.sh/termination"]);
         }
         claim
     }
 
-    fn emit_pods(&self, packed: bool, random: &mut Random, case: &mut Case) {
+    fn add_running_pods(&self, packed: bool, random: &mut SeededRng, case: &mut Case) {
         let cores = self.cpu * 1000;
         // In thousandths of the node.
         let fill = if packed { 1000 } else { 100 + random.below(600) };

@@ -4,12 +4,17 @@ use serde_json::{Value, json};
 
 use super::objects::{ARCH, CAPACITY_TYPE, CPU_LABEL, FAMILY, Pool, requirement};
 use super::{Case, Feature, Features, Profile, Recipe, Types, disruption};
-use crate::random::Random;
+use crate::random::SeededRng;
 
 /// A label of the user's own, with values in some pools only.
 pub(super) const RACK: &str = "example.com/rack";
 
-pub(super) fn add(recipe: &Recipe, features: Features, random: &mut Random, case: &mut Case) {
+pub(super) fn add_pools(
+    recipe: &Recipe,
+    features: Features,
+    random: &mut SeededRng,
+    case: &mut Case,
+) {
     if recipe.types == Types::Fake400 {
         case.objects.push(benchmark_pool());
         return;
@@ -17,12 +22,12 @@ pub(super) fn add(recipe: &Recipe, features: Features, random: &mut Random, case
     let many = matches!(recipe.profile, Profile::Mixed | Profile::Wide);
     let mut pools = vec![default_pool(recipe, random, many, features)];
     if many {
-        common(random, &mut pools);
+        add_common_pools(random, &mut pools);
     }
-    special(features, random, &mut pools);
+    add_feature_pools(features, random, &mut pools);
     if recipe.profile == Profile::Disruption {
-        disruption::pools(features, random, &mut pools);
-        case.options.spot_to_spot = features.has(Feature::Spot) && random.chance(0.6);
+        disruption::add_pools(features, random, &mut pools);
+        case.options.spot_to_spot = features.has(Feature::Spot) && random.rng(0.6);
     }
     if features.has(Feature::Weights) {
         for pool in &mut pools {
@@ -47,7 +52,7 @@ pub(super) fn add(recipe: &Recipe, features: Features, random: &mut Random, case
         }
     }
     if features.has(Feature::Daemons) {
-        special_daemons(random, case);
+        add_feature_daemon_sets(random, case);
     }
 }
 
@@ -62,15 +67,15 @@ fn benchmark_pool() -> Value {
     .build()
 }
 
-pub(super) fn linux() -> Value {
+pub(super) fn linux_requirement() -> Value {
     requirement("kubernetes.io/os", "In", &["linux"])
 }
 
-pub(super) fn capacity(types: &[&str]) -> Value {
+pub(super) fn capacity_type_requirement(types: &[&str]) -> Value {
     requirement(CAPACITY_TYPE, "In", types)
 }
 
-fn default_pool(recipe: &Recipe, random: &mut Random, many: bool, features: Features) -> Pool {
+fn default_pool(recipe: &Recipe, random: &mut SeededRng, many: bool, features: Features) -> Pool {
     let both: &[&str] = &["spot", "on-demand"];
     let is_on_demand = match recipe.profile {
         Profile::Packed => true,
@@ -88,56 +93,61 @@ fn default_pool(recipe: &Recipe, random: &mut Random, many: bool, features: Feat
     } else {
         random.pick(&[both, &["on-demand"], &["spot"]])
     };
-    let mut requirements = vec![linux(), capacity(capacity_types)];
-    if random.chance(0.5) {
+    let mut requirements = vec![linux_requirement(), capacity_type_requirement(capacity_types)];
+    if random.rng(0.5) {
         requirements.push(requirement(ARCH, "In", &["amd64"]));
     }
-    if random.chance(0.6) {
+    if random.rng(0.6) {
         requirements.push(requirement(CPU_LABEL, "Lt", &[random.pick(&["9", "33", "65"])]));
     }
-    let limited = many && random.chance(0.15);
+    let limited = many && random.rng(0.15);
     let limits = limited.then(|| json!({"cpu": random.pick(&["200", "1000"])}));
     Pool { name: "default", requirements, limits, ..Pool::default() }
 }
 
-fn common(random: &mut Random, pools: &mut Vec<Pool>) {
-    if random.chance(0.5) {
+fn add_common_pools(random: &mut SeededRng, pools: &mut Vec<Pool>) {
+    if random.rng(0.5) {
         pools.push(Pool {
             name: "arm",
             requirements: vec![
-                linux(),
+                linux_requirement(),
                 requirement(ARCH, "In", &["arm64"]),
-                capacity(&["on-demand", "spot"]),
+                capacity_type_requirement(&["on-demand", "spot"]),
             ],
             weight: random.pick(&[None, Some(10), Some(50)]),
             ..Pool::default()
         });
     }
-    if random.chance(0.4) {
+    if random.rng(0.4) {
         pools.push(Pool {
             name: "tainted",
-            requirements: vec![linux(), capacity(&["on-demand"])],
+            requirements: vec![linux_requirement(), capacity_type_requirement(&["on-demand"])],
             weight: random.pick(&[None, Some(90)]),
             taints: vec![json!({"key": "team", "value": "gpu", "effect": "NoSchedule"})],
             labels: Some(json!({"team": "gpu"})),
             ..Pool::default()
         });
     }
-    if random.chance(0.3) {
+    if random.rng(0.3) {
         let mut families = requirement(FAMILY, "In", &["c", "m", "s"]);
         families["minValues"] = 2.into();
         pools.push(Pool {
             name: "flex",
-            requirements: vec![linux(), families, capacity(&["spot", "on-demand"])],
+            requirements: vec![
+                linux_requirement(),
+                families,
+                capacity_type_requirement(&["spot", "on-demand"]),
+            ],
             weight: random.pick(&[None, Some(20)]),
             ..Pool::default()
         });
     }
 }
 
-fn special(features: Features, random: &mut Random, pools: &mut Vec<Pool>) {
+fn add_feature_pools(features: Features, random: &mut SeededRng, pools: &mut Vec<Pool>) {
     if features.has(Feature::CustomLabels) {
-        let mut requirements = vec![linux(), capacity(&["spot", "on-demand"])];
+        let mut requirements =
+            vec![linux_requirement(), capacity_type_requirement(&["spot", "on-demand"])];
         requirements.push(match random.below(3) {
             0 => requirement(RACK, "In", &["r1", "r2", "r3"]),
             1 => requirement(RACK, "Exists", &[]),
@@ -153,7 +163,10 @@ fn special(features: Features, random: &mut Random, pools: &mut Vec<Pool>) {
     if features.has(Feature::SoftTaints) {
         pools.push(Pool {
             name: "soft",
-            requirements: vec![linux(), capacity(&["spot", "on-demand"])],
+            requirements: vec![
+                linux_requirement(),
+                capacity_type_requirement(&["spot", "on-demand"]),
+            ],
             weight: random.pick(&[None, Some(60)]),
             taints: vec![json!({"key": "batch", "value": "yes", "effect": "PreferNoSchedule"})],
             ..Pool::default()
@@ -166,17 +179,22 @@ fn special(features: Features, random: &mut Random, pools: &mut Vec<Pool>) {
         sizes["minValues"] = random.pick(&[2, 3]).into();
         pools.push(Pool {
             name: "choosy",
-            requirements: vec![linux(), capacity(&["spot", "on-demand"]), types, sizes],
+            requirements: vec![
+                linux_requirement(),
+                capacity_type_requirement(&["spot", "on-demand"]),
+                types,
+                sizes,
+            ],
             weight: random.pick(&[None, Some(70)]),
             ..Pool::default()
         });
     }
 }
 
-fn daemon_set(name: &str, random: &mut Random) -> Value {
+fn daemon_set(name: &str, random: &mut SeededRng) -> Value {
     let mut spec =
         json!({"containers": [super::objects::container(random.pick(&["100m", "250m"]), "128Mi")]});
-    if random.chance(0.5) {
+    if random.rng(0.5) {
         spec["tolerations"] = json!([{"operator": "Exists"}]);
     }
     daemon_set_of(name, &spec)
@@ -193,7 +211,7 @@ fn daemon_set_of(name: &str, spec: &Value) -> Value {
     })
 }
 
-fn special_daemons(random: &mut Random, case: &mut Case) {
+fn add_feature_daemon_sets(random: &mut SeededRng, case: &mut Case) {
     let container = super::objects::container("200m", "256Mi");
     let mut port =
         json!({"containers": [container.clone()], "tolerations": [{"operator": "Exists"}]});

@@ -20,7 +20,7 @@ fn a_recipe_gives_the_same_case_each_time() {
 }
 
 #[test]
-fn as_many_pods_wait_and_nodes_are_there_as_asked_for() {
+fn a_recipe_gives_the_requested_pending_pods_and_nodes() {
     for profile in Profile::value_variants() {
         for seed in 0..5 {
             let case =
@@ -34,7 +34,7 @@ fn as_many_pods_wait_and_nodes_are_there_as_asked_for() {
 }
 
 #[test]
-fn names_are_unique() {
+fn generated_object_names_are_unique() {
     for seed in 0..20 {
         let mut seen = std::collections::BTreeSet::new();
         for object in recipe(Profile::Wide, seed).generate().objects {
@@ -48,7 +48,7 @@ fn names_are_unique() {
 }
 
 #[test]
-fn a_feature_that_is_asked_for_shows() {
+fn a_requested_feature_adds_objects_of_its_kind() {
     let cases = [
         (Feature::Volumes, "PersistentVolumeClaim"),
         (Feature::StatefulSets, "PersistentVolumeClaim"),
@@ -66,7 +66,7 @@ fn a_feature_that_is_asked_for_shows() {
 }
 
 #[test]
-fn what_keeps_nodes_from_going_shows() {
+fn disruption_features_appear_only_if_requested() {
     type Shows = fn(&str) -> bool;
     let cases: [(Feature, Shows); 7] = [
         (Feature::DoNotDisrupt, |text| text.contains("karpenter.sh/do-not-disrupt")),

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use super::apps::App;
 use super::objects::{ZONE, ZONES, requirement};
 use super::{Case, Feature, Features};
-use crate::random::Random;
+use crate::random::SeededRng;
 
 const DRIVER: &str = "ebs.csi.aws.com";
 /// Classes of claims that wait; the last two leave the pod without a place.
-const UNBOUND: [&str; 9] =
+const UNBOUND_CLAIM_CLASSES: [&str; 9] =
     ["late", "late", "late", "zonal", "zonal", "split", "split", "soon", "missing"];
 
 /// The storage classes that claims of this module use.
@@ -34,8 +34,13 @@ pub(super) fn add_classes(case: &mut Case) {
 }
 
 /// Gives some applications a volume.
-pub(super) fn attach(app: &mut App, features: Features, random: &mut Random, case: &mut Case) {
-    if features.has(Feature::StatefulSets) && random.chance(0.2) {
+pub(super) fn add_volumes(
+    app: &mut App,
+    features: Features,
+    random: &mut SeededRng,
+    case: &mut Case,
+) {
+    if features.has(Feature::StatefulSets) && random.rng(0.2) {
         app.stateful = true;
         for i in 0..app.count {
             let pod = format!("{}-{i}", app.name);
@@ -43,17 +48,17 @@ pub(super) fn attach(app: &mut App, features: Features, random: &mut Random, cas
         }
         return;
     }
-    if !features.has(Feature::Volumes) || !random.chance(0.3) {
+    if !features.has(Feature::Volumes) || !random.rng(0.3) {
         return;
     }
     let claim = format!("shared-{}", app.name);
-    if random.chance(0.1) {
+    if random.rng(0.1) {
         // A claim that nobody made.
     } else {
         add_claim(&claim, app.namespace, random, case);
     }
     app.push("volumes", json!({"name": "shared", "persistentVolumeClaim": {"claimName": claim}}));
-    if random.chance(0.2) {
+    if random.rng(0.2) {
         let template = json!({"spec": {"storageClassName": random.pick(&["late", "zonal"]), "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
         app.push(
             "volumes",
@@ -63,7 +68,7 @@ pub(super) fn attach(app: &mut App, features: Features, random: &mut Random, cas
 }
 
 /// The claim of a StatefulSet's pod.
-pub(super) fn own_claim(pod: &mut Value, name: &str) {
+pub(super) fn mount_own_claim(pod: &mut Value, name: &str) {
     let volume =
         json!({"name": "data", "persistentVolumeClaim": {"claimName": format!("data-{name}")}});
     match &mut pod["spec"]["volumes"] {
@@ -74,11 +79,12 @@ pub(super) fn own_claim(pod: &mut Value, name: &str) {
 
 /// A claim: bound to a volume somewhere, or waiting for its first pod, or with a class that is not
 /// there.
-fn add_claim(name: &str, namespace: &str, random: &mut Random, case: &mut Case) {
+fn add_claim(name: &str, namespace: &str, random: &mut SeededRng, case: &mut Case) {
     let mut spec =
         json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
-    let bound = random.chance(0.4);
-    spec["storageClassName"] = if bound { "late" } else { random.pick(&UNBOUND) }.into();
+    let bound = random.rng(0.4);
+    spec["storageClassName"] =
+        if bound { "late" } else { random.pick(&UNBOUND_CLAIM_CLASSES) }.into();
     if bound {
         let volume = format!("pv-{namespace}-{name}");
         spec["volumeName"] = volume.clone().into();
@@ -100,7 +106,7 @@ fn add_claim(name: &str, namespace: &str, random: &mut Random, case: &mut Case) 
 }
 
 /// What a node says about its CSI drivers.
-pub(super) fn csi_node(node: &str, random: &mut Random) -> Value {
+pub(super) fn csi_node(node: &str, random: &mut SeededRng) -> Value {
     let mut driver = json!({"name": DRIVER, "nodeID": node, "topologyKeys": [ZONE]});
     if let Some(count) = random.pick(&[None, Some(1), Some(3), Some(25)]) {
         driver["allocatable"] = json!({"count": count});

@@ -9,12 +9,12 @@ use super::objects::{
 };
 use super::pools::RACK;
 use super::{Case, Feature, Features, volumes};
-use crate::random::Random;
+use crate::random::SeededRng;
 
 const NAMESPACES: [&str; 3] = ["default", "team-a", "team-b"];
 
 /// The objects that some features need once per cluster, and the options that go with them.
-pub(super) fn add(features: Features, random: &mut Random, case: &mut Case) {
+pub(super) fn add_objects(features: Features, random: &mut SeededRng, case: &mut Case) {
     if features.has(Feature::Namespaces) {
         for (name, tier) in NAMESPACES.iter().zip(["front", "front", "back"]) {
             case.objects.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"tier": tier, "kubernetes.io/metadata.name": name}}}));
@@ -25,54 +25,59 @@ pub(super) fn add(features: Features, random: &mut Random, case: &mut Case) {
     }
     if features.has(Feature::Overlays) {
         case.options.node_overlay = true;
-        overlays(random, case);
+        add_overlays(random, case);
     }
     if features.has(Feature::Reserved) {
         case.instance_types = Some(reserved_types(random));
     }
     if features.has(Feature::Buffers) {
         case.options.capacity_buffer = true;
-        buffers(random, case);
+        add_buffers(random, case);
     }
     if features.has(Feature::Preferences) {
-        case.options.ignore_preferences = random.chance(0.25);
+        case.options.ignore_preferences = random.rng(0.25);
     }
     if features.has(Feature::MinValues) {
-        case.options.best_effort_min_values = random.chance(0.4);
+        case.options.best_effort_min_values = random.rng(0.4);
     }
 }
 
 /// Adds rarer constraints to an application.
-pub(super) fn constrain(app: &mut App, number: usize, features: Features, random: &mut Random) {
+pub(super) fn add_constraints(
+    app: &mut App,
+    number: usize,
+    features: Features,
+    random: &mut SeededRng,
+) {
     if features.has(Feature::Namespaces) {
         app.namespace = random.pick(&NAMESPACES);
-        if random.chance(0.25) {
-            across_namespaces(app, number, random);
+        if random.rng(0.25) {
+            add_cross_namespace_term(app, number, random);
         }
     }
-    if features.has(Feature::Spread) && random.chance(0.35) {
-        unusual_spread(app, random);
+    if features.has(Feature::Spread) && random.rng(0.35) {
+        add_unusual_spread(app, random);
     }
-    if features.has(Feature::CustomLabels) && random.chance(0.35) {
-        custom_labels(app, random);
+    if features.has(Feature::CustomLabels) && random.rng(0.35) {
+        add_custom_label_affinity(app, random);
     }
-    if features.has(Feature::Preferences) && random.chance(0.35) {
-        preferences(app, number, random);
+    if features.has(Feature::Preferences) && random.rng(0.35) {
+        add_preferences(app, number, random);
     }
-    if features.has(Feature::Requests) && random.chance(0.3) {
-        unusual_requests(app, random);
+    if features.has(Feature::Requests) && random.rng(0.3) {
+        add_unusual_requests(app, random);
     }
-    if features.has(Feature::SoftTaints) && random.chance(0.1) {
+    if features.has(Feature::SoftTaints) && random.rng(0.1) {
         app.push("tolerations", json!({"key": "batch", "operator": "Exists"}));
     }
-    if features.has(Feature::Reserved) && random.chance(0.1) {
+    if features.has(Feature::Reserved) && random.rng(0.1) {
         app.set("nodeSelector", json!({CAPACITY_TYPE: random.pick(&["reserved", "on-demand"])}));
     }
 }
 
 /// An application before this one, or what runs on existing nodes.
-fn other(number: usize, random: &mut Random) -> Value {
-    let name = if number > 0 && random.chance(0.6) {
+fn other_app_selector(number: usize, random: &mut SeededRng) -> Value {
+    let name = if number > 0 && random.rng(0.6) {
         format!("app{}", random.below(number))
     } else {
         format!("r{}", random.below(7))
@@ -80,8 +85,9 @@ fn other(number: usize, random: &mut Random) -> Value {
     json!({"matchLabels": {"app": name}})
 }
 
-fn across_namespaces(app: &mut App, number: usize, random: &mut Random) {
-    let selector = if random.chance(0.4) { app.selector() } else { other(number, random) };
+fn add_cross_namespace_term(app: &mut App, number: usize, random: &mut SeededRng) {
+    let selector =
+        if random.rng(0.4) { app.selector() } else { other_app_selector(number, random) };
     let mut term =
         json!({"labelSelector": selector, "topologyKey": random.pick(&[ZONE, HOSTNAME])});
     match random.below(4) {
@@ -97,7 +103,7 @@ fn across_namespaces(app: &mut App, number: usize, random: &mut Random) {
     app.push_term(kind, REQUIRED, term);
 }
 
-fn unusual_spread(app: &mut App, random: &mut Random) {
+fn add_unusual_spread(app: &mut App, random: &mut SeededRng) {
     let key = random.pick(&[ZONE, ZONE, HOSTNAME, CAPACITY_TYPE, RACK]);
     let mut constraint = spread(app, random.pick(&[1, 2]), key, "DoNotSchedule");
     match random.below(4) {
@@ -120,7 +126,7 @@ fn unusual_spread(app: &mut App, random: &mut Random) {
     app.push_spread(constraint);
 }
 
-fn custom_labels(app: &mut App, random: &mut Random) {
+fn add_custom_label_affinity(app: &mut App, random: &mut SeededRng) {
     let expression = match random.below(7) {
         0 => requirement(RACK, "In", &["r1", "r9"]),
         1 => requirement(RACK, "NotIn", &["r1", "r2"]),
@@ -134,7 +140,7 @@ fn custom_labels(app: &mut App, random: &mut Random) {
     node_affinity[REQUIRED] = json!({"nodeSelectorTerms": [{"matchExpressions": [expression]}]});
 }
 
-fn preferences(app: &mut App, number: usize, random: &mut Random) {
+fn add_preferences(app: &mut App, number: usize, random: &mut SeededRng) {
     for weight in [100, 10, 1].into_iter().take(1 + random.below(3)) {
         let expression = match random.below(4) {
             0 => requirement(ZONE, "In", &[random.pick(&ZONES)]),
@@ -149,7 +155,8 @@ fn preferences(app: &mut App, number: usize, random: &mut Random) {
             json!({"weight": weight, "preference": preference}),
         );
     }
-    let selector = if random.chance(0.5) { app.selector() } else { other(number, random) };
+    let selector =
+        if random.rng(0.5) { app.selector() } else { other_app_selector(number, random) };
     let term = json!({"labelSelector": selector, "topologyKey": random.pick(&[ZONE, HOSTNAME])});
     let kind = random.pick(&["podAffinity", "podAntiAffinity"]);
     app.push_term(
@@ -157,12 +164,12 @@ fn preferences(app: &mut App, number: usize, random: &mut Random) {
         PREFERRED,
         json!({"weight": random.pick(&[1, 50]), "podAffinityTerm": term}),
     );
-    if random.chance(0.4) {
+    if random.rng(0.4) {
         app.push_spread(spread(app, 1, random.pick(&[ZONE, HOSTNAME]), "ScheduleAnyway"));
     }
 }
 
-fn unusual_requests(app: &mut App, random: &mut Random) {
+fn add_unusual_requests(app: &mut App, random: &mut SeededRng) {
     match random.below(5) {
         0 => app.push("initContainers", json!({"name": "init", "image": "x", "resources": {"requests": {"cpu": "3", "memory": "64Mi"}}})),
         1 => app.push("initContainers", json!({"name": "sidecar", "image": "x", "restartPolicy": "Always", "resources": {"requests": {"cpu": "250m", "memory": "1Gi"}}})),
@@ -172,7 +179,7 @@ fn unusual_requests(app: &mut App, random: &mut Random) {
     }
 }
 
-fn overlays(random: &mut Random, case: &mut Case) {
+fn add_overlays(random: &mut SeededRng, case: &mut Case) {
     for i in 0..=random.below(4) {
         let requirements = match random.below(4) {
             0 => json!([requirement(FAMILY, "In", &[random.pick(&["c", "m", "s"])])]),
@@ -196,18 +203,18 @@ fn overlays(random: &mut Random, case: &mut Case) {
     }
 }
 
-fn buffers(random: &mut Random, case: &mut Case) {
+fn add_buffers(random: &mut SeededRng, case: &mut Case) {
     let template = json!({"metadata": {"labels": {"app": "room"}}, "spec": {"containers": [container("1", "2Gi")]}});
     case.objects.push(json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "room", "namespace": "default"}, "template": template}));
     let mut spec = json!({"podTemplateRef": {"name": "room"}, "replicas": random.pick(&[1, 4])});
-    if random.chance(0.4) {
+    if random.rng(0.4) {
         spec["limits"] = json!({"cpu": "2"});
     }
     case.objects.push(json!({"apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer", "metadata": {"name": "room", "namespace": "default"}, "spec": spec}));
 }
 
 /// A small KWOK instance-types file in which some types have reservations.
-fn reserved_types(random: &mut Random) -> Value {
+fn reserved_types(random: &mut SeededRng) -> Value {
     let mut types = Vec::new();
     for (family, per_core) in [("c", 2), ("s", 4), ("m", 8)] {
         for cpu in [1_u32, 2, 4, 8, 16, 32] {
@@ -225,7 +232,7 @@ fn reserved_types(random: &mut Random) -> Value {
                     ));
                 }
             }
-            if random.chance(0.3) {
+            if random.rng(0.3) {
                 let id = format!("cr-{family}{cpu}");
                 let zone = random.pick(&ZONES);
                 let mut reserved = offering(

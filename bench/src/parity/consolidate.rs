@@ -5,7 +5,7 @@
 //! `--settle` commands are carried out on the snapshot until there are none, on both sides, and our
 //! bill must not be above the highest of upstream's runs.
 
-mod judge;
+mod differences;
 mod record;
 mod settle;
 #[cfg(test)]
@@ -16,18 +16,18 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use super::report::{self, Verdict};
-use super::{Args, Kind, SECOND_LOOK, kinds};
-use crate::consolidated::{self, Consolidated, Search};
-use crate::decision::Files;
+use super::report::{self, ComparisonResult};
+use super::{Args, ClusterKind, RETRY_FACTOR, recipes};
+use crate::consolidation::{self, ConsolidationDecision, Search};
+use crate::decision::CaseFiles;
 use crate::generate::{Profile, Recipe};
 use crate::host;
 
-use judge::judge;
-use settle::{Settled, Side};
+use differences::find_differences;
+use settle::{SettledCluster, Side};
 
 /// The kinds of clusters.
-const KINDS: &[Kind] = &[
+const KINDS: &[ClusterKind] = &[
     (Profile::Consolidate, 0, 9),
     (Profile::Consolidate, 6, 14),
     (Profile::Packed, 0, 7),
@@ -39,35 +39,35 @@ const KINDS: &[Kind] = &[
 ];
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
-    let recipes = kinds(KINDS, args);
+    let recipes = recipes(KINDS, args);
     if args.record {
         record::record(&recipes, &args.oracle, args.runs)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let karpenter = host::sibling("karpenter")?;
-    Ok(report::run(&recipes, |recipe| compare(recipe, &karpenter, args)))
+    let karpenter = host::sibling_program("karpenter")?;
+    Ok(report::compare_all(&recipes, |recipe| compare(recipe, &karpenter, args)))
 }
 
 /// How one cluster went.
-struct Outcome {
-    verdict: Verdict,
-    best: Consolidated,
-    upstream: Vec<Consolidated>,
+struct ConsolidationComparison {
+    result: ComparisonResult,
+    best: ConsolidationDecision,
+    upstream: Vec<ConsolidationDecision>,
     /// Ours and upstream's, where it was asked for.
-    settled: Option<(Settled, Settled)>,
+    settled: Option<(SettledCluster, SettledCluster)>,
 }
 
-impl report::Outcome for Outcome {
+impl report::Comparison for ConsolidationComparison {
     const EXPLAINED: &'static str = "scenarios/consolidation/explained.txt";
 
-    fn verdict(&self) -> &Verdict {
-        &self.verdict
+    fn result(&self) -> &ComparisonResult {
+        &self.result
     }
 
-    fn figures(&self) -> String {
+    fn summary(&self) -> String {
         let first = self.upstream.first().cloned().unwrap_or_default();
-        let (out, new) = self.best.nodes();
-        let (upstream_out, upstream_new) = first.nodes();
+        let (out, new) = self.best.node_counts();
+        let (upstream_out, upstream_new) = first.node_counts();
         let settled = match &self.settled {
             None => String::new(),
             Some((ours, upstream)) => format!("  settles at {ours} ({upstream})"),
@@ -80,9 +80,9 @@ impl report::Outcome for Outcome {
     }
 
     /// What all clusters save and cost together.
-    fn sums(outcomes: &[&Self]) -> Vec<String> {
+    fn total_lines(outcomes: &[&Self]) -> Vec<String> {
         let highest = |outcome: &&Self| {
-            outcome.upstream.iter().map(Consolidated::savings).fold(0.0, f64::max)
+            outcome.upstream.iter().map(ConsolidationDecision::savings).fold(0.0, f64::max)
         };
         let ours: f64 = outcomes.iter().map(|outcome| outcome.best.savings()).sum();
         let upstream: f64 = outcomes.iter().map(highest).sum();
@@ -102,25 +102,29 @@ impl report::Outcome for Outcome {
     }
 }
 
-fn compare(recipe: &Recipe, karpenter: &Path, args: &Args) -> Result<Outcome> {
+fn compare(recipe: &Recipe, karpenter: &Path, args: &Args) -> Result<ConsolidationComparison> {
     let folder = tempfile::tempdir()?;
     let case = recipe.generate();
-    let files = Files::write(&case, recipe.types, folder.path())?;
-    let same = consolidated::ours(karpenter, &files, Search::Upstream)?;
-    let best = consolidated::ours(karpenter, &files, Search::Best)?;
-    let mut upstream = consolidated::upstream(&args.oracle, &files, args.runs)?;
-    let mut differences = judge(&same, &best, &upstream);
-    let looked_twice = !differences.is_empty();
-    if looked_twice {
-        upstream.extend(consolidated::upstream(&args.oracle, &files, args.runs * SECOND_LOOK)?);
-        differences = judge(&same, &best, &upstream);
+    let files = CaseFiles::write(&case, recipe.types, folder.path())?;
+    let same = consolidation::run_ours(karpenter, &files, Search::Upstream)?;
+    let best = consolidation::run_ours(karpenter, &files, Search::Best)?;
+    let mut upstream = consolidation::run_upstream(&args.oracle, &files, args.runs)?;
+    let mut differences = find_differences(&same, &best, &upstream);
+    let needed_more_runs = !differences.is_empty();
+    if needed_more_runs {
+        upstream.extend(consolidation::run_upstream(
+            &args.oracle,
+            &files,
+            args.runs * RETRY_FACTOR,
+        )?);
+        differences = find_differences(&same, &best, &upstream);
     }
     // Other prices than the built-in ones are not carried out.
     let settled = if args.settle && case.instance_types.is_none() && !case.options.node_overlay {
         let ours = settle::settle(&case, &Side::Ours(karpenter))?;
         let mut upstream = settle::settle(&case, &Side::Upstream(&args.oracle))?;
-        for _ in 0..SECOND_LOOK {
-            if judge::dearer(&ours, &upstream).is_empty() {
+        for _ in 0..RETRY_FACTOR {
+            if differences::settling_differences(&ours, &upstream).is_empty() {
                 break;
             }
             let again = settle::settle(&case, &Side::Upstream(&args.oracle))?;
@@ -128,11 +132,16 @@ fn compare(recipe: &Recipe, karpenter: &Path, args: &Args) -> Result<Outcome> {
                 upstream = again;
             }
         }
-        differences.extend(judge::dearer(&ours, &upstream));
+        differences.extend(differences::settling_differences(&ours, &upstream));
         Some((ours, upstream))
     } else {
         None
     };
     let differences = differences.iter().map(ToString::to_string).collect();
-    Ok(Outcome { verdict: Verdict { differences, looked_twice }, best, upstream, settled })
+    Ok(ConsolidationComparison {
+        result: ComparisonResult { differences, needed_more_runs },
+        best,
+        upstream,
+        settled,
+    })
 }

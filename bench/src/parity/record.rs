@@ -6,9 +6,9 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use super::report::{each, first_line};
-use super::{SECOND_LOOK, Upstream, scenario, waiting};
-use crate::decision::{self, Files};
+use super::report::{first_line, for_each_recipe};
+use super::{RETRY_FACTOR, UpstreamRange, pending_pods, recorded_answer};
+use crate::decision::{self, CaseFiles};
 use crate::generate::Recipe;
 use crate::host;
 
@@ -16,9 +16,9 @@ use crate::host;
 /// `instance-types.json` where the cluster has its own.
 pub(super) fn record(recipes: &[Recipe], oracle: &Path, runs: usize) -> Result<()> {
     let root = host::repo().join("scenarios/parity");
-    let done = each(
+    let done = for_each_recipe(
         recipes,
-        |recipe| one(recipe, oracle, runs, &root),
+        |recipe| record_one(recipe, oracle, runs, &root),
         |recipe, result| match result {
             Ok(upstream) => {
                 format!("{:<22} {} kinds of answer", recipe.name(), upstream.unplaced.len())
@@ -29,14 +29,14 @@ pub(super) fn record(recipes: &[Recipe], oracle: &Path, runs: usize) -> Result<(
     done.into_iter().collect::<Result<Vec<_>>>().map(drop)
 }
 
-fn one(recipe: &Recipe, oracle: &Path, runs: usize, root: &Path) -> Result<Upstream> {
+fn record_one(recipe: &Recipe, oracle: &Path, runs: usize, root: &Path) -> Result<UpstreamRange> {
     let folder = root.join(recipe.name());
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let case = recipe.generate();
-    let files = Files::write(&case, recipe.types, &folder)?;
-    let runs = decision::upstream(oracle, &files, runs * (1 + SECOND_LOOK))?;
-    let upstream = Upstream::of(&runs, &waiting(&case.objects));
-    let text = serde_json::to_string_pretty(&scenario(&case, &upstream))?;
+    let files = CaseFiles::write(&case, recipe.types, &folder)?;
+    let runs = decision::run_upstream(oracle, &files, runs * (1 + RETRY_FACTOR))?;
+    let upstream = UpstreamRange::from_runs(&runs, &pending_pods(&case.objects));
+    let text = serde_json::to_string_pretty(&recorded_answer(&case, &upstream))?;
     fs::write(folder.join("upstream.json"), text + "\n")?;
     Ok(upstream)
 }

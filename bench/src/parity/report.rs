@@ -10,31 +10,31 @@ use crate::generate::Recipe;
 use crate::host::{self, Stopwatch};
 
 /// How one cluster went.
-pub(super) trait Outcome: Send {
+pub(super) trait Comparison: Send {
     /// Clusters about which we decide otherwise on purpose, a line each: `name: reason`.
     const EXPLAINED: &'static str;
 
-    fn verdict(&self) -> &Verdict;
+    fn result(&self) -> &ComparisonResult;
 
     /// What is worth seeing of both sides, in a line.
-    fn figures(&self) -> String;
+    fn summary(&self) -> String;
 
     /// What all of them come to.
-    fn sums(_outcomes: &[&Self]) -> Vec<String> {
+    fn total_lines(_outcomes: &[&Self]) -> Vec<String> {
         Vec::new()
     }
 }
 
 /// Whether we decided as upstream does.
-pub(super) struct Verdict {
+pub(super) struct ComparisonResult {
     pub differences: Vec<String>,
     /// Upstream's runs agreed only after a second look.
-    pub looked_twice: bool,
+    pub needed_more_runs: bool,
 }
 
-impl Verdict {
-    fn word(&self) -> &'static str {
-        match (self.differences.is_empty(), self.looked_twice) {
+impl ComparisonResult {
+    fn label(&self) -> &'static str {
+        match (self.differences.is_empty(), self.needed_more_runs) {
             (true, false) => "same",
             (true, true) => "same as a rarer run",
             (false, _) => "DIFFERENT",
@@ -43,22 +43,22 @@ impl Verdict {
 }
 
 /// Compares each cluster, and tells what differed.
-pub(super) fn run<T: Outcome>(
+pub(super) fn compare_all<T: Comparison>(
     recipes: &[Recipe],
     compare: impl Fn(&Recipe) -> Result<T> + Sync,
 ) -> ExitCode {
     let watch = Stopwatch::start();
-    let done = each(recipes, compare, |recipe, outcome| match outcome {
+    let done = for_each_recipe(recipes, compare, |recipe, outcome| match outcome {
         Ok(outcome) => {
-            format!("{:<22} {}  {}", recipe.name(), outcome.figures(), outcome.verdict().word())
+            format!("{:<22} {}  {}", recipe.name(), outcome.summary(), outcome.result().label())
         }
         Err(error) => format!("{:<22} FAILED  {}", recipe.name(), first_line(error)),
     });
-    report(recipes, &done, watch.elapsed().as_secs_f64())
+    print_report(recipes, &done, watch.elapsed().as_secs_f64())
 }
 
 /// Does `work` for each recipe on all cores, and prints a line for each that is done.
-pub(super) fn each<T: Send>(
+pub(super) fn for_each_recipe<T: Send>(
     recipes: &[Recipe],
     work: impl Fn(&Recipe) -> Result<T> + Sync,
     line: impl Fn(&Recipe, &Result<T>) -> String + Sync,
@@ -89,7 +89,11 @@ pub(super) fn each<T: Send>(
     results.into_iter().map(|result| result.context("never tried").flatten()).collect()
 }
 
-fn report<T: Outcome>(recipes: &[Recipe], outcomes: &[Result<T>], seconds: f64) -> ExitCode {
+fn print_report<T: Comparison>(
+    recipes: &[Recipe],
+    outcomes: &[Result<T>],
+    seconds: f64,
+) -> ExitCode {
     let known = std::fs::read_to_string(host::repo().join(T::EXPLAINED)).unwrap_or_default();
     let reason =
         |name: &str| known.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
@@ -98,12 +102,12 @@ fn report<T: Outcome>(recipes: &[Recipe], outcomes: &[Result<T>], seconds: f64) 
     for (recipe, outcome) in recipes.iter().zip(outcomes) {
         let name = recipe.name();
         let complaints = match outcome {
-            Ok(outcome) if outcome.verdict().differences.is_empty() => {
+            Ok(outcome) if outcome.result().differences.is_empty() => {
                 same += 1;
-                rare += usize::from(outcome.verdict().looked_twice);
+                rare += usize::from(outcome.result().needed_more_runs);
                 continue;
             }
-            Ok(outcome) => outcome.verdict().differences.clone(),
+            Ok(outcome) => outcome.result().differences.clone(),
             Err(error) => vec![format!("{error:#}")],
         };
         if let Some(reason) = reason(&name) {
@@ -119,7 +123,7 @@ fn report<T: Outcome>(recipes: &[Recipe], outcomes: &[Result<T>], seconds: f64) 
         }
         lines.push(format!("    {} > s.yaml", recipe.command()));
     }
-    lines.extend(T::sums(&outcomes.iter().flatten().collect::<Vec<_>>()));
+    lines.extend(T::total_lines(&outcomes.iter().flatten().collect::<Vec<_>>()));
     lines.push(format!(
         "{} clusters in {seconds:.0} s: {same} decided as upstream does ({rare} as a rarer run of it), \
          {explained} differ and are explained, {different} differ",

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::{Difference, Upstream, waiting};
+use super::{Difference, UpstreamRange, pending_pods};
 use crate::decision::Decision;
 
 fn decision(placed: &[&str], nodes: usize, price: f64) -> Decision {
@@ -19,10 +19,10 @@ fn pods(names: &[&str]) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_decision_is_judged_by_the_range_of_upstreams_runs() {
+fn decisions_are_compared_with_the_range_of_upstream_runs() {
     let waiting = pods(&["d/a", "d/b", "d/c"]);
     let runs = [decision(&["d/a", "d/b"], 2, 1.0), decision(&["d/a", "d/c"], 3, 1.5)];
-    let upstream = Upstream::of(&runs, &waiting);
+    let upstream = UpstreamRange::from_runs(&runs, &waiting);
     let unplaced = |only_ours: &[&str], only_upstream: &[&str]| Difference::Unplaced {
         only_ours: pods(only_ours).into_iter().collect(),
         only_upstream: pods(only_upstream).into_iter().collect(),
@@ -35,7 +35,7 @@ fn a_decision_is_judged_by_the_range_of_upstreams_runs() {
         (
             "dearer",
             decision(&["d/a", "d/c"], 3, 1.6),
-            vec![Difference::Dearer { ours: 1.6, highest: 1.5 }],
+            vec![Difference::HigherPrice { ours: 1.6, highest: 1.5 }],
         ),
         (
             "more nodes",
@@ -50,23 +50,23 @@ fn a_decision_is_judged_by_the_range_of_upstreams_runs() {
         ("one more left", decision(&["d/b"], 3, 1.5), vec![unplaced(&["d/a"], &[])]),
     ];
     for (name, ours, expected) in cases {
-        assert_eq!(upstream.judge(&ours, &waiting), expected, "{name}");
+        assert_eq!(upstream.differences(&ours, &waiting), expected, "{name}");
     }
 }
 
 #[test]
-fn a_refused_pod_of_a_leaving_node_counts_as_unplaced() {
+fn a_rejected_pod_of_a_deleting_node_counts_as_unplaced() {
     let decision: Decision =
         serde_json::from_value(json!({"errors": {"d/leaving": "no room"}})).unwrap();
-    assert_eq!(decision.unplaced(&pods(&["d/a"])), pods(&["d/a", "d/leaving"]));
+    assert_eq!(decision.unplaced_pods(&pods(&["d/a"])), pods(&["d/a", "d/leaving"]));
 }
 
 #[test]
-fn only_pods_without_a_node_wait() {
+fn only_pods_without_a_node_are_pending() {
     let objects = [
         json!({"kind": "Pod", "metadata": {"namespace": "d", "name": "a"}, "spec": {}}),
         json!({"kind": "Pod", "metadata": {"namespace": "d", "name": "b"}, "spec": {"nodeName": "n"}}),
         json!({"kind": "Node", "metadata": {"name": "n"}, "spec": {}}),
     ];
-    assert_eq!(waiting(&objects), pods(&["d/a"]));
+    assert_eq!(pending_pods(&objects), pods(&["d/a"]));
 }

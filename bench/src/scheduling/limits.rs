@@ -3,7 +3,7 @@
 use super::Row;
 use crate::limit::{Bound, Limit};
 
-pub(super) fn check(rows: &[Row]) -> Vec<Limit> {
+pub(super) fn scheduling_limits(rows: &[Row]) -> Vec<Limit> {
     let row = |name: &str| rows.iter().find(|row| row.name == name);
     let speed = |name: &str| {
         let row = row(name)?;
@@ -16,7 +16,7 @@ pub(super) fn check(rows: &[Row]) -> Vec<Limit> {
     let seconds = |name: &str| Some(row(name)?.ours.seconds);
     let growth = |from: &str, to: &str| Some(seconds(to)? / seconds(from)?);
     let mut limits = Vec::new();
-    let mut add = |what: String, found, bound| limits.push(Limit { what, found, bound });
+    let mut add = |metric: String, found, bound| limits.push(Limit { metric, value: found, bound });
     for name in ["diverse-kwok-10000", "diverse-400-10000"] {
         add(format!("{name}, times faster"), speed(name), Bound::AtLeast(100.0));
         add(format!("{name}, share of upstream's memory"), memory(name), Bound::AtMost(0.125));
@@ -33,12 +33,12 @@ pub(super) fn check(rows: &[Row]) -> Vec<Limit> {
         let Some(upstream) = &row.upstream else { continue };
         add(
             format!("{}, nodes beyond upstream's", row.name),
-            Some(count(row.ours.nodes) - count(upstream.nodes)),
+            Some(as_f64(row.ours.nodes) - as_f64(upstream.nodes)),
             Bound::AtMost(0.0),
         );
         add(
             format!("{}, pods without a place beyond upstream's", row.name),
-            Some(count(row.ours.unplaced) - count(upstream.unplaced)),
+            Some(as_f64(row.ours.unplaced) - as_f64(upstream.unplaced)),
             Bound::AtMost(0.0),
         );
     }
@@ -51,6 +51,6 @@ fn ratio(part: u64, whole: u64) -> f64 {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are small")]
-fn count(count: usize) -> f64 {
+fn as_f64(count: usize) -> f64 {
     count as f64
 }

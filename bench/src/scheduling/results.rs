@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 
-use super::{Row, Side};
+use super::{Row, SideResult};
 use crate::limit::Limit;
-use crate::page::{Section, mebibytes, seconds};
+use crate::results_page::{Section, format_mebibytes, format_seconds};
 
 /// What makes the table.
 const COMMAND: &str = "cargo xtask bench scheduling";
@@ -26,7 +26,7 @@ pub(super) fn header() -> String {
     )
 }
 
-pub(super) fn line(row: &Row) -> String {
+pub(super) fn table_line(row: &Row) -> String {
     let cells = cells(row);
     format!(
         "{:<26} {:>10} {:>10} {:>8} {:>10} {:>10} {:>7} {:>15} {:>21}",
@@ -37,22 +37,23 @@ pub(super) fn line(row: &Row) -> String {
 /// Times, ratio, memory, ratio, nodes and price: upstream's, then ours.
 fn cells(row: &Row) -> [String; 8] {
     let ours = &row.ours;
-    let of =
-        |value: fn(&Side) -> String| row.upstream.as_ref().map_or_else(|| "–".to_owned(), value);
+    let of = |value: fn(&SideResult) -> String| {
+        row.upstream.as_ref().map_or_else(|| "–".to_owned(), value)
+    };
     let ratio = |upstream: f64, ours: f64| {
         if ours > 0.0 { format!("{:.0} ×", upstream / ours) } else { "–".to_owned() }
     };
-    let both = |value: fn(&Side) -> String| match &row.upstream {
+    let both = |value: fn(&SideResult) -> String| match &row.upstream {
         Some(upstream) => format!("{} / {}", value(upstream), value(ours)),
         None => value(ours),
     };
     let upstream = row.upstream.as_ref();
     [
-        of(|side| seconds(side.seconds)),
-        seconds(ours.seconds),
+        of(|side| format_seconds(side.seconds)),
+        format_seconds(ours.seconds),
         upstream.map_or_else(|| "–".to_owned(), |up| ratio(up.seconds, ours.seconds)),
-        of(|side| mebibytes(side.memory_bytes)),
-        mebibytes(ours.memory_bytes),
+        of(|side| format_mebibytes(side.memory_bytes)),
+        format_mebibytes(ours.memory_bytes),
         upstream.map_or_else(
             || "–".to_owned(),
             |up| ratio(bytes(up.memory_bytes), bytes(ours.memory_bytes)),
@@ -68,7 +69,7 @@ fn bytes(bytes: u64) -> f64 {
 }
 
 /// Keeps the table.
-pub(super) fn keep(rows: &[Row], limits: &[Limit]) -> Result<()> {
+pub(super) fn save(rows: &[Row], limits: &[Limit]) -> Result<()> {
     let mut table =
         "| workload | upstream | ours | faster | memory, upstream | memory, ours | less \
                      | nodes | price per hour |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|\n"
@@ -76,7 +77,7 @@ pub(super) fn keep(rows: &[Row], limits: &[Limit]) -> Result<()> {
     for row in rows {
         let _ = writeln!(table, "| {} | {} |", row.name, cells(row).join(" | "));
     }
-    Section { title: "Scheduling", command: COMMAND, about: ABOUT, table, rows, limits }.keep()
+    Section { title: "Scheduling", command: COMMAND, about: ABOUT, table, rows, limits }.save()
 }
 
 const ABOUT: &str = "One run on one machine: each side decides about the same file in a process of \

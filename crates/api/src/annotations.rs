@@ -31,7 +31,7 @@ pub const CAPACITY_OVERLAY_APPLIED: &str = "karpenter.sh/capacity-overlay-applie
 
 /// karpenter-rs only: whose pods a claim was launched for although a consolidation had just found
 /// room for them, and how often in a row.
-pub const RETURNED: &str = "karpenter-rs.dev/returned";
+pub const FAILED_CONSOLIDATIONS: &str = "karpenter-rs.dev/returned";
 
 /// Marks the virtual pods of a buffer, which exist in memory only.
 pub const CAPACITY_BUFFER_FAKE_POD: &str = "karpenter.sh/capacity-buffer-fake-pod";
@@ -95,7 +95,7 @@ pub enum Stage {
 
 /// One line of the registry.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct AnnotationEntry {
     /// The key.
     pub name: &'static str,
     /// A value as it may occur.
@@ -111,8 +111,8 @@ pub struct Entry {
 }
 
 /// The reference page, as Markdown.
-pub fn reference() -> String {
-    let row = |entry: &Entry| {
+pub fn reference_page() -> String {
+    let row = |entry: &AnnotationEntry| {
         let kinds = entry.kinds.join(", ");
         let stage = match entry.stage {
             Stage::Alpha => "alpha",
@@ -120,7 +120,7 @@ pub fn reference() -> String {
             Stage::Ga => "GA",
         };
         let writer = if entry.internal { "Karpenter" } else { "you" };
-        let Entry { name, example, help, .. } = entry;
+        let AnnotationEntry { name, example, help, .. } = entry;
         format!("| `{name}` | {kinds} | {writer} | {stage} | `{example}` | {help} |\n")
     };
     let rows: String = REGISTRY.iter().map(row).collect();
@@ -134,8 +134,8 @@ pub fn reference() -> String {
 }
 
 /// Every annotation of the core that the reference page shows.
-pub const REGISTRY: [Entry; 11] = [
-    Entry {
+pub const REGISTRY: [AnnotationEntry; 11] = [
+    AnnotationEntry {
         name: DO_NOT_DISRUPT,
         example: TRUE,
         kinds: &["Pod", "Node", "NodeClaim"],
@@ -145,7 +145,7 @@ pub const REGISTRY: [Entry; 11] = [
         stage: Stage::Ga,
         internal: false,
     },
-    Entry {
+    AnnotationEntry {
         name: DO_NOT_REPAIR,
         example: TRUE,
         kinds: &["Node", "NodeClaim"],
@@ -153,7 +153,7 @@ pub const REGISTRY: [Entry; 11] = [
         stage: Stage::Alpha,
         internal: false,
     },
-    Entry {
+    AnnotationEntry {
         name: NODEPOOL_HASH,
         example: "6821555240594823858",
         kinds: &["NodePool", "NodeClaim"],
@@ -161,7 +161,7 @@ pub const REGISTRY: [Entry; 11] = [
         stage: Stage::Alpha,
         internal: true,
     },
-    Entry {
+    AnnotationEntry {
         name: NODEPOOL_HASH_VERSION,
         example: "v3",
         kinds: &["NodePool", "NodeClaim"],
@@ -169,7 +169,7 @@ pub const REGISTRY: [Entry; 11] = [
         stage: Stage::Alpha,
         internal: true,
     },
-    Entry {
+    AnnotationEntry {
         name: NODECLAIM_TERMINATION_TIMESTAMP,
         example: "2026-10-01T22:00:00Z",
         kinds: &["NodeClaim"],
@@ -177,7 +177,7 @@ pub const REGISTRY: [Entry; 11] = [
         stage: Stage::Alpha,
         internal: true,
     },
-    Entry {
+    AnnotationEntry {
         name: NODECLAIM_MIN_VALUES_RELAXED,
         example: FALSE,
         kinds: &["NodeClaim"],
@@ -185,7 +185,7 @@ pub const REGISTRY: [Entry; 11] = [
         stage: Stage::Alpha,
         internal: true,
     },
-    Entry {
+    AnnotationEntry {
         name: REQUESTED_DRA_DRIVERS,
         example: "gpu.nvidia.com",
         kinds: &["NodeClaim"],
@@ -194,7 +194,7 @@ pub const REGISTRY: [Entry; 11] = [
         stage: Stage::Alpha,
         internal: true,
     },
-    Entry {
+    AnnotationEntry {
         name: REBOOT_PRE_BOOT_ID,
         example: "2b6c2f9e-3a8d-4f4e-9c1a-7d5e8b0f6a12",
         kinds: &["NodeClaim"],
@@ -202,7 +202,7 @@ pub const REGISTRY: [Entry; 11] = [
         stage: Stage::Alpha,
         internal: true,
     },
-    Entry {
+    AnnotationEntry {
         name: REBOOT_TERMINATION_GRACE_PERIOD,
         example: "10m",
         kinds: &["NodeClaim"],
@@ -211,8 +211,8 @@ pub const REGISTRY: [Entry; 11] = [
         stage: Stage::Alpha,
         internal: true,
     },
-    Entry {
-        name: RETURNED,
+    AnnotationEntry {
+        name: FAILED_CONSOLIDATIONS,
         example: "default/ReplicaSet/web-5d9c=1,pods=9f2c41d07be35a68",
         kinds: &["NodeClaim"],
         help: "karpenter-rs only. Workloads whose pods found no room after a consolidation, so that \
@@ -222,7 +222,7 @@ pub const REGISTRY: [Entry; 11] = [
         stage: Stage::Alpha,
         internal: true,
     },
-    Entry {
+    AnnotationEntry {
         name: DISRUPTION_COST,
         example: "100",
         kinds: &["Pod"],
@@ -243,7 +243,7 @@ mod tests {
     fn registry_entries_are_complete_and_unique() {
         let mut names = BTreeSet::new();
         for entry in REGISTRY {
-            let Entry { name, example, kinds, help, stage, internal } = entry;
+            let AnnotationEntry { name, example, kinds, help, stage, internal } = entry;
             // The stage is a type, so it cannot be missing.
             for text in [name, example, help] {
                 assert!(!text.is_empty(), "45/AP-4: {entry:?}");

@@ -52,10 +52,10 @@ pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Conditio
 
 /// Whether the condition of that type is there and True.
 pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
-    find(conditions, type_).is_some_and(|condition| has(condition, Status::True))
+    find(conditions, type_).is_some_and(|condition| has_status(condition, Status::True))
 }
 
-fn has(condition: &Condition, status: Status) -> bool {
+fn has_status(condition: &Condition, status: Status) -> bool {
     condition.status == status.as_str()
 }
 
@@ -144,7 +144,7 @@ impl<'a> ConditionSet<'a> {
 
     /// Sets a condition and then the root. Returns whether anything changed.
     pub fn set(&mut self, type_: &str, status: Status, reason: &str, message: &str) -> bool {
-        let changed = self.put(type_, status, reason, message);
+        let changed = self.upsert(type_, status, reason, message);
         if changed && type_ != READY {
             self.recompute_root();
         }
@@ -169,10 +169,10 @@ impl<'a> ConditionSet<'a> {
         type_ == READY || self.dependents.contains(&type_)
     }
 
-    fn put(&mut self, type_: &str, status: Status, reason: &str, message: &str) -> bool {
+    fn upsert(&mut self, type_: &str, status: Status, reason: &str, message: &str) -> bool {
         let old = self.conditions.iter().position(|condition| condition.type_ == type_);
         let last_transition_time = match old.map(|index| &self.conditions[index]) {
-            Some(old) if has(old, status) => old.last_transition_time.clone(),
+            Some(old) if has_status(old, status) => old.last_transition_time.clone(),
             None if self.is_tracked(type_) => Time(self.subject.created.unwrap_or(self.now)),
             _ => Time(self.now),
         };
@@ -207,7 +207,7 @@ impl<'a> ConditionSet<'a> {
             self.set_true(READY);
             return;
         }
-        let is_false = |c: &&Condition| has(c, Status::False) && self.is_current(c);
+        let is_false = |c: &&Condition| has_status(c, Status::False) && self.is_current(c);
         let (status, reason) = if unhealthy.iter().any(is_false) {
             (Status::False, reasons::UNHEALTHY_DEPENDENTS)
         } else {
@@ -215,7 +215,7 @@ impl<'a> ConditionSet<'a> {
         };
         let message =
             unhealthy.iter().map(|c| format!("{}={}", c.type_, c.status)).collect::<Vec<_>>();
-        self.put(READY, status, reason, &message.join(", "));
+        self.upsert(READY, status, reason, &message.join(", "));
     }
 
     /// Dependents that keep the root from being True, those that changed last first.
@@ -224,7 +224,7 @@ impl<'a> ConditionSet<'a> {
             .conditions
             .iter()
             .filter(|c| self.dependents.contains(&c.type_.as_str()))
-            .filter(|c| !has(c, Status::True) || !self.is_current(c))
+            .filter(|c| !has_status(c, Status::True) || !self.is_current(c))
             .collect();
         unhealthy.sort_by_key(|condition| Reverse(condition.last_transition_time.0));
         unhealthy

@@ -128,10 +128,10 @@ fn restrict_provider_domain(mut crd: Value, set: CrdSet, parent: &str) -> Value 
         CrdSet::Kwok => labels::kwok::GROUP,
     };
     let domain = RestrictedDomain { domain, except: &except };
-    push_rule(&mut crd, &format!("{parent}/requirements/items/properties/key"), domain.on_key());
+    push_rule(&mut crd, &format!("{parent}/requirements/items/properties/key"), domain.key_rule());
     if set == CrdSet::Aws && kind == "NodePool" {
         let labels = "/spec/properties/template/properties/metadata/properties/labels";
-        push_rule(&mut crd, labels, domain.on_label_map());
+        push_rule(&mut crd, labels, domain.label_map_rule());
     }
     crd
 }

@@ -192,7 +192,7 @@ fn spec_rules() -> serde_json::Value {
 /// T1 to T6 of spec 10 §6.3.
 fn tag_rules() -> serde_json::Value {
     use crate::tags;
-    let restricted = |what: &str| format!("tag contains a restricted tag matching {what}");
+    let restricted = |pattern: &str| format!("tag contains a restricted tag matching {pattern}");
     let mut rules = vec![
         json!({"rule": "self.all(k, k != '')", "message": "empty tag keys aren't supported"}),
         json!({

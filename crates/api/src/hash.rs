@@ -28,9 +28,9 @@ pub const EC2_NODE_CLASS_HASH_VERSION: &str = "v6";
 /// counts, and of that not the requirements.
 pub fn nodepool_hash(pool: &NodePoolSpec) -> String {
     let NodeClaimTemplate { metadata, spec } = &pool.template;
-    Fields::of("NodeClaimTemplate")
-        .with("ObjectMeta", metadata.as_ref().and_then(template_meta))
-        .with("Spec", template_spec(spec))
+    StructHash::new("NodeClaimTemplate")
+        .field("ObjectMeta", metadata.as_ref().and_then(template_meta))
+        .field("Spec", template_spec(spec))
         .hash
         .to_string()
 }
@@ -49,50 +49,50 @@ pub fn ec2_node_class_hash(spec: &Ec2NodeClassSpec, ca_bundle: &str) -> String {
 }
 
 fn template_meta(meta: &TemplateMeta) -> Option<u64> {
-    Fields::of("ObjectMeta")
-        .with("Labels", meta.labels.as_ref().map(map))
-        .with("Annotations", meta.annotations.as_ref().map(map))
+    StructHash::new("ObjectMeta")
+        .field("Labels", meta.labels.as_ref().map(map))
+        .field("Annotations", meta.annotations.as_ref().map(map))
         .unless_zero()
 }
 
 fn template_spec(spec: &NodeClaimTemplateSpec) -> Option<u64> {
-    Fields::of("NodeClaimTemplateSpec")
-        .with("Taints", spec.taints.as_deref().map(|taints| set(taints, taint)))
-        .with("StartupTaints", spec.startup_taints.as_deref().map(|taints| set(taints, taint)))
-        .with("NodeClassRef", Some(node_class_ref(&spec.node_class_ref)))
-        .with("TerminationGracePeriod", spec.termination_grace_period.as_ref().map(duration))
-        .with("ExpireAfter", spec.expire_after.as_ref().and_then(nillable_duration))
+    StructHash::new("NodeClaimTemplateSpec")
+        .field("Taints", spec.taints.as_deref().map(|taints| set(taints, taint)))
+        .field("StartupTaints", spec.startup_taints.as_deref().map(|taints| set(taints, taint)))
+        .field("NodeClassRef", Some(node_class_ref(&spec.node_class_ref)))
+        .field("TerminationGracePeriod", spec.termination_grace_period.as_ref().map(duration))
+        .field("ExpireAfter", spec.expire_after.as_ref().and_then(nillable_duration))
         .unless_zero()
 }
 
 fn taint(taint: &Taint) -> u64 {
-    Fields::of("Taint")
-        .with("Key", text(&taint.key))
-        .with("Value", taint.value.as_deref().and_then(text))
-        .with("Effect", text(&taint.effect))
-        .with("TimeAdded", taint.time_added.as_ref().map(time))
+    StructHash::new("Taint")
+        .field("Key", text(&taint.key))
+        .field("Value", taint.value.as_deref().and_then(text))
+        .field("Effect", text(&taint.effect))
+        .field("TimeAdded", taint.time_added.as_ref().map(time))
         .hash
 }
 
 /// A pointer in Go, so never left out.
 fn node_class_ref(reference: &NodeClassRef) -> u64 {
-    Fields::of("NodeClassReference")
-        .with("Kind", text(&reference.kind))
-        .with("Name", text(&reference.name))
-        .with("Group", text(&reference.group))
+    StructHash::new("NodeClassReference")
+        .field("Kind", text(&reference.kind))
+        .field("Name", text(&reference.name))
+        .field("Group", text(&reference.group))
         .hash
 }
 
 /// A pointer to a struct in Go: a zero duration leaves out the field, not the struct.
 fn duration(duration: &Duration) -> u64 {
     let nanos = duration.value().map_or(0, |value| nanos(&value));
-    Fields::of("Duration").with("Duration", (nanos != 0).then(|| integer(nanos))).hash
+    StructHash::new("Duration").field("Duration", (nanos != 0).then(|| integer(nanos))).hash
 }
 
 /// A struct with a pointer in Go: zero is hashed, `Never` is not there.
 fn nillable_duration(duration: &NillableDuration) -> Option<u64> {
     let value = duration.value().ok().flatten()?;
-    Some(Fields::of("NillableDuration").with("Duration", Some(integer(nanos(&value)))).hash)
+    Some(StructHash::new("NillableDuration").field("Duration", Some(integer(nanos(&value)))).hash)
 }
 
 /// Go keeps nanoseconds in 64 bits, and so does the grammar: what is longer does not parse.
@@ -108,95 +108,95 @@ fn time(time: &Time) -> u64 {
     bytes.extend((time.0.as_second() + UNIX_EPOCH_SINCE_YEAR_1).to_be_bytes());
     bytes.extend(time.0.subsec_nanosecond().to_be_bytes());
     bytes.extend(0_i16.to_be_bytes());
-    Fields::of("Time").with("Time", Some(fnv(&bytes))).hash
+    StructHash::new("Time").field("Time", Some(fnv(&bytes))).hash
 }
 
 fn node_class_spec(spec: &Ec2NodeClassSpec) -> u64 {
-    Fields::of("EC2NodeClassSpec")
-        .with(
+    StructHash::new("EC2NodeClassSpec")
+        .field(
             "PlacementGroupSelector",
             spec.placement_group_selector.as_ref().map(placement_group_selector),
         )
-        .with("AssociatePublicIPAddress", spec.associate_public_ip_address.map(boolean))
-        .with("UserData", spec.user_data.as_deref().map(string))
-        .with("Role", spec.role.as_deref().and_then(text))
-        .with("InstanceProfile", spec.instance_profile.as_deref().map(string))
-        .with("Tags", spec.tags.as_ref().map(map))
-        .with(
+        .field("AssociatePublicIPAddress", spec.associate_public_ip_address.map(boolean))
+        .field("UserData", spec.user_data.as_deref().map(string))
+        .field("Role", spec.role.as_deref().and_then(text))
+        .field("InstanceProfile", spec.instance_profile.as_deref().map(string))
+        .field("Tags", spec.tags.as_ref().map(map))
+        .field(
             "BlockDeviceMappings",
             spec.block_device_mappings.as_deref().map(|list| set(list, block_device_mapping)),
         )
-        .with("InstanceStorePolicy", spec.instance_store_policy.as_deref().map(string))
-        .with(
+        .field("InstanceStorePolicy", spec.instance_store_policy.as_deref().map(string))
+        .field(
             "NetworkInterfaces",
             spec.network_interfaces.as_deref().map(|list| set(list, network_interface)),
         )
-        .with("DetailedMonitoring", spec.detailed_monitoring.map(boolean))
-        .with("MetadataOptions", spec.metadata_options.as_ref().map(metadata_options))
-        .with("ConnectionTracking", spec.connection_tracking.as_ref().map(connection_tracking))
-        .with("Context", spec.context.as_deref().map(string))
-        .with("CPUOptions", spec.cpu_options.as_ref().map(cpu_options))
+        .field("DetailedMonitoring", spec.detailed_monitoring.map(boolean))
+        .field("MetadataOptions", spec.metadata_options.as_ref().map(metadata_options))
+        .field("ConnectionTracking", spec.connection_tracking.as_ref().map(connection_tracking))
+        .field("Context", spec.context.as_deref().map(string))
+        .field("CPUOptions", spec.cpu_options.as_ref().map(cpu_options))
         .hash
 }
 
 fn placement_group_selector(selector: &PlacementGroupSelector) -> u64 {
-    Fields::of("PlacementGroupSelector")
-        .with("Name", selector.name.as_deref().map(string))
-        .with("ID", selector.id.as_deref().map(string))
+    StructHash::new("PlacementGroupSelector")
+        .field("Name", selector.name.as_deref().map(string))
+        .field("ID", selector.id.as_deref().map(string))
         .hash
 }
 
 fn block_device_mapping(mapping: &BlockDeviceMapping) -> u64 {
-    Fields::of("BlockDeviceMapping")
-        .with("DeviceName", mapping.device_name.as_deref().map(string))
-        .with("EBS", mapping.ebs.as_ref().map(block_device))
-        .with("RootVolume", mapping.root_volume.filter(|root| *root).map(boolean))
+    StructHash::new("BlockDeviceMapping")
+        .field("DeviceName", mapping.device_name.as_deref().map(string))
+        .field("EBS", mapping.ebs.as_ref().map(block_device))
+        .field("RootVolume", mapping.root_volume.filter(|root| *root).map(boolean))
         .hash
 }
 
 fn block_device(device: &BlockDevice) -> u64 {
-    Fields::of("BlockDevice")
-        .with("DeleteOnTermination", device.delete_on_termination.map(boolean))
-        .with("Encrypted", device.encrypted.map(boolean))
-        .with("IOPS", device.iops.map(integer))
-        .with("KMSKeyID", device.kms_key_id.as_deref().map(string))
-        .with("SnapshotID", device.snapshot_id.as_deref().map(string))
-        .with("Throughput", device.throughput.map(integer))
-        .with("VolumeInitializationRate", device.volume_initialization_rate.map(integer32))
-        .with("VolumeSize", device.volume_size.as_ref().map(quantity))
-        .with("VolumeType", device.volume_type.as_deref().map(string))
+    StructHash::new("BlockDevice")
+        .field("DeleteOnTermination", device.delete_on_termination.map(boolean))
+        .field("Encrypted", device.encrypted.map(boolean))
+        .field("IOPS", device.iops.map(integer))
+        .field("KMSKeyID", device.kms_key_id.as_deref().map(string))
+        .field("SnapshotID", device.snapshot_id.as_deref().map(string))
+        .field("Throughput", device.throughput.map(integer))
+        .field("VolumeInitializationRate", device.volume_initialization_rate.map(integer32))
+        .field("VolumeSize", device.volume_size.as_ref().map(quantity))
+        .field("VolumeType", device.volume_type.as_deref().map(string))
         .hash
 }
 
 fn network_interface(interface: &NetworkInterface) -> u64 {
     let index = |index: i32| (index != 0).then(|| integer32(index));
-    Fields::of("NetworkInterface")
-        .with("NetworkCardIndex", index(interface.network_card_index))
-        .with("DeviceIndex", index(interface.device_index))
-        .with("InterfaceType", text(&interface.interface_type))
+    StructHash::new("NetworkInterface")
+        .field("NetworkCardIndex", index(interface.network_card_index))
+        .field("DeviceIndex", index(interface.device_index))
+        .field("InterfaceType", text(&interface.interface_type))
         .hash
 }
 
 fn metadata_options(options: &MetadataOptions) -> u64 {
-    Fields::of("MetadataOptions")
-        .with("HTTPEndpoint", options.http_endpoint.as_deref().map(string))
-        .with("HTTPProtocolIPv6", options.http_protocol_ipv6.as_deref().map(string))
-        .with("HTTPPutResponseHopLimit", options.http_put_response_hop_limit.map(integer))
-        .with("HTTPTokens", options.http_tokens.as_deref().map(string))
+    StructHash::new("MetadataOptions")
+        .field("HTTPEndpoint", options.http_endpoint.as_deref().map(string))
+        .field("HTTPProtocolIPv6", options.http_protocol_ipv6.as_deref().map(string))
+        .field("HTTPPutResponseHopLimit", options.http_put_response_hop_limit.map(integer))
+        .field("HTTPTokens", options.http_tokens.as_deref().map(string))
         .hash
 }
 
 fn connection_tracking(tracking: &ConnectionTracking) -> u64 {
-    Fields::of("ConnectionTracking")
-        .with("TCPEstablishedTimeout", tracking.tcp_established_timeout.map(integer32))
-        .with("UDPStreamTimeout", tracking.udp_stream_timeout.map(integer32))
-        .with("UDPTimeout", tracking.udp_timeout.map(integer32))
+    StructHash::new("ConnectionTracking")
+        .field("TCPEstablishedTimeout", tracking.tcp_established_timeout.map(integer32))
+        .field("UDPStreamTimeout", tracking.udp_stream_timeout.map(integer32))
+        .field("UDPTimeout", tracking.udp_timeout.map(integer32))
         .hash
 }
 
 fn cpu_options(options: &CpuOptions) -> u64 {
-    Fields::of("CPUOptions")
-        .with("NestedVirtualization", options.nested_virtualization.as_deref().map(string))
+    StructHash::new("CPUOptions")
+        .field("NestedVirtualization", options.nested_virtualization.as_deref().map(string))
         .hash
 }
 
@@ -216,17 +216,17 @@ fn kubelet_text(spec: &Ec2NodeClassSpec) -> String {
 }
 
 /// A struct on its way to a hash: its Go name, then its fields in Go's order.
-struct Fields {
+struct StructHash {
     hash: u64,
     is_zero: bool,
 }
 
-impl Fields {
-    fn of(go_type: &str) -> Self {
+impl StructHash {
+    fn new(go_type: &str) -> Self {
         Self { hash: string(go_type), is_zero: true }
     }
 
-    fn with(mut self, go_field: &str, value: Option<u64>) -> Self {
+    fn field(mut self, go_field: &str, value: Option<u64>) -> Self {
         if let Some(value) = value {
             self.hash = finish(self.hash ^ pair(string(go_field), value));
             self.is_zero = false;

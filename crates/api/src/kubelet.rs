@@ -13,13 +13,15 @@
 //! belong to the AWS provider.
 
 mod decode;
-mod managed;
+mod managed_settings;
 mod semantics;
-mod shape;
+mod type_model;
 
 use serde_json::{Map, Value};
 
-pub use managed::{MANAGED_KEYS, Managed, ManagedError, MaxPods, is_expression};
+pub use managed_settings::{
+    MANAGED_KEYS, ManagedSettingError, ManagedSettings, MaxPods, is_expression,
+};
 
 use crate::ec2_nodeclass::{AL2023, BOTTLEROCKET, CUSTOM};
 use crate::reasons::{ec2_node_class as reasons, messages};
@@ -27,7 +29,7 @@ use crate::reasons::{ec2_node_class as reasons, messages};
 /// Why a class with this `spec.kubelet` cannot be used: reason and message of ValidationSucceeded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Invalid {
+pub struct InvalidKubelet {
     /// Reason of the condition.
     pub reason: &'static str,
     /// Message of the condition: all that the step found.
@@ -35,7 +37,7 @@ pub struct Invalid {
 }
 
 /// Step 1: checks keys, types and meaning.
-pub fn check_structure(config: &Map<String, Value>) -> Result<(), Invalid> {
+pub fn check_structure(config: &Map<String, Value>) -> Result<(), InvalidKubelet> {
     let decoded = match config.get("maxPods") {
         // An expression stands where the kubelet wants a number; only the other fields are looked
         // at here.
@@ -48,15 +50,15 @@ pub fn check_structure(config: &Map<String, Value>) -> Result<(), Invalid> {
     };
     let decoded = decoded.into_iter().map(|error| format!("spec.kubelet: {error}"));
     let errors: Vec<_> = decoded.chain(semantics::errors(config)).collect();
-    fail(reasons::INVALID_KUBELET_CONFIGURATION, &errors)
+    result_from_errors(reasons::INVALID_KUBELET_CONFIGURATION, &errors)
 }
 
 /// Step 2: expressions need gate NodeClassCEL.
-pub fn check_expressions(config: &Map<String, Value>, gate: bool) -> Result<(), Invalid> {
+pub fn check_expressions(config: &Map<String, Value>, gate: bool) -> Result<(), InvalidKubelet> {
     if gate || !has_expressions(config) {
         return Ok(());
     }
-    Err(Invalid {
+    Err(InvalidKubelet {
         reason: reasons::KUBELET_EXPRESSIONS_DISABLED,
         message: messages::KUBELET_EXPRESSIONS_DISABLED.to_owned(),
     })
@@ -65,17 +67,17 @@ pub fn check_expressions(config: &Map<String, Value>, gate: bool) -> Result<(), 
 /// Whether some value has to be evaluated for each instance type. A configuration that cannot be
 /// read has none; step 1 reports it.
 pub fn has_expressions(config: &Map<String, Value>) -> bool {
-    Managed::read(config).is_ok_and(|managed| managed.has_expressions())
+    ManagedSettings::parse(config).is_ok_and(|managed| managed.has_expressions())
 }
 
 /// Step 4: refuses settings that the image family would drop without a word.
 ///
 /// AL2023 hands the whole configuration on, and with Custom the user data is the user's own.
-pub fn check_family(config: &Map<String, Value>, family: &str) -> Result<(), Invalid> {
+pub fn check_family(config: &Map<String, Value>, family: &str) -> Result<(), InvalidKubelet> {
     if matches!(family, CUSTOM | AL2023) {
         return Ok(());
     }
-    let managed = Managed::read(config).unwrap_or_default();
+    let managed = ManagedSettings::parse(config).unwrap_or_default();
     let mut dropped: Vec<_> =
         config.keys().map(String::as_str).filter(|key| !MANAGED_KEYS.contains(key)).collect();
     if family == BOTTLEROCKET && managed.pods_per_core.is_some() {
@@ -98,11 +100,15 @@ pub fn check_family(config: &Map<String, Value>, family: &str) -> Result<(), Inv
              one, but {servers} were set"
         ));
     }
-    fail(reasons::UNSUPPORTED_KUBELET_CONFIGURATION, &errors)
+    result_from_errors(reasons::UNSUPPORTED_KUBELET_CONFIGURATION, &errors)
 }
 
-fn fail(reason: &'static str, errors: &[String]) -> Result<(), Invalid> {
-    if errors.is_empty() { Ok(()) } else { Err(Invalid { reason, message: errors.join("; ") }) }
+fn result_from_errors(reason: &'static str, errors: &[String]) -> Result<(), InvalidKubelet> {
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(InvalidKubelet { reason, message: errors.join("; ") })
+    }
 }
 
 #[cfg(test)]

@@ -204,19 +204,19 @@ impl RestrictedDomain<'_> {
     }
 
     /// The rule for a schema node that is one key.
-    pub fn on_key(self) -> Value {
+    pub fn key_rule(self) -> Value {
         json!({"rule": self.allows("self"), "message": self.message()})
     }
 
     /// The rule for a schema node that is a map of labels.
-    pub fn on_label_map(self) -> Value {
+    pub fn label_map_rule(self) -> Value {
         json!({"rule": format!("self.all(k, {})", self.allows("k")), "message": self.message()})
     }
 }
 
 /// Rules D1 to D3 for one key; D2 (the pool's own label) only where `nodepool` says so.
 pub fn key_rules(nodepool: bool) -> Value {
-    let mut rules = vec![CORE_DOMAIN.on_key()];
+    let mut rules = vec![CORE_DOMAIN.key_rule()];
     rules.extend(
         forbidden_keys(nodepool)
             .map(|(key, message)| json!({"rule": format!("self != '{key}'"), "message": message})),
@@ -226,7 +226,7 @@ pub fn key_rules(nodepool: bool) -> Value {
 
 /// Rules D1 to D3 for the keys of a map of labels.
 pub fn label_map_rules() -> Value {
-    let mut rules = vec![CORE_DOMAIN.on_label_map()];
+    let mut rules = vec![CORE_DOMAIN.label_map_rule()];
     rules.extend(
         forbidden_keys(true).map(
             |(key, message)| json!({"rule": format!("!('{key}' in self)"), "message": message}),

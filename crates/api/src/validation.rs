@@ -36,7 +36,7 @@ impl Findings {
         (!self.errors.is_empty()).then(|| self.errors.join("; "))
     }
 
-    fn error(&mut self, message: String) {
+    fn add_error(&mut self, message: String) {
         self.errors.push(message);
     }
 }

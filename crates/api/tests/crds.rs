@@ -52,7 +52,7 @@ fn each_provider_ships_five_kinds() {
 
 /// Name, type, path and priority of every printer column, as `kubectl get -o wide` uses them.
 #[test]
-fn printer_columns_are_upstreams() {
+fn printer_columns_match_upstream() {
     let mut kinds = crds(CrdSet::Aws);
     kinds.extend(
         crds(CrdSet::Kwok)

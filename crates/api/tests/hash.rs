@@ -47,7 +47,7 @@ fn class(value: &Value, ca_bundle: &str) -> String {
 }
 
 /// The class of upstream's own hash test.
-fn base() -> Value {
+fn base_node_class() -> Value {
     json!({
         "role": "role-1",
         "tags": {"keyTag-1": "valueTag-1", "keyTag-2": "valueTag-2"},
@@ -79,7 +79,7 @@ fn block_device(size: &str) -> Value {
 }
 
 #[test]
-fn node_class_hashes_are_upstreams() {
+fn node_class_hashes_match_upstream() {
     #[rustfmt::skip]
     let cases = [
         ("10/H-2", json!({}), "11148166120438674859"),
@@ -99,7 +99,7 @@ fn node_class_hashes_are_upstreams() {
         ("10/HS-10", json!({"ipPrefixCount": 3}), "11148166120438674859"),
     ];
     for (id, patch, want) in cases {
-        let got = class(&patched(base(), &patch), "test-ca-bundle");
+        let got = class(&patched(base_node_class(), &patch), "test-ca-bundle");
         assert_eq!(got, want, "{id}: {patch}");
     }
 }
@@ -113,23 +113,24 @@ fn hashes_of_plain_texts_are_fnv_1() {
 }
 
 #[test]
-fn the_released_version_differs_by_a_constant() {
-    let v6: u64 = class(&base(), "test-ca-bundle").parse().expect("a number");
+fn released_node_class_hashes_differ_by_a_constant() {
+    let v6: u64 = class(&base_node_class(), "test-ca-bundle").parse().expect("a number");
     let null: u64 = 13_728_408_170_730_661_446;
     assert_eq!(v6 ^ null, 2_608_468_723_537_941_485, "10/H-3");
 }
 
 #[test]
-fn the_resolved_family_counts_not_the_field() {
+fn the_hash_uses_the_resolved_ami_family() {
     let alias = json!({"amiSelectorTerms": [{"alias": "al2023@latest"}]});
-    let hash =
-        |family: Value| class(&patched(patched(base(), &alias), &json!({"amiFamily": family})), "");
+    let hash = |family: Value| {
+        class(&patched(patched(base_node_class(), &alias), &json!({"amiFamily": family})), "")
+    };
     assert_eq!(hash(Value::Null), hash(json!("AL2023")), "10/HS-8");
     assert_ne!(hash(Value::Null), hash(json!("Custom")));
 }
 
 #[test]
-fn kubelet_counts_as_text() {
+fn the_hash_uses_the_kubelet_settings_as_json_text() {
     let demo = json!({
         "role": "KarpenterNodeRole-demo",
         "amiSelectorTerms": [{"alias": "al2023@latest"}],
@@ -158,7 +159,7 @@ fn kubelet_counts_as_text() {
 }
 
 #[test]
-fn nodepool_hashes_are_upstreams() {
+fn nodepool_hashes_match_upstream() {
     let base = json!({"spec": {
         "requirements": [],
         "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
@@ -193,7 +194,7 @@ fn nodepool_hashes_are_upstreams() {
 }
 
 #[test]
-fn only_the_template_counts_and_its_requirements_do_not() {
+fn the_nodepool_hash_covers_the_template_without_requirements() {
     let hash = |patch: Value| {
         let base = json!({"template": {"spec": {
             "requirements": [],
@@ -215,7 +216,7 @@ fn only_the_template_counts_and_its_requirements_do_not() {
 
 /// Random templates and specs with the numbers that upstream's code gave for them.
 #[test]
-fn a_hundred_more_hashes_are_upstreams() {
+fn a_hundred_more_hashes_match_upstream() {
     let goldens: Value = serde_json::from_str(include_str!("data/hashes.json")).expect("JSON");
     for row in goldens["nodePools"].as_array().expect("a list") {
         assert_eq!(template(&row["template"]), row["hash"], "{}", row["template"]);

@@ -203,7 +203,7 @@ fn node_classes_without_a_spec_can_be_read() {
 }
 
 #[test]
-fn durations_that_are_kept_and_durations_that_are_rewritten() {
+fn expire_after_keeps_its_text_and_other_durations_are_rewritten() {
     let pool = |expire: &str, grace: &str| {
         json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "general"},
@@ -221,7 +221,7 @@ fn durations_that_are_kept_and_durations_that_are_rewritten() {
 }
 
 #[test]
-fn one_absurd_duration_spoils_one_object_not_the_list() {
+fn one_invalid_duration_fails_one_object_not_the_list() {
     let pool = |expire: &str| {
         json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": expire.to_lowercase()},

@@ -19,40 +19,40 @@
 //! every recursion here.
 
 mod cel;
-mod correlate;
-mod defaults;
-pub mod device;
-mod field;
+mod correlation;
+mod defaulting;
+pub mod device_selector;
+mod field_error;
 mod format;
 pub(crate) mod go_text;
 mod list_type;
 pub(crate) mod metadata;
 pub(crate) mod names;
-mod prune;
+mod pruning;
 mod re2;
-mod rule;
-mod rules;
+mod rule_validation;
 mod scale;
 mod schema;
-mod validate;
+mod schema_validation;
+mod validation_rule;
 
 #[cfg(test)]
 mod tests;
 
 use serde_json::Value;
 
-use self::correlate::Pair;
-pub use self::field::{FieldError, FieldErrorKind, invalid_message};
-use self::scale::Scale;
+use self::correlation::CorrelatedPair;
+pub use self::field_error::{FieldError, FieldErrorKind, invalid_message};
+use self::scale::ScalePaths;
 use self::schema::Schema;
 
 /// Why a CustomResourceDefinition cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CrdError {
     #[error("{0}: is required")]
-    Missing(&'static str),
+    MissingField(&'static str),
     #[error("spec.versions: no version {0}")]
-    NoVersion(String),
+    VersionNotFound(String),
     /// A part of the schema does not compile; `path` leads to it.
     #[error("{path}: {problem}")]
     Schema { path: String, problem: String },
@@ -72,7 +72,7 @@ pub struct CustomKind {
     kind: String,
     namespaced: bool,
     has_status: bool,
-    scale: Option<Scale>,
+    scale: Option<ScalePaths>,
     schema: Schema,
 }
 
@@ -83,8 +83,8 @@ impl CustomKind {
         let version = versions(crd)?
             .iter()
             .find(is_stored)
-            .ok_or_else(|| CrdError::NoVersion("that is stored".to_owned()))?;
-        Self::of_version(crd, version)
+            .ok_or_else(|| CrdError::VersionNotFound("that is stored".to_owned()))?;
+        Self::compile_version(crd, version)
     }
 
     /// Compiles the version of that name.
@@ -92,14 +92,14 @@ impl CustomKind {
         let version = versions(crd)?
             .iter()
             .find(|version| version["name"] == name)
-            .ok_or_else(|| CrdError::NoVersion(name.to_owned()))?;
-        Self::of_version(crd, version)
+            .ok_or_else(|| CrdError::VersionNotFound(name.to_owned()))?;
+        Self::compile_version(crd, version)
     }
 
-    fn of_version(crd: &Value, version: &Value) -> Result<Self, CrdError> {
+    fn compile_version(crd: &Value, version: &Value) -> Result<Self, CrdError> {
         let text = |value: &Value, field| match value.as_str() {
             Some(text) if !text.is_empty() => Ok(text.to_owned()),
-            _ => Err(CrdError::Missing(field)),
+            _ => Err(CrdError::MissingField(field)),
         };
         let name = text(&version["name"], "spec.versions[].name")?;
         let path = format!("spec.versions[{name}].schema.openAPIV3Schema");
@@ -109,11 +109,11 @@ impl CustomKind {
             kind: text(&crd["spec"]["names"]["kind"], "spec.names.kind")?,
             namespaced: text(&crd["spec"]["scope"], "spec.scope")? == "Namespaced",
             has_status: subresources["status"].is_object(),
-            scale: Scale::of(&subresources["scale"]),
+            scale: ScalePaths::from_subresource(&subresources["scale"]),
             schema: Schema::compile(&version["schema"]["openAPIV3Schema"], &path)?,
             version: name,
         };
-        defaults::check(&custom.schema, &path)?;
+        defaulting::validate_defaults(&custom.schema, &path)?;
         Ok(custom)
     }
 
@@ -139,63 +139,63 @@ impl CustomKind {
     }
 
     /// Removes the fields that the schema does not know, and returns their paths.
-    /// [`CustomKind::strict_message`] is for callers who do not want them dropped in silence.
+    /// [`CustomKind::strict_decoding_message`] is for callers who do not want them dropped in silence.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
-        prune::prune(object, &self.schema)
+        pruning::prune(object, &self.schema)
     }
 
     /// Fills in defaults, and drops each null that is neither allowed nor defaulted.
     pub fn apply_defaults(&self, object: &mut Value) {
-        defaults::apply(object, &self.schema);
+        defaulting::apply(object, &self.schema);
     }
 
     /// The errors of an object that is to be created, after pruning and defaults.
     pub fn validate_create(&self, object: &Value) -> Vec<FieldError> {
-        let mut errors = self.validate_type(object);
+        let mut errors = self.check_kind_and_api_version(object);
         if !errors.is_empty() {
             return errors;
         }
         errors.extend(metadata::validate_create(object, self.namespaced));
-        errors.extend(validate::validate(object, &self.schema, None, None));
+        errors.extend(schema_validation::validate(object, &self.schema, None, None));
         errors.extend(self.scale.iter().flat_map(|scale| scale.validate(object)));
         errors.extend(metadata::validate_embedded(object, &self.schema));
         errors.extend(list_type::validate(object, &self.schema));
-        self.add_rules(&mut errors, object, None);
+        self.add_rule_errors(&mut errors, object, None);
         errors
     }
 
     /// The errors of an object that is to replace `old`. Both carry the status that is to stay.
     pub fn validate_update(&self, new: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = self.validate_type(new);
+        let mut errors = self.check_kind_and_api_version(new);
         if !errors.is_empty() {
             return errors;
         }
-        let pair = Pair { new, old, schema: &self.schema };
+        let pair = CorrelatedPair { new, old, schema: &self.schema };
         errors.extend(metadata::validate_update(new, old));
-        errors.extend(validate::validate(new, &self.schema, Some(pair), None));
+        errors.extend(schema_validation::validate(new, &self.schema, Some(pair), None));
         errors.extend(self.scale.iter().flat_map(|scale| scale.validate(new)));
         errors.extend(metadata::validate_embedded(new, &self.schema));
-        self.add_new_duplicates(&mut errors, new, old);
-        self.add_rules(&mut errors, new, Some(old));
+        self.add_new_duplicate_errors(&mut errors, new, old);
+        self.add_rule_errors(&mut errors, new, Some(old));
         errors
     }
 
     /// The errors of an object that differs from `old` in its status only. The schema looks at
     /// the status, the rules at all of it.
     pub fn validate_status_update(&self, new: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = self.validate_type(new);
+        let mut errors = self.check_kind_and_api_version(new);
         if !errors.is_empty() {
             return errors;
         }
         errors.extend(metadata::validate_update(new, old));
         if let (Some(status), Some(schema)) = (new.get("status"), self.schema.child("status")) {
             let old = old.get("status").unwrap_or(&Value::Null);
-            let pair = Pair { new: status, old, schema };
-            errors.extend(validate::validate(status, schema, Some(pair), Some("status")));
+            let pair = CorrelatedPair { new: status, old, schema };
+            errors.extend(schema_validation::validate(status, schema, Some(pair), Some("status")));
         }
         errors.extend(self.scale.iter().flat_map(|scale| scale.validate_status(new)));
-        self.add_new_duplicates(&mut errors, new, old);
-        self.add_rules(&mut errors, new, Some(old));
+        self.add_new_duplicate_errors(&mut errors, new, old);
+        self.add_rule_errors(&mut errors, new, Some(old));
         errors
     }
 
@@ -206,7 +206,7 @@ impl CustomKind {
 
     /// The message of the status `BadRequest` for an object with unknown fields, when the client
     /// asked for strict field validation.
-    pub fn strict_message(&self, unknown_fields: &[String]) -> String {
+    pub fn strict_decoding_message(&self, unknown_fields: &[String]) -> String {
         let fields: Vec<String> =
             unknown_fields.iter().map(|path| format!("unknown field \"{path}\"")).collect();
         format!(
@@ -217,7 +217,7 @@ impl CustomKind {
         )
     }
 
-    fn validate_type(&self, object: &Value) -> Vec<FieldError> {
+    fn check_kind_and_api_version(&self, object: &Value) -> Vec<FieldError> {
         let api_version = format!("{}/{}", self.group, self.version);
         let expected = [("kind", self.kind.as_str()), ("apiVersion", &api_version)];
         expected
@@ -231,18 +231,18 @@ impl CustomKind {
     }
 
     /// Duplicates that were there before are not blamed on an update.
-    fn add_new_duplicates(&self, errors: &mut Vec<FieldError>, new: &Value, old: &Value) {
+    fn add_new_duplicate_errors(&self, errors: &mut Vec<FieldError>, new: &Value, old: &Value) {
         if list_type::validate(old, &self.schema).is_empty() {
             errors.extend(list_type::validate(new, &self.schema));
         }
     }
 
     /// Rules rely on the shape that the schema promises, so they wait until it is right.
-    fn add_rules(&self, errors: &mut Vec<FieldError>, object: &Value, old: Option<&Value>) {
-        if !self.schema.rules_within {
+    fn add_rule_errors(&self, errors: &mut Vec<FieldError>, object: &Value, old: Option<&Value>) {
+        if !self.schema.contains_rules {
             return;
         }
-        if errors.iter().any(|error| error.kind.blocks_rules()) {
+        if errors.iter().any(|error| error.kind.blocks_cel_rules()) {
             errors.push(FieldError::invalid(
                 "<nil>",
                 Value::Null,
@@ -251,11 +251,11 @@ impl CustomKind {
             ));
             return;
         }
-        errors.extend(rules::validate(object, &self.schema, old));
+        errors.extend(rule_validation::validate(object, &self.schema, old));
     }
 }
 
 fn versions(crd: &Value) -> Result<&[Value], CrdError> {
     let versions = crd["spec"]["versions"].as_array();
-    versions.map(Vec::as_slice).ok_or(CrdError::Missing("spec.versions"))
+    versions.map(Vec::as_slice).ok_or(CrdError::MissingField("spec.versions"))
 }

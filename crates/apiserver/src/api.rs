@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Every request but a watch runs to its end under the lock, with what controllers of Kubernetes
-//! do on their own afterwards (garbage collection, namespaces, definitions): see [`crate::upkeep`].
+//! do on their own afterwards (garbage collection, namespaces, definitions): see [`crate::builtin_controllers`].
 //! So an answer never shows half a change, and the same requests give the same objects.
 
 use std::collections::BTreeSet;
@@ -17,40 +17,40 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::environment::{self, Environment};
-use crate::kinds::{Around, Lookup, Subresource};
-use crate::registry::{Registry, Served};
-use crate::request::{Request, Show, Target};
-use crate::status::Failure;
-use crate::store::{Key, ResourceId, Store, Stored};
-use crate::verbs::{list::List, watch::Watch};
-use crate::{discovery, openapi, subresources, upkeep, verbs};
+use crate::kinds::{AdmissionContext, ObjectReader, Subresource};
+use crate::registry::{Registry, ServedResource};
+use crate::request::{Projection, Request, Target};
+use crate::status::StatusError;
+use crate::store::{ObjectKey, ResourceId, Store, StoredObject};
+use crate::verbs::{list::ObjectList, watch::Watch};
+use crate::{builtin_controllers, discovery, openapi, subresources, verbs};
 
 /// An embedded Kubernetes API. Clones are the same API.
 #[derive(Debug, Clone)]
 pub struct Api {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
 }
 
 /// What an API may be without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
+pub struct ApiOptions {
     /// Every namespace has its service accounts, and pods get a token of theirs.
     pub service_accounts: bool,
 }
 
-impl Default for Options {
+impl Default for ApiOptions {
     fn default() -> Self {
         Self { service_accounts: true }
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedState {
     pub(crate) environment: Arc<dyn Environment>,
     state: Mutex<State>,
 }
 
-impl Shared {
+impl SharedState {
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         // A panic in one request leaves a state that is whole: writes are single steps.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -65,9 +65,9 @@ pub(crate) struct State {
     pub(crate) environment: Arc<dyn Environment>,
     service_accounts: bool,
     /// What happened in this request that others have to follow up.
-    pub(crate) todo: upkeep::Todo,
+    pub(crate) controller_queue: builtin_controllers::ControllerQueue,
     /// What goes by itself.
-    pub(crate) expiry: upkeep::Expiry,
+    pub(crate) event_ttl: builtin_controllers::EventTtlQueue,
 }
 
 impl State {
@@ -80,45 +80,50 @@ impl State {
     }
 
     /// What admission sees besides the object.
-    pub(crate) fn around(&self) -> Around<'_> {
-        Around {
+    pub(crate) fn admission_context(&self) -> AdmissionContext<'_> {
+        AdmissionContext {
             objects: self,
             environment: &*self.environment,
             service_accounts: self.service_accounts,
         }
     }
 
-    pub(crate) fn put(&mut self, served: &Served, key: &Key, mut object: Value) -> Arc<Stored> {
-        served.to_stored(&mut object);
-        let fields = served.fields(&object);
+    pub(crate) fn put(
+        &mut self,
+        served: &ServedResource,
+        key: &ObjectKey,
+        mut object: Value,
+    ) -> Arc<StoredObject> {
+        served.convert_to_storage(&mut object);
+        let fields = served.selectable_values(&object);
         strip_type_meta(&mut object);
         let existed = self.store.get(&served.id, key).is_some();
         let stored = self.store.put(&served.id, key, object, fields);
-        self.todo.stored(&served.id, key, &stored, existed);
-        self.expiry.stored(&served.id, key, stored.version, self.environment.now());
+        self.controller_queue.enqueue_stored(&served.id, key, &stored, existed);
+        self.event_ttl.record_write(&served.id, key, stored.version, self.environment.now());
         stored
     }
 
-    pub(crate) fn remove(&mut self, id: &ResourceId, key: &Key) -> Option<Arc<Stored>> {
+    pub(crate) fn remove(&mut self, id: &ResourceId, key: &ObjectKey) -> Option<Arc<StoredObject>> {
         let gone = self.store.remove(id, key)?;
-        self.todo.removed(id, key, &gone);
+        self.controller_queue.enqueue_removed(id, key, &gone);
         Some(gone)
     }
 
     /// The object with its kind, as the pipeline of writes works on it.
-    pub(crate) fn value(served: &Served, stored: &Stored) -> Value {
-        let mut object = stored.value();
-        served.show_stored(&mut object);
+    pub(crate) fn object(served: &ServedResource, stored: &StoredObject) -> Value {
+        let mut object = stored.to_value();
+        served.convert_from_storage(&mut object);
         object["apiVersion"] = served.api_version().into();
         object["kind"] = (*served.resource.kind).into();
         object
     }
 }
 
-impl Lookup for State {
+impl ObjectReader for State {
     fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value> {
         let id = ResourceId::new(group, plural);
-        self.store.get(&id, &Key::new(namespace, name)).map(|stored| stored.value())
+        self.store.get(&id, &ObjectKey::new(namespace, name)).map(|stored| stored.to_value())
     }
 
     fn labels(
@@ -128,7 +133,8 @@ impl Lookup for State {
         namespace: &str,
         name: &str,
     ) -> Option<Vec<(String, String)>> {
-        let stored = self.store.get(&ResourceId::new(group, plural), &Key::new(namespace, name))?;
+        let stored =
+            self.store.get(&ResourceId::new(group, plural), &ObjectKey::new(namespace, name))?;
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
         Some(stored.labels.iter().map(owned).collect())
     }
@@ -137,35 +143,35 @@ impl Lookup for State {
         let id = ResourceId::new(group, plural);
         let table = self.store.tables().find(|(other, _)| **other == id);
         let objects = table.into_iter().flat_map(|(_, table)| table.range(namespace, None));
-        objects.map(|(_, stored)| stored.value()).collect()
+        objects.map(|(_, stored)| stored.to_value()).collect()
     }
 }
 
 /// One request for one resource.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub(crate) struct ResourceRequest {
     pub(crate) request: Request,
     pub(crate) target: Target,
-    pub(crate) served: Arc<Served>,
+    pub(crate) served: Arc<ServedResource>,
     pub(crate) subresource: Option<Subresource>,
-    pub(crate) show: Show,
+    pub(crate) projection: Projection,
 }
 
-impl Call {
-    pub(crate) fn key(&self) -> Key {
-        Key::new(&self.target.namespace, &self.target.name)
+impl ResourceRequest {
+    pub(crate) fn key(&self) -> ObjectKey {
+        ObjectKey::new(&self.target.namespace, &self.target.name)
     }
 
     /// The object that the path names.
-    pub(crate) fn stored(&self, state: &State) -> Result<Arc<Stored>, Failure> {
+    pub(crate) fn stored_object(&self, state: &State) -> Result<Arc<StoredObject>, StatusError> {
         let stored = state.store.get(&self.served.id, &self.key()).cloned();
-        stored.ok_or_else(|| Failure::not_found(self.served.about(&self.target.name)))
+        stored.ok_or_else(|| StatusError::not_found(self.served.status_details(&self.target.name)))
     }
 }
 
 /// What a request gets.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ApiResponse {
     pub(crate) code: StatusCode,
     pub(crate) body: Body,
     /// For the header `Warning`.
@@ -175,37 +181,37 @@ pub(crate) struct Answer {
 #[derive(Debug)]
 pub(crate) enum Body {
     /// An object as it is stored.
-    Stored(Arc<Served>, Arc<Stored>),
+    Stored(Arc<ServedResource>, Arc<StoredObject>),
     /// An object that is not stored: of a dry run.
-    Object(Arc<Served>, Value),
+    Object(Arc<ServedResource>, Value),
     /// A value that is no object of the resource: a `Status`, a `Scale`, discovery.
     Value(Value),
     /// Anything with a media type of its own.
     Bytes(&'static str, Bytes),
-    List(List),
+    List(ObjectList),
     Watch(Box<Watch>),
 }
 
-impl Answer {
+impl ApiResponse {
     pub(crate) fn new(code: StatusCode, body: Body) -> Self {
         Self { code, body, warnings: Vec::new() }
     }
 
     /// Says more of an answer, or of a failure.
-    pub(crate) fn warn(
-        answer: Result<Self, Failure>,
+    pub(crate) fn with_warnings(
+        answer: Result<Self, StatusError>,
         warnings: Vec<String>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, StatusError> {
         match answer {
             Ok(mut answer) => {
                 answer.warnings.splice(0..0, warnings);
                 Ok(answer)
             }
-            Err(failure) => Err(failure.warn(warnings)),
+            Err(failure) => Err(failure.with_warnings(warnings)),
         }
     }
 
-    pub(crate) fn value(value: Value) -> Self {
+    pub(crate) fn ok(value: Value) -> Self {
         Self::new(StatusCode::OK, Body::Value(value))
     }
 }
@@ -213,28 +219,28 @@ impl Answer {
 impl Api {
     /// An API with the namespaces and objects that every cluster has.
     pub fn new(environment: Arc<dyn Environment>) -> Self {
-        Self::with_options(environment, Options::default())
+        Self::with_options(environment, ApiOptions::default())
     }
 
-    pub fn with_options(environment: Arc<dyn Environment>, options: Options) -> Self {
+    pub fn with_options(environment: Arc<dyn Environment>, options: ApiOptions) -> Self {
         let mut state = State {
             store: Store::new(),
             registry: Registry::new(),
             environment: environment.clone(),
             service_accounts: options.service_accounts,
-            todo: upkeep::Todo::default(),
-            expiry: upkeep::Expiry::default(),
+            controller_queue: builtin_controllers::ControllerQueue::default(),
+            event_ttl: builtin_controllers::EventTtlQueue::default(),
         };
-        upkeep::bootstrap(&mut state);
-        Self { shared: Arc::new(Shared { environment, state: Mutex::new(state) }) }
+        builtin_controllers::create_cluster_defaults(&mut state);
+        Self { shared: Arc::new(SharedState { environment, state: Mutex::new(state) }) }
     }
 
     /// The answer to a request.
-    pub(crate) fn handle(&self, request: Request) -> Result<Answer, Failure> {
-        if let Some(answer) = self.handle_other(&request) {
+    pub(crate) fn handle(&self, request: Request) -> Result<ApiResponse, StatusError> {
+        if let Some(answer) = self.handle_non_resource(&request) {
             return answer;
         }
-        let show = Show::of(&request)?;
+        let show = Projection::from_request(&request)?;
         self.handle_resource(request, show)
     }
 
@@ -248,7 +254,7 @@ impl Api {
     }
 
     /// `/`: where to look further.
-    fn paths(&self) -> Value {
+    fn root_paths(&self) -> Value {
         let state = self.shared.lock();
         let mut paths = BTreeSet::from(
             [
@@ -276,73 +282,77 @@ impl Api {
     }
 
     /// What is no resource: health, version, discovery, OpenAPI.
-    fn handle_other(&self, request: &Request) -> Option<Result<Answer, Failure>> {
+    fn handle_non_resource(&self, request: &Request) -> Option<Result<ApiResponse, StatusError>> {
         if request.method != Method::GET {
             return None;
         }
         match request.path.trim_end_matches('/') {
-            "/healthz" | "/livez" | "/readyz" => Some(Ok(Answer::new(
+            "/healthz" | "/livez" | "/readyz" => Some(Ok(ApiResponse::new(
                 StatusCode::OK,
                 Body::Bytes("text/plain; charset=utf-8", Bytes::from_static(b"ok")),
             ))),
-            "" => Some(Ok(Answer::value(self.paths()))),
-            "/version" => Some(Ok(Answer::value(discovery::version()))),
+            "" => Some(Ok(ApiResponse::ok(self.root_paths()))),
+            "/version" => Some(Ok(ApiResponse::ok(discovery::version()))),
             path if path.starts_with("/openapi") => {
                 // Documents are large: they are made without the lock.
                 let registry = self.shared.lock().registry.clone();
-                Some(openapi::answer(&registry, path, request.header(http::header::ACCEPT)))
+                Some(openapi::handle(&registry, path, request.header(http::header::ACCEPT)))
             }
             path => {
                 let state = self.shared.lock();
-                discovery::answer(&state.registry, path, request.header(http::header::ACCEPT))
+                discovery::handle(&state.registry, path, request.header(http::header::ACCEPT))
             }
         }
     }
 
     /// `bindings` are made, and never kept.
-    fn bind(
+    fn handle_bindings(
         state: &mut State,
         request: Request,
         target: Target,
-        show: Show,
-    ) -> Result<Answer, Failure> {
+        show: Projection,
+    ) -> Result<ApiResponse, StatusError> {
         if request.method != Method::POST {
-            return Err(Failure::method_not_allowed());
+            return Err(StatusError::method_not_allowed());
         }
-        let served = state.registry.get("", "v1", "pods").ok_or_else(Failure::no_such_path)?;
+        let served = state.registry.get("", "v1", "pods").ok_or_else(StatusError::no_such_path)?;
         let subresource = Some(Subresource::Binding);
-        let call = Call { request, target, served, subresource, show };
+        let call = ResourceRequest { request, target, served, subresource, projection: show };
         let answer = subresources::binding::create(state, call);
-        upkeep::run(state);
+        builtin_controllers::process_queue(state);
         answer
     }
 
-    fn handle_resource(&self, request: Request, show: Show) -> Result<Answer, Failure> {
-        let target = Target::parse(&request.path).ok_or_else(Failure::page_not_found)?;
+    fn handle_resource(
+        &self,
+        request: Request,
+        show: Projection,
+    ) -> Result<ApiResponse, StatusError> {
+        let target = Target::parse(&request.path).ok_or_else(StatusError::page_not_found)?;
         let mut state = self.shared.lock();
-        upkeep::expire(&mut state);
+        builtin_controllers::expire_events(&mut state);
         if target.is_bindings() {
-            return Self::bind(&mut state, request, target, show);
+            return Self::handle_bindings(&mut state, request, target, show);
         }
         // Groups of custom kinds are served by somebody who is shorter of words.
         let nowhere = if state.registry.is_built_in_group(&target.group) {
-            Failure::no_such_path
+            StatusError::no_such_path
         } else {
-            Failure::page_not_found
+            StatusError::page_not_found
         };
         let served = state
             .registry
             .get(&target.group, &target.version, &target.resource)
             .ok_or_else(nowhere)?;
-        subresources::behind::check(&state, &served, &target)?;
-        let subresource = subresources::named(&served, &target.subresource)?;
+        subresources::connect::reject_connect(&state, &served, &target)?;
+        let subresource = subresources::resolve(&served, &target.subresource)?;
         if !served.resource.namespaced && !target.namespace.is_empty() {
             return Err(nowhere());
         }
         target.check_name()?;
-        let call = Call { request, target, served, subresource, show };
+        let call = ResourceRequest { request, target, served, subresource, projection: show };
         let answer = verbs::dispatch(&self.shared, &mut state, &call);
-        upkeep::run(&mut state);
+        builtin_controllers::process_queue(&mut state);
         answer
     }
 }

@@ -7,7 +7,7 @@
 //! Left out: entity tags.
 
 mod aggregated;
-mod classic;
+mod unaggregated;
 mod versions;
 
 use std::collections::BTreeMap;
@@ -18,18 +18,19 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use self::versions::Version;
-use crate::api::{Answer, Body};
+use crate::api::{ApiResponse, Body};
 use crate::kinds::Subresource;
-use crate::registry::{Registry, Served};
-use crate::status::Failure;
+use crate::registry::{Registry, ServedResource};
+use crate::status::StatusError;
 
 /// The version of Kubernetes that this API behaves like.
 const GIT_VERSION: &str = "v1.36.3";
 
-const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const AGGREGATED_MEDIA_TYPE: &str =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// The order of the built-in groups.
-const GROUPS: [&str; 20] = [
+const GROUP_PRIORITY: [&str; 20] = [
     "apiregistration.k8s.io",
     "apps",
     "events.k8s.io",
@@ -73,33 +74,33 @@ pub(crate) fn version() -> Value {
 
 /// The answer to a request for a path of discovery; `None` when it is none, or there is no such
 /// group or version.
-pub(crate) fn answer(
+pub(crate) fn handle(
     registry: &Registry,
     path: &str,
     accept: &str,
-) -> Option<Result<Answer, Failure>> {
+) -> Option<Result<ApiResponse, StatusError>> {
     let parts: Vec<&str> = path.strip_prefix('/')?.split('/').collect();
     // Most requests are for resources, and are done here.
     if !matches!(parts.as_slice(), ["api" | "apis"] | ["api" | "apis", _] | ["apis", _, _]) {
         return None;
     }
-    let groups = Groups::of(registry);
+    let groups = ApiGroups::from_registry(registry);
     let classic = match parts.as_slice() {
-        ["api"] => classic::core_versions(&groups),
-        ["apis"] => classic::groups(&groups),
-        ["apis", group] => classic::group_named(&groups, group)?,
-        ["api", version] => classic::resources(&groups, "", version)?,
-        ["apis", group, version] => classic::resources(&groups, group, version)?,
+        ["api"] => unaggregated::core_versions(&groups),
+        ["apis"] => unaggregated::groups(&groups),
+        ["apis", group] => unaggregated::group_named(&groups, group)?,
+        ["api", version] => unaggregated::resources(&groups, "", version)?,
+        ["apis", group, version] => unaggregated::resources(&groups, group, version)?,
         _ => return None,
     };
-    Some(match Form::wanted(accept, parts.len() == 1) {
-        Some(Form::Aggregated) => {
-            let list = aggregated::list(&groups, path == "/api");
+    Some(match DiscoveryFormat::negotiate(accept, parts.len() == 1) {
+        Some(DiscoveryFormat::Aggregated) => {
+            let list = aggregated::api_group_discovery_list(&groups, path == "/api");
             let body = Bytes::from(list.to_string());
-            Ok(Answer::new(StatusCode::OK, Body::Bytes(AGGREGATED, body)))
+            Ok(ApiResponse::new(StatusCode::OK, Body::Bytes(AGGREGATED_MEDIA_TYPE, body)))
         }
-        Some(Form::Classic) => Ok(Answer::value(classic)),
-        None => Err(Failure::not_acceptable(
+        Some(DiscoveryFormat::Unaggregated) => Ok(ApiResponse::ok(classic)),
+        None => Err(StatusError::not_acceptable(
             "only the following media types are accepted: application/json, application/yaml, \
              application/vnd.kubernetes.protobuf",
         )),
@@ -107,16 +108,16 @@ pub(crate) fn answer(
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
-    Classic,
+enum DiscoveryFormat {
+    Unaggregated,
     Aggregated,
 }
 
-impl Form {
+impl DiscoveryFormat {
     /// The first of the client's wishes that can be met.
-    fn wanted(accept: &str, has_aggregated: bool) -> Option<Self> {
+    fn negotiate(accept: &str, has_aggregated: bool) -> Option<Self> {
         if accept.trim().is_empty() {
-            return Some(Self::Classic);
+            return Some(Self::Unaggregated);
         }
         accept.split(',').find_map(|wish| {
             let mut parts = wish.split(';').map(str::trim);
@@ -127,7 +128,7 @@ impl Form {
             let parameters: BTreeMap<&str, &str> =
                 parts.filter_map(|part| part.split_once('=')).collect();
             match parameters.get("as") {
-                None => Some(Self::Classic),
+                None => Some(Self::Unaggregated),
                 Some(&"APIGroupDiscoveryList") => {
                     let is_known = parameters.get("g") == Some(&"apidiscovery.k8s.io")
                         && parameters.get("v") == Some(&"v2");
@@ -140,27 +141,28 @@ impl Form {
 }
 
 /// What is served, in the order in which it is told.
-struct Groups<'a> {
-    groups: Vec<Group<'a>>,
+struct ApiGroups<'a> {
+    groups: Vec<ApiGroup<'a>>,
 }
 
-type Versions<'a> = BTreeMap<Version<'a>, Vec<&'a Arc<Served>>>;
+type ResourcesByVersion<'a> = BTreeMap<Version<'a>, Vec<&'a Arc<ServedResource>>>;
 
-struct Group<'a> {
+struct ApiGroup<'a> {
     name: &'a str,
-    versions: Vec<(&'a str, Vec<&'a Arc<Served>>)>,
+    versions: Vec<(&'a str, Vec<&'a Arc<ServedResource>>)>,
 }
 
-impl<'a> Groups<'a> {
-    fn of(registry: &'a Registry) -> Self {
-        let mut groups: BTreeMap<(usize, &str), Versions<'_>> = BTreeMap::new();
+impl<'a> ApiGroups<'a> {
+    fn from_registry(registry: &'a Registry) -> Self {
+        let mut groups: BTreeMap<(usize, &str), ResourcesByVersion<'_>> = BTreeMap::new();
         for served in registry.iter() {
             let (group, version) = (&*served.resource.group, &*served.resource.version);
-            let priority = GROUPS.iter().position(|known| *known == group);
-            let group = groups.entry((priority.unwrap_or(GROUPS.len()), group)).or_default();
+            let priority = GROUP_PRIORITY.iter().position(|known| *known == group);
+            let group =
+                groups.entry((priority.unwrap_or(GROUP_PRIORITY.len()), group)).or_default();
             group.entry(Version::parse(version)).or_default().push(served);
         }
-        let group = |((_, name), versions): ((usize, &'a str), Versions<'a>)| Group {
+        let group = |((_, name), versions): ((usize, &'a str), ResourcesByVersion<'a>)| ApiGroup {
             name,
             versions: versions.into_iter().map(|(version, all)| (version.text(), all)).collect(),
         };
@@ -168,16 +170,16 @@ impl<'a> Groups<'a> {
     }
 
     /// The group of that name; the core group has none.
-    fn get(&self, name: &str) -> Option<&Group<'a>> {
+    fn get(&self, name: &str) -> Option<&ApiGroup<'a>> {
         self.groups.iter().find(|group| group.name == name)
     }
 
-    fn named(&self) -> impl Iterator<Item = &Group<'a>> {
+    fn non_core(&self) -> impl Iterator<Item = &ApiGroup<'a>> {
         self.groups.iter().filter(|group| !group.name.is_empty())
     }
 }
 
-fn verbs(served: &Served) -> &'static [&'static str] {
+fn verbs(served: &ServedResource) -> &'static [&'static str] {
     if served.custom().is_some() {
         return &[
             "delete",
@@ -200,7 +202,7 @@ fn verbs(served: &Served) -> &'static [&'static str] {
 }
 
 /// The subresources of a resource: by name for built-in ones.
-fn subresources(served: &Served) -> Vec<Subresource> {
+fn subresources(served: &ServedResource) -> Vec<Subresource> {
     let mut all = served.resource.subresources.clone();
     if served.custom().is_none() {
         all.sort_by_key(|subresource| crate::subresources::name(*subresource));

@@ -33,7 +33,7 @@ pub(crate) fn uuid(bits: u128) -> String {
 
 /// Five letters and digits as Kubernetes appends them to `metadata.generateName`: no vowels, so
 /// that they spell nothing.
-pub(crate) fn suffix(mut bits: u128) -> String {
+pub(crate) fn generated_name_suffix(mut bits: u128) -> String {
     const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut suffix = String::with_capacity(5);
     for _ in 0..5 {
@@ -49,19 +49,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uuids_say_that_they_are_of_version_4() {
+    fn uuids_have_version_4() {
         assert_eq!(uuid(0), "00000000-0000-4000-8000-000000000000");
         assert_eq!(uuid(u128::MAX), "ffffffff-ffff-4fff-bfff-ffffffffffff");
     }
 
     #[test]
     fn suffixes_have_five_letters() {
-        assert_eq!(suffix(0), "bbbbb");
-        assert_eq!(suffix(u128::MAX).len(), 5);
+        assert_eq!(generated_name_suffix(0), "bbbbb");
+        assert_eq!(generated_name_suffix(u128::MAX).len(), 5);
     }
 
     #[test]
-    fn times_are_cut_to_seconds() {
+    fn times_are_truncated_to_seconds() {
         let time = "2026-11-15T10:00:00.999Z".parse().unwrap();
         assert_eq!(rfc3339(time), "2026-11-15T10:00:00Z");
     }

@@ -10,10 +10,10 @@ pub(crate) fn matches(selector: &Value, labels: &Value) -> bool {
     let wanted = selector["matchLabels"].as_object().into_iter().flatten();
     let mut expressions = selector["matchExpressions"].as_array().into_iter().flatten();
     wanted.into_iter().all(|(key, value)| labels.get(key) == Some(value))
-        && expressions.all(|expression| holds(expression, labels))
+        && expressions.all(|expression| matches_expression(expression, labels))
 }
 
-fn holds(expression: &Value, labels: &Value) -> bool {
+fn matches_expression(expression: &Value, labels: &Value) -> bool {
     let value = expression["key"].as_str().and_then(|key| labels.get(key));
     let values = expression["values"].as_array();
     let contains = |value: &Value| values.is_some_and(|values| values.contains(value));
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selectors_of_objects_hold_by_labels_and_expressions() {
+    fn label_selectors_match_labels_and_expressions() {
         let labels = json!({"app": "web"});
         for (selector, expected) in [
             (json!({}), true),

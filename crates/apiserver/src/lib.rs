@@ -6,30 +6,30 @@
 
 pub mod admission;
 mod api;
+mod builtin_controllers;
 mod discovery;
 pub mod environment;
+mod https_server;
 pub mod kinds;
 mod label_selector;
-pub mod managed;
 mod openapi;
 pub mod patch;
-mod place;
+mod path_stack;
+mod projection;
 mod registry;
 mod request;
 mod selectors;
-mod serve;
+pub mod server_side_apply;
 mod service;
-pub mod shape;
-mod show;
 pub mod status;
 mod store;
 mod subresources;
 mod table;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod upkeep;
+pub mod type_model;
 mod verbs;
 
-pub use self::api::{Api, Options};
-pub use self::serve::{ServeError, Server};
+pub use self::api::{Api, ApiOptions};
+pub use self::https_server::{ServeError, Server};
 pub use self::service::{MAX_BODY_BYTES, ResponseBody, Service};

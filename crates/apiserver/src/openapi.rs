@@ -25,29 +25,33 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use self::schemas::Schemas;
-use crate::api::{Answer, Body};
-use crate::registry::{Registry, Served};
-use crate::status::Failure;
+use crate::api::{ApiResponse, Body};
+use crate::registry::{Registry, ServedResource};
+use crate::status::StatusError;
 
 const INFO_VERSION: &str = "1.36";
 
-pub(crate) fn answer(registry: &Registry, path: &str, accept: &str) -> Result<Answer, Failure> {
+pub(crate) fn handle(
+    registry: &Registry,
+    path: &str,
+    accept: &str,
+) -> Result<ApiResponse, StatusError> {
     if !accepts_json(accept) {
-        return Err(Failure::not_acceptable(
+        return Err(StatusError::not_acceptable(
             "only the following media types are accepted: application/json",
         ));
     }
-    match path.strip_prefix("/openapi/").ok_or_else(Failure::no_such_path)? {
+    match path.strip_prefix("/openapi/").ok_or_else(StatusError::no_such_path)? {
         "v3" => {
             let index = Bytes::from(index(registry).to_string());
-            Ok(Answer::new(StatusCode::OK, Body::Bytes("text/plain; charset=utf-8", index)))
+            Ok(ApiResponse::new(StatusCode::OK, Body::Bytes("text/plain; charset=utf-8", index)))
         }
-        "v2" => Ok(Answer::value(v2::document(&document(registry.iter().collect())))),
+        "v2" => Ok(ApiResponse::ok(v2::document(&document(registry.iter().collect())))),
         path => {
-            let path = path.strip_prefix("v3/").ok_or_else(Failure::no_such_path)?;
-            let versions = by_version(registry);
-            let served = versions.get(path).ok_or_else(Failure::no_such_path)?;
-            Ok(Answer::value(document(served.clone())))
+            let path = path.strip_prefix("v3/").ok_or_else(StatusError::no_such_path)?;
+            let versions = resources_by_version(registry);
+            let served = versions.get(path).ok_or_else(StatusError::no_such_path)?;
+            Ok(ApiResponse::ok(document(served.clone())))
         }
     }
 }
@@ -61,16 +65,16 @@ fn accepts_json(accept: &str) -> bool {
 }
 
 /// What is served, by `api/v1` and `apis/{group}/{version}`.
-fn by_version(registry: &Registry) -> BTreeMap<String, Vec<&Arc<Served>>> {
-    let mut versions: BTreeMap<String, Vec<&Arc<Served>>> = BTreeMap::new();
+fn resources_by_version(registry: &Registry) -> BTreeMap<String, Vec<&Arc<ServedResource>>> {
+    let mut versions: BTreeMap<String, Vec<&Arc<ServedResource>>> = BTreeMap::new();
     for served in registry.iter() {
-        versions.entry(paths::prefix(served)[1..].to_owned()).or_default().push(served);
+        versions.entry(paths::group_version_path(served)[1..].to_owned()).or_default().push(served);
     }
     versions
 }
 
 fn index(registry: &Registry) -> Value {
-    let paths: Map<String, Value> = by_version(registry)
+    let paths: Map<String, Value> = resources_by_version(registry)
         .into_iter()
         .map(|(path, served)| {
             let url = format!("/openapi/v3/{path}?hash={}", hash(&served));
@@ -82,7 +86,7 @@ fn index(registry: &Registry) -> Value {
 
 /// Another number for another document: clients keep documents by it. FNV-1a over what a document
 /// is made from, so that the document itself need not be made.
-fn hash(served: &[&Arc<Served>]) -> String {
+fn hash(served: &[&Arc<ServedResource>]) -> String {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for served in served {
         let mut text = format!("{} {:?}", served.type_meta, served.resource.subresources);
@@ -95,12 +99,12 @@ fn hash(served: &[&Arc<Served>]) -> String {
 }
 
 /// The document of one group version, or of all.
-fn document(served: Vec<&Arc<Served>>) -> Value {
+fn document(served: Vec<&Arc<ServedResource>>) -> Value {
     let mut schemas = Schemas::default();
     let mut all_paths = BTreeMap::new();
     for served in served {
         schemas.add(served);
-        paths::add(&mut all_paths, served);
+        paths::add_resource_paths(&mut all_paths, served);
     }
     json!({
         "openapi": "3.0.0",

@@ -1,5 +1,5 @@
 //! Patches that change an object without owning fields: JSON patch, merge patch and strategic
-//! merge patch. Server-side apply is in [`crate::managed`].
+//! merge patch. Server-side apply is in [`crate::server_side_apply`].
 //!
 //! All are pure, and differ from their RFCs where the API server does. The result still has to be
 //! decoded: what is not of the kind's shape is found there.
@@ -12,22 +12,22 @@ mod tests;
 use http::StatusCode;
 use serde_json::{Map, Value};
 
-pub use self::json::{json, json_unknown_fields};
-pub use self::strategic::strategic;
+pub use self::json::{apply_json_patch, json_patch_unknown_fields};
+pub use self::strategic::apply_strategic_patch;
 
-use crate::status::Failure;
+use crate::status::StatusError;
 
 /// Applies an RFC 7386 merge patch.
 ///
 /// Unlike there, nulls inside of lists and of new objects go too, as long as they do not replace
 /// an object.
-pub fn merge(object: &Value, patch: &Value) -> Result<Value, Failure> {
+pub fn apply_merge_patch(object: &Value, patch: &Value) -> Result<Value, StatusError> {
     let patch = match patch {
         Value::Object(patch) => patch,
-        Value::Null => return Err(Failure::bad_request("Invalid JSON Patch")),
+        Value::Null => return Err(StatusError::bad_request("Invalid JSON Patch")),
         other => {
             let message = format!("error decoding patch: {}", not_a_map(other));
-            return Err(Failure::bad_request(message));
+            return Err(StatusError::bad_request(message));
         }
     };
     let mut out = object.clone();
@@ -87,9 +87,9 @@ fn json_kind(value: &Value) -> &'static str {
 }
 
 /// A patch that is well-formed and does not apply. The API server keeps the reason to itself.
-fn does_not_apply() -> Failure {
+fn does_not_apply() -> StatusError {
     let message = "the server rejected our request due to an error in our request";
-    let mut failure = Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
+    let mut failure = StatusError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
     failure.details = Some(Box::default());
     failure
 }

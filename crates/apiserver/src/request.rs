@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use http::{HeaderMap, Method, header};
 
-use crate::status::Failure;
+use crate::status::StatusError;
 use crate::table::IncludeObject;
 
 /// A path below `/api` or `/apis`.
@@ -77,9 +77,9 @@ impl Target {
     }
 
     /// Dots alone are no name: they mean something in paths.
-    pub(crate) fn check_name(&self) -> Result<(), Failure> {
+    pub(crate) fn check_name(&self) -> Result<(), StatusError> {
         match self.name.as_str() {
-            name @ ("." | "..") => Err(Failure::bad_request(format!(
+            name @ ("." | "..") => Err(StatusError::bad_request(format!(
                 "Name parameter invalid: {name:?}: may not be '{name}'"
             ))),
             _ => Ok(()),
@@ -119,11 +119,13 @@ impl Query {
         self.has(name) && !matches!(self.get(name), "0" | "false" | "False" | "FALSE" | "f" | "F")
     }
 
-    pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, Failure> {
+    pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, StatusError> {
         match self.get(name) {
             "" => Ok(None),
             text => text.parse().map(Some).map_err(|_| {
-                Failure::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
+                StatusError::bad_request(format!(
+                    "strconv.ParseInt: parsing {text:?}: invalid syntax"
+                ))
             }),
         }
     }
@@ -170,8 +172,8 @@ impl Request {
 
 /// How the client wants objects to be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Show {
-    Whole,
+pub(crate) enum Projection {
+    Full,
     /// Rows and columns, `kubectl get`.
     Table(IncludeObject),
     /// Metadata alone.
@@ -180,10 +182,10 @@ pub(crate) enum Show {
     MetadataList,
 }
 
-impl Show {
+impl Projection {
     /// What the headers and the query ask for.
-    pub(crate) fn of(request: &Request) -> Result<Self, Failure> {
-        match Self::parse(request.header(header::ACCEPT))? {
+    pub(crate) fn from_request(request: &Request) -> Result<Self, StatusError> {
+        match Self::from_accept(request.header(header::ACCEPT))? {
             Self::Table(_) => {
                 Ok(Self::Table(IncludeObject::parse(request.query.get("includeObject"))?))
             }
@@ -192,9 +194,9 @@ impl Show {
     }
 
     /// The first of the client's wishes that can be met.
-    fn parse(accept: &str) -> Result<Self, Failure> {
+    fn from_accept(accept: &str) -> Result<Self, StatusError> {
         if accept.trim().is_empty() {
-            return Ok(Self::Whole);
+            return Ok(Self::Full);
         }
         let mut is_media_known = false;
         for wish in accept.split(',') {
@@ -213,7 +215,7 @@ impl Show {
             let is_meta = parameter("g").is_none_or(|group| group == "meta.k8s.io")
                 && parameter("v").is_none_or(|version| version == "v1");
             match parameter("as") {
-                None => return Ok(Self::Whole),
+                None => return Ok(Self::Full),
                 Some("Table") if is_meta => return Ok(Self::Table(IncludeObject::default())),
                 Some("PartialObjectMetadata") if is_meta => return Ok(Self::Metadata),
                 Some("PartialObjectMetadataList") if is_meta => return Ok(Self::MetadataList),
@@ -221,12 +223,12 @@ impl Show {
             }
         }
         if is_media_known {
-            return Err(Failure::not_acceptable(
+            return Err(StatusError::not_acceptable(
                 "only the following media types are accepted: application/json, \
                  application/yaml, application/vnd.kubernetes.protobuf",
             ));
         }
-        let mut failure = Failure::not_acceptable(
+        let mut failure = StatusError::not_acceptable(
             "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
              application/vnd.kubernetes.protobuf, application/json;stream=watch, \
              application/vnd.kubernetes.protobuf;stream=watch",
@@ -287,23 +289,26 @@ mod tests {
     }
 
     #[test]
-    fn the_first_wish_that_can_be_met_is_met() {
+    fn the_first_supported_media_type_wins() {
         for (accept, expected) in [
-            ("", Show::Whole),
-            ("application/json", Show::Whole),
+            ("", Projection::Full),
+            ("application/json", Projection::Full),
             (
                 "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
-                Show::Table(IncludeObject::Metadata),
+                Projection::Table(IncludeObject::Metadata),
             ),
-            ("application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json", Show::Whole),
-            ("application/vnd.kubernetes.protobuf,application/json", Show::Whole),
+            (
+                "application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
+                Projection::Full,
+            ),
+            ("application/vnd.kubernetes.protobuf,application/json", Projection::Full),
             (
                 "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-                Show::MetadataList,
+                Projection::MetadataList,
             ),
         ] {
-            assert_eq!(Show::parse(accept), Ok(expected), "{accept}");
+            assert_eq!(Projection::from_accept(accept), Ok(expected), "{accept}");
         }
-        assert_eq!(Show::parse("text/html").unwrap_err().code, 406);
+        assert_eq!(Projection::from_accept("text/html").unwrap_err().code, 406);
     }
 }

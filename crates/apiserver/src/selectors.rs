@@ -1,42 +1,42 @@
 //! Label and field selectors of list, watch and deletecollection.
 
 use crate::admission::names;
-use crate::status::Failure;
-use crate::store::{Key, Stored};
+use crate::status::StatusError;
+use crate::store::{ObjectKey, StoredObject};
 
 /// What a request wants to see. Empty: everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Selection {
-    labels: Vec<Term>,
-    fields: Vec<Term>,
+pub(crate) struct ObjectSelector {
+    labels: Vec<SelectorRequirement>,
+    fields: Vec<SelectorRequirement>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Term {
+struct SelectorRequirement {
     key: String,
-    test: Test,
+    operator: SelectorOperator,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Test {
+enum SelectorOperator {
     In(Vec<String>),
     NotIn(Vec<String>),
     Exists,
-    Missing,
-    Above(i64),
-    Below(i64),
+    DoesNotExist,
+    GreaterThan(i64),
+    LessThan(i64),
 }
 
-impl Selection {
+impl ObjectSelector {
     /// `check` says what is wrong with a field beside `metadata.name` and `metadata.namespace`.
     pub(crate) fn parse(
         labels: &str,
         fields: &str,
         check: impl Fn(&str) -> Result<(), String>,
-    ) -> Result<Self, Failure> {
-        let bad = |problem: String| Failure::bad_request(problem);
-        let labels = Parser::new(labels).terms().map_err(bad)?;
-        let fields = field_terms(fields).map_err(bad)?;
+    ) -> Result<Self, StatusError> {
+        let bad = |problem: String| StatusError::bad_request(problem);
+        let labels = LabelSelectorParser::new(labels).requirements().map_err(bad)?;
+        let fields = field_requirements(fields).map_err(bad)?;
         for term in &fields {
             if !matches!(term.key.as_str(), "metadata.name" | "metadata.namespace") {
                 check(&term.key).map_err(bad)?;
@@ -46,10 +46,11 @@ impl Selection {
     }
 
     /// Selects the object of that name alone; all of them if it is empty.
-    pub(crate) fn named(mut self, name: &str) -> Self {
+    pub(crate) fn with_name(mut self, name: &str) -> Self {
         if !name.is_empty() {
-            let test = Test::In(vec![name.to_owned()]);
-            self.fields.push(Term { key: "metadata.name".to_owned(), test });
+            let test = SelectorOperator::In(vec![name.to_owned()]);
+            self.fields
+                .push(SelectorRequirement { key: "metadata.name".to_owned(), operator: test });
         }
         self
     }
@@ -58,7 +59,7 @@ impl Selection {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    pub(crate) fn selects(&self, key: &Key, stored: &Stored) -> bool {
+    pub(crate) fn matches(&self, key: &ObjectKey, stored: &StoredObject) -> bool {
         let label = |wanted: &str| stored.labels.get(wanted);
         let field = |wanted: &str| match wanted {
             "metadata.name" => Some(key.name()),
@@ -66,27 +67,27 @@ impl Selection {
             // A field that the kind has and the object has not is empty.
             _ => Some(stored.fields.get(wanted).unwrap_or_default()),
         };
-        self.labels.iter().all(|term| term.test.holds(label(&term.key)))
-            && self.fields.iter().all(|term| term.test.holds(field(&term.key)))
+        self.labels.iter().all(|term| term.operator.matches(label(&term.key)))
+            && self.fields.iter().all(|term| term.operator.matches(field(&term.key)))
     }
 }
 
-impl Test {
-    fn holds(&self, value: Option<&str>) -> bool {
+impl SelectorOperator {
+    fn matches(&self, value: Option<&str>) -> bool {
         let number = || value.and_then(|value| value.parse::<i64>().ok());
         match self {
             Self::In(values) => value.is_some_and(|value| values.iter().any(|v| v == value)),
             Self::NotIn(values) => value.is_none_or(|value| values.iter().all(|v| v != value)),
             Self::Exists => value.is_some(),
-            Self::Missing => value.is_none(),
-            Self::Above(bound) => number().is_some_and(|number| number > *bound),
-            Self::Below(bound) => number().is_some_and(|number| number < *bound),
+            Self::DoesNotExist => value.is_none(),
+            Self::GreaterThan(bound) => number().is_some_and(|number| number > *bound),
+            Self::LessThan(bound) => number().is_some_and(|number| number < *bound),
         }
     }
 }
 
 /// `a=b,c!=d`; a backslash takes the next character as it is.
-fn field_terms(text: &str) -> Result<Vec<Term>, String> {
+fn field_requirements(text: &str) -> Result<Vec<SelectorRequirement>, String> {
     let mut terms = Vec::new();
     for part in split_unescaped(text) {
         if part.is_empty() {
@@ -105,8 +106,8 @@ fn field_terms(text: &str) -> Result<Vec<Term>, String> {
             continue;
         }
         let values = vec![unescape(value)?];
-        let test_of = if equal { Test::In } else { Test::NotIn };
-        terms.push(Term { key: key.to_owned(), test: test_of(values) });
+        let test_of = if equal { SelectorOperator::In } else { SelectorOperator::NotIn };
+        terms.push(SelectorRequirement { key: key.to_owned(), operator: test_of(values) });
     }
     Ok(terms)
 }
@@ -143,7 +144,7 @@ fn unescape(text: &str) -> Result<String, String> {
 }
 
 /// Reads `a=b, c in (d,e), !f, g, h>1`.
-struct Parser<'a> {
+struct LabelSelectorParser<'a> {
     rest: &'a str,
 }
 
@@ -154,12 +155,12 @@ enum Token<'a> {
     End,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> LabelSelectorParser<'a> {
     fn new(text: &'a str) -> Self {
         Self { rest: text }
     }
 
-    fn terms(mut self) -> Result<Vec<Term>, String> {
+    fn requirements(mut self) -> Result<Vec<SelectorRequirement>, String> {
         let mut terms = Vec::new();
         match self.peek() {
             Token::End => return Ok(terms),
@@ -170,7 +171,7 @@ impl<'a> Parser<'a> {
             }
         }
         loop {
-            let term = self.term();
+            let term = self.requirement();
             terms.push(term.map_err(|problem| format!("unable to parse requirement: {problem}"))?);
             match self.next() {
                 Token::End => return Ok(terms),
@@ -193,7 +194,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn term(&mut self) -> Result<Term, String> {
+    fn requirement(&mut self) -> Result<SelectorRequirement, String> {
         let missing = self.peek() == Token::Sign("!");
         if missing {
             self.next();
@@ -202,28 +203,28 @@ impl<'a> Parser<'a> {
             Token::Word(key) => key,
             found => return Err(format!("found '{}', expected: identifier", found.text())),
         };
-        if let Some(problem) = names::key_problems(key).first() {
+        if let Some(problem) = names::qualified_name_problems(key).first() {
             return Err(format!("<nil>: Invalid value: {key:?}: {problem}"));
         }
         let key = key.to_owned();
         if missing {
-            return Ok(Term { key, test: Test::Missing });
+            return Ok(SelectorRequirement { key, operator: SelectorOperator::DoesNotExist });
         }
         let test = match self.peek() {
-            Token::End | Token::Sign(",") => Test::Exists,
-            _ => self.test(&key)?,
+            Token::End | Token::Sign(",") => SelectorOperator::Exists,
+            _ => self.operator(&key)?,
         };
-        Ok(Term { key, test })
+        Ok(SelectorRequirement { key, operator: test })
     }
 
-    fn test(&mut self, key: &str) -> Result<Test, String> {
+    fn operator(&mut self, key: &str) -> Result<SelectorOperator, String> {
         match self.next() {
-            Token::Sign("=" | "==") => Ok(Test::In(vec![self.value(key)?])),
-            Token::Sign("!=") => Ok(Test::NotIn(vec![self.value(key)?])),
-            Token::Sign(">") => self.bound(key).map(Test::Above),
-            Token::Sign("<") => self.bound(key).map(Test::Below),
-            Token::Word("in") => self.values(key).map(Test::In),
-            Token::Word("notin") => self.values(key).map(Test::NotIn),
+            Token::Sign("=" | "==") => Ok(SelectorOperator::In(vec![self.value(key)?])),
+            Token::Sign("!=") => Ok(SelectorOperator::NotIn(vec![self.value(key)?])),
+            Token::Sign(">") => self.bound(key).map(SelectorOperator::GreaterThan),
+            Token::Sign("<") => self.bound(key).map(SelectorOperator::LessThan),
+            Token::Word("in") => self.values(key).map(SelectorOperator::In),
+            Token::Word("notin") => self.values(key).map(SelectorOperator::NotIn),
             found => {
                 Err(format!("found '{}', expected: in, notin, =, ==, !=, gt, lt", found.text()))
             }
@@ -319,7 +320,7 @@ impl<'a> Token<'a> {
 }
 
 fn check_value(key: &str, value: &str) -> Result<String, String> {
-    match names::value_problems(value).first() {
+    match names::label_value_problems(value).first() {
         None => Ok(value.to_owned()),
         Some(problem) => Err(format!("values[0][{key}]: Invalid value: {value:?}: {problem}")),
     }
@@ -330,17 +331,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::store::{Pairs, Text};
+    use crate::store::{ObjectText, StringPairs};
 
     fn selects(labels: &str) -> bool {
         let object = json!({"metadata": {"labels": {"app": "web", "tier": "2"}}});
-        let stored = Stored::new(object, 1, Pairs::default(), Text::alone);
-        let selection = Selection::parse(labels, "", |_| Ok(())).unwrap();
-        selection.selects(&Key::new("default", "x"), &stored)
+        let stored = StoredObject::new(object, 1, StringPairs::default(), ObjectText::unshared);
+        let selection = ObjectSelector::parse(labels, "", |_| Ok(())).unwrap();
+        selection.matches(&ObjectKey::new("default", "x"), &stored)
     }
 
     #[test]
-    fn labels_are_selected_by_every_operator() {
+    fn label_selectors_support_every_operator() {
         for (selector, expected) in [
             ("", true),
             ("app=web", true),
@@ -360,8 +361,8 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_the_kind_does_not_have_are_refused() {
-        let failure = Selection::parse("", "spec.color=red", |field| {
+    fn field_selectors_reject_unsupported_fields() {
+        let failure = ObjectSelector::parse("", "spec.color=red", |field| {
             Err(format!("field label not supported: {field}"))
         })
         .unwrap_err();
@@ -369,9 +370,14 @@ mod tests {
     }
 
     #[test]
-    fn an_absent_selectable_field_is_empty() {
-        let stored = Stored::new(json!({"metadata": {}}), 1, Pairs::default(), Text::alone);
-        let selection = Selection::parse("", "spec.nodeName=", |_| Ok(())).unwrap();
-        assert!(selection.selects(&Key::new("default", "x"), &stored));
+    fn an_absent_field_matches_an_empty_field_selector() {
+        let stored = StoredObject::new(
+            json!({"metadata": {}}),
+            1,
+            StringPairs::default(),
+            ObjectText::unshared,
+        );
+        let selection = ObjectSelector::parse("", "spec.nodeName=", |_| Ok(())).unwrap();
+        assert!(selection.matches(&ObjectKey::new("default", "x"), &stored));
     }
 }

@@ -15,17 +15,17 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, StreamBody};
 use serde_json::json;
 
-use crate::api::{Answer, Api, Body};
-use crate::request::{Query, Request, Show, wants_yaml};
-use crate::show;
-use crate::status::{Failure, PLAIN_TEXT};
+use crate::api::{Api, ApiResponse, Body};
+use crate::projection;
+use crate::request::{Projection, Query, Request, wants_yaml};
+use crate::status::{PLAIN_TEXT, StatusError};
 use crate::table;
 
 /// The largest body that is read, as in the real API server.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
 /// How much of a larger body is heard out, to be able to say that it is too large.
-const MAX_REFUSED_BYTES: usize = 1024 * 1024 * 1024;
+const MAX_DISCARDED_BYTES: usize = 1024 * 1024 * 1024;
 
 /// What the service answers with. It never fails, and a watch never ends by itself before its time.
 pub type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
@@ -58,19 +58,19 @@ where
 
     fn call(&mut self, request: HttpRequest<B>) -> Self::Future {
         let api = self.api.clone();
-        Box::pin(async move { Ok(answer(&api, request).await) })
+        Box::pin(async move { Ok(handle_request(&api, request).await) })
     }
 }
 
-async fn answer<B>(api: &Api, request: HttpRequest<B>) -> Response<ResponseBody>
+async fn handle_request<B>(api: &Api, request: HttpRequest<B>) -> Response<ResponseBody>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let (parts, body) = request.into_parts();
-    let body = match read(body).await {
+    let body = match read_body(body).await {
         Ok(body) => body,
-        Err(failure) => return failed(&failure),
+        Err(failure) => return error_response(&failure),
     };
     let request = Request {
         method: parts.method,
@@ -80,12 +80,12 @@ where
         body,
     };
     // A bug in one request is the loss of that one: the state is whole after any of its steps.
-    let answered = AssertUnwindSafe(respond_to(api, request)).catch_unwind().await;
-    answered.unwrap_or_else(|_| failed(&Failure::panicked()))
+    let answered = AssertUnwindSafe(handle_and_respond(api, request)).catch_unwind().await;
+    answered.unwrap_or_else(|_| error_response(&StatusError::panicked()))
 }
 
 /// The whole body, if it is not too large.
-async fn read<B>(body: B) -> Result<Bytes, Failure>
+async fn read_body<B>(body: B) -> Result<Bytes, StatusError>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -94,7 +94,7 @@ where
     let mut parts = Vec::new();
     let mut bytes = 0_usize;
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Failure::bad_request(error.into().to_string()))?;
+        let frame = frame.map_err(|error| StatusError::bad_request(error.into().to_string()))?;
         let data = frame.into_data().unwrap_or_default();
         bytes = bytes.saturating_add(data.len());
         if bytes <= MAX_BODY_BYTES {
@@ -103,13 +103,13 @@ where
         }
         // A client that still sends does not see an answer before it has said all.
         parts.clear();
-        if bytes > MAX_REFUSED_BYTES {
+        if bytes > MAX_DISCARDED_BYTES {
             break;
         }
     }
     if bytes > MAX_BODY_BYTES {
         let message = format!("Request entity too large: limit is {MAX_BODY_BYTES}");
-        return Err(Failure::too_large(message));
+        return Err(StatusError::too_large(message));
     }
     Ok(match parts.as_mut_slice() {
         [only] => std::mem::take(only),
@@ -117,16 +117,16 @@ where
     })
 }
 
-async fn respond_to(api: &Api, request: Request) -> Response<ResponseBody> {
-    let show = Show::of(&request).unwrap_or(Show::Whole);
+async fn handle_and_respond(api: &Api, request: Request) -> Response<ResponseBody> {
+    let show = Projection::from_request(&request).unwrap_or(Projection::Full);
     let yaml = wants_yaml(request.header(header::ACCEPT));
     match api.handle(request) {
         Ok(answer) if matches!(answer.body, Body::Watch(_) | Body::Bytes(..)) || !yaml => {
-            respond(api, answer, show)
+            to_http_response(api, answer, show)
         }
-        Ok(answer) => to_yaml(respond(api, answer, show)).await,
-        Err(failure) if yaml => to_yaml(failed(&failure)).await,
-        Err(failure) => failed(&failure),
+        Ok(answer) => to_yaml(to_http_response(api, answer, show)).await,
+        Err(failure) if yaml => to_yaml(error_response(&failure)).await,
+        Err(failure) => error_response(&failure),
     }
 }
 
@@ -152,55 +152,60 @@ async fn to_yaml(answer: Response<ResponseBody>) -> Response<ResponseBody> {
 }
 
 /// The answer to somebody whom nobody knows.
-pub(crate) fn unauthorized() -> Response<ResponseBody> {
-    failed(&Failure::unauthorized())
+pub(crate) fn unauthorized_response() -> Response<ResponseBody> {
+    error_response(&StatusError::unauthorized())
 }
 
 /// The last event of a watch that met a bug.
-fn panicked() -> Bytes {
-    let status = Failure::panicked().to_value();
+fn panic_event() -> Bytes {
+    let status = StatusError::panicked().to_value();
     format!("{}\n", json!({"type": "ERROR", "object": status})).into()
 }
 
-fn failed(failure: &Failure) -> Response<ResponseBody> {
+fn error_response(failure: &StatusError) -> Response<ResponseBody> {
     if failure.reason == PLAIN_TEXT {
         let text = Bytes::from(failure.message.clone() + "\n");
-        return parts(failure.code, "text/plain; charset=utf-8", vec![text]);
+        return response_from_chunks(failure.code, "text/plain; charset=utf-8", vec![text]);
     }
     let body = Bytes::from(failure.to_value().to_string() + "\n");
-    let mut response = parts(failure.code, "application/json", vec![body]);
+    let mut response = response_from_chunks(failure.code, "application/json", vec![body]);
     let retry =
         failure.details.as_ref().and_then(|details| details.get("retryAfterSeconds")?.as_i64());
     if let Some(seconds) = retry {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
-    warn(&mut response, &failure.warnings);
+    add_warning_headers(&mut response, &failure.warnings);
     response
 }
 
-fn respond(api: &Api, answer: Answer, show: Show) -> Response<ResponseBody> {
+fn to_http_response(api: &Api, answer: ApiResponse, show: Projection) -> Response<ResponseBody> {
     let now = api.now();
     let json = "application/json";
     let mut response = match answer.body {
-        Body::Stored(served, stored) => {
-            parts(answer.code, json, vec![show::object(&served, show, &stored, now)])
-        }
+        Body::Stored(served, stored) => response_from_chunks(
+            answer.code,
+            json,
+            vec![projection::project_stored(&served, show, &stored, now)],
+        ),
         Body::Object(served, object) => {
-            let value = show::value(&served, show, &object, now);
-            parts(answer.code, json, vec![value.to_string().into()])
+            let value = projection::project_value(&served, show, &object, now);
+            response_from_chunks(answer.code, json, vec![value.to_string().into()])
         }
         Body::Value(value) => {
             let value = match show {
-                Show::Table(include) if value["kind"] == "Scale" => {
-                    table::scale(&value, include, now)
+                Projection::Table(include) if value["kind"] == "Scale" => {
+                    table::scale_to_table(&value, include, now)
                 }
                 _ => value,
             };
-            parts(answer.code, json, vec![value.to_string().into()])
+            response_from_chunks(answer.code, json, vec![value.to_string().into()])
         }
-        Body::Bytes(media_type, bytes) => parts(answer.code, media_type, vec![bytes]),
+        Body::Bytes(media_type, bytes) => {
+            response_from_chunks(answer.code, media_type, vec![bytes])
+        }
         Body::List(list) => {
-            let parts = AssertUnwindSafe(stream::iter(show::list(list, show, now))).catch_unwind();
+            let parts = AssertUnwindSafe(stream::iter(projection::project_list(list, show, now)))
+                .catch_unwind();
             // Cut off where we met a bug: what is half cannot be taken for the whole.
             let frames =
                 parts.filter_map(|part| future::ready(part.ok().map(|part| Ok(Frame::data(part)))));
@@ -208,15 +213,15 @@ fn respond(api: &Api, answer: Answer, show: Show) -> Response<ResponseBody> {
         }
         Body::Watch(watch) => {
             let lines = AssertUnwindSafe(watch.into_stream()).catch_unwind();
-            let frames = lines.map(|line| Ok(Frame::data(line.unwrap_or_else(|_| panicked()))));
+            let frames = lines.map(|line| Ok(Frame::data(line.unwrap_or_else(|_| panic_event()))));
             response(answer.code, json, UnsyncBoxBody::new(StreamBody::new(frames)))
         }
     };
-    warn(&mut response, &answer.warnings);
+    add_warning_headers(&mut response, &answer.warnings);
     response
 }
 
-fn warn(response: &mut Response<ResponseBody>, warnings: &[String]) {
+fn add_warning_headers(response: &mut Response<ResponseBody>, warnings: &[String]) {
     for warning in warnings {
         let escaped = warning.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{escaped}\"")) {
@@ -225,7 +230,11 @@ fn warn(response: &mut Response<ResponseBody>, warnings: &[String]) {
     }
 }
 
-fn parts(code: StatusCode, media_type: &'static str, parts: Vec<Bytes>) -> Response<ResponseBody> {
+fn response_from_chunks(
+    code: StatusCode,
+    media_type: &'static str,
+    parts: Vec<Bytes>,
+) -> Response<ResponseBody> {
     let frames = stream::iter(parts.into_iter().map(|part| Ok(Frame::data(part))));
     response(code, media_type, UnsyncBoxBody::new(StreamBody::new(frames)))
 }

@@ -10,7 +10,7 @@ pub(crate) const PLAIN_TEXT: &str = "PlainText";
 
 /// Why a request was refused. It becomes an object of kind `Status`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Failure {
+pub struct StatusError {
     pub code: StatusCode,
     /// `NotFound`, `AlreadyExists`, …; empty for none.
     pub reason: &'static str,
@@ -23,15 +23,15 @@ pub struct Failure {
 
 /// What a failure is about: the `details` that most of them carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct About<'a> {
+pub struct StatusDetails<'a> {
     pub group: &'a str,
     /// The plural, `pods`; for `Invalid` it is the kind, `Pod`.
     pub kind: &'a str,
     pub name: &'a str,
 }
 
-impl About<'_> {
-    fn details(self) -> Map<String, Value> {
+impl StatusDetails<'_> {
+    fn to_map(self) -> Map<String, Value> {
         let mut details = Map::new();
         for (key, value) in [("name", self.name), ("group", self.group), ("kind", self.kind)] {
             if !value.is_empty() {
@@ -50,19 +50,19 @@ impl About<'_> {
     }
 }
 
-impl Failure {
+impl StatusError {
     pub fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
         Self { code, reason, message: message.into(), details: None, warnings: Vec::new() }
     }
 
-    fn about(mut self, about: About<'_>) -> Self {
-        self.details = Some(Box::new(about.details()));
+    fn with_details(mut self, about: StatusDetails<'_>) -> Self {
+        self.details = Some(Box::new(about.to_map()));
         self
     }
 
     /// Adds one entry to `details.causes`.
     #[must_use]
-    pub fn cause(mut self, reason: &str, message: &str, field: &str) -> Self {
+    pub fn with_cause(mut self, reason: &str, message: &str, field: &str) -> Self {
         let details = self.details.get_or_insert_default();
         let causes = details.entry("causes").or_insert_with(|| json!([]));
         let mut cause = Map::new();
@@ -79,21 +79,21 @@ impl Failure {
 
     /// Sets `details.retryAfterSeconds`, which also becomes the header `Retry-After`.
     #[must_use]
-    pub fn retry_after(mut self, seconds: u32) -> Self {
+    pub fn with_retry_after(mut self, seconds: u32) -> Self {
         self.details.get_or_insert_default().insert("retryAfterSeconds".to_owned(), seconds.into());
         self
     }
 
     /// As it is, with what else there was to say.
     #[must_use]
-    pub fn warn(mut self, warnings: Vec<String>) -> Self {
+    pub fn with_warnings(mut self, warnings: Vec<String>) -> Self {
         self.warnings = warnings;
         self
     }
 
-    pub fn not_found(about: About<'_>) -> Self {
+    pub fn not_found(about: StatusDetails<'_>) -> Self {
         let message = format!("{} \"{}\" not found", about.qualified(), about.name);
-        Self::new(StatusCode::NOT_FOUND, "NotFound", message).about(about)
+        Self::new(StatusCode::NOT_FOUND, "NotFound", message).with_details(about)
     }
 
     /// The answer to a path that leads nowhere.
@@ -109,30 +109,30 @@ impl Failure {
         Self::new(StatusCode::NOT_FOUND, PLAIN_TEXT, "404 page not found")
     }
 
-    pub fn already_exists(about: About<'_>) -> Self {
+    pub fn already_exists(about: StatusDetails<'_>) -> Self {
         let message = format!("{} \"{}\" already exists", about.qualified(), about.name);
-        Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(about)
+        Self::new(StatusCode::CONFLICT, "AlreadyExists", message).with_details(about)
     }
 
-    pub fn conflict(about: About<'_>, why: &str) -> Self {
+    pub fn conflict(about: StatusDetails<'_>, why: &str) -> Self {
         let (kind, name) = (about.qualified(), about.name);
         let message = format!("Operation cannot be fulfilled on {kind} \"{name}\": {why}");
-        Self::new(StatusCode::CONFLICT, "Conflict", message).about(about)
+        Self::new(StatusCode::CONFLICT, "Conflict", message).with_details(about)
     }
 
     /// Somebody else wrote the object since the client read it.
-    pub fn modified(about: About<'_>) -> Self {
+    pub fn modified(about: StatusDetails<'_>) -> Self {
         let why = "the object has been modified; please apply your changes to the latest \
                    version and try again";
         Self::conflict(about, why)
     }
 
-    pub fn invalid(about: About<'_>, errors: &[FieldError]) -> Self {
+    pub fn invalid(about: StatusDetails<'_>, errors: &[FieldError]) -> Self {
         let message = invalid_message(&about.qualified(), about.name, errors);
         let mut failure =
-            Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).about(about);
+            Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).with_details(about);
         for error in errors {
-            failure = failure.cause(error.kind.reason(), &error.body(), &error.path);
+            failure = failure.with_cause(error.kind.reason(), &error.cause_message(), &error.path);
         }
         failure
     }
@@ -141,12 +141,12 @@ impl Failure {
         Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
     }
 
-    pub fn forbidden(about: About<'_>, why: &str) -> Self {
+    pub fn forbidden(about: StatusDetails<'_>, why: &str) -> Self {
         let message = match about.name {
             "" => format!("{} is forbidden: {why}", about.qualified()),
             name => format!("{} \"{name}\" is forbidden: {why}", about.qualified()),
         };
-        Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(about)
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message).with_details(about)
     }
 
     pub fn method_not_allowed() -> Self {
@@ -157,8 +157,8 @@ impl Failure {
     }
 
     /// What this server cannot do, and never will.
-    pub fn not_implemented(about: About<'_>, message: impl Into<String>) -> Self {
-        Self::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message).about(about)
+    pub fn not_implemented(about: StatusDetails<'_>, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message).with_details(about)
     }
 
     pub fn unsupported_media_type(message: impl Into<String>) -> Self {

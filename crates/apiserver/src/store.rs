@@ -3,7 +3,7 @@
 //!
 //! Objects are kept as JSON text and not as values: a list or a watch event is then a copy of
 //! bytes that are there already, and 100,000 pods fit into some hundred megabytes. What many objects
-//! have in common is kept once ([`text`]).
+//! have in common is kept once ([`object_text`]).
 //!
 //! ```text
 //! put/remove ─▶ Table.objects  (key ─▶ Stored, newest only)
@@ -15,9 +15,9 @@
 //! when it comes back too late, the history no longer reaches it and it is told so.
 
 mod history;
-mod news;
-mod pairs;
-mod text;
+mod object_text;
+mod string_pairs;
+mod watch_channel;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
@@ -27,19 +27,19 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use self::history::History;
-pub(crate) use self::history::{Change, Latest, TooOld};
-use self::news::News;
-pub(crate) use self::news::Reader;
-pub(crate) use self::pairs::Pairs;
-pub(crate) use self::text::Text;
-use self::text::Texts;
+pub(crate) use self::history::{Change, LatestChange, VersionTooOld};
+pub(crate) use self::object_text::ObjectText;
+use self::object_text::TextPool;
+pub(crate) use self::string_pairs::StringPairs;
+pub(crate) use self::watch_channel::Receiver;
+use self::watch_channel::Sender;
 
 /// The place of an object within its resource: `namespace/name`, or `name` alone. The order is
 /// that of the texts, as it is in etcd: lists come in this order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Key(Box<str>);
+pub(crate) struct ObjectKey(Box<str>);
 
-impl Key {
+impl ObjectKey {
     pub(crate) fn new(namespace: &str, name: &str) -> Self {
         if namespace.is_empty() {
             Self(name.into())
@@ -86,27 +86,27 @@ impl ResourceId {
 
 /// One version of one object.
 #[derive(Debug)]
-pub(crate) struct Stored {
+pub(crate) struct StoredObject {
     pub(crate) version: u64,
     /// The object as JSON text, with its resource version in it.
-    pub(crate) text: Text,
+    pub(crate) text: ObjectText,
     pub(crate) uid: Box<str>,
-    pub(crate) labels: Pairs,
+    pub(crate) labels: StringPairs,
     /// What field selectors of the kind may ask for, beside name and namespace.
-    pub(crate) fields: Pairs,
+    pub(crate) fields: StringPairs,
     /// The uids of `metadata.ownerReferences`.
     pub(crate) owners: Box<[Box<str>]>,
     /// Whether it has a `metadata.deletionTimestamp`.
-    pub(crate) is_ending: bool,
+    pub(crate) is_terminating: bool,
 }
 
-impl Stored {
+impl StoredObject {
     /// `object` as it is stored under `version`, and what `make` makes its text.
     pub(crate) fn new(
         mut object: Value,
         version: u64,
-        fields: Pairs,
-        make: impl FnOnce(&Value) -> Text,
+        fields: StringPairs,
+        make: impl FnOnce(&Value) -> ObjectText,
     ) -> Self {
         object["metadata"]["resourceVersion"] = version.to_string().into();
         let metadata = &object["metadata"];
@@ -120,37 +120,37 @@ impl Stored {
             labels: labels.collect(),
             fields,
             owners: owners.map(uid).collect(),
-            is_ending: metadata.get("deletionTimestamp").is_some(),
+            is_terminating: metadata.get("deletionTimestamp").is_some(),
             text: make(&object),
         }
     }
 
     /// The same object under a later version: what a watcher sees last of it.
-    pub(crate) fn at(&self, version: u64) -> Self {
-        Self::new(self.value(), version, self.fields.clone(), Text::alone)
+    pub(crate) fn at_version(&self, version: u64) -> Self {
+        Self::new(self.to_value(), version, self.fields.clone(), ObjectText::unshared)
     }
 
     /// The object, parsed.
-    pub(crate) fn value(&self) -> Value {
+    pub(crate) fn to_value(&self) -> Value {
         serde_json::from_slice(&self.text.to_vec()).expect("what was stored was a value before")
     }
 }
 
 /// The objects of one resource.
 #[derive(Debug)]
-pub(crate) struct Table {
-    objects: BTreeMap<Key, Arc<Stored>>,
+pub(crate) struct ResourceTable {
+    objects: BTreeMap<ObjectKey, Arc<StoredObject>>,
     history: History,
     /// The last change; watchers wait on it.
-    latest: News<Arc<Latest>>,
+    latest_change: Sender<Arc<LatestChange>>,
 }
 
-impl Table {
+impl ResourceTable {
     fn new() -> Self {
-        Self { objects: BTreeMap::new(), history: History::default(), latest: News::new() }
+        Self { objects: BTreeMap::new(), history: History::default(), latest_change: Sender::new() }
     }
 
-    pub(crate) fn get(&self, key: &Key) -> Option<&Arc<Stored>> {
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Arc<StoredObject>> {
         self.objects.get(key)
     }
 
@@ -158,9 +158,9 @@ impl Table {
     pub(crate) fn range<'a>(
         &'a self,
         namespace: &'a str,
-        after: Option<&Key>,
-    ) -> impl Iterator<Item = (&'a Key, &'a Arc<Stored>)> {
-        let first = Key::from_text(&if namespace.is_empty() {
+        after: Option<&ObjectKey>,
+    ) -> impl Iterator<Item = (&'a ObjectKey, &'a Arc<StoredObject>)> {
+        let first = ObjectKey::from_text(&if namespace.is_empty() {
             String::new()
         } else {
             format!("{namespace}/")
@@ -173,46 +173,49 @@ impl Table {
         range.take_while(move |(key, _)| key.is_in(namespace))
     }
 
-    /// Up to `limit` of what [`Table::range`] would have given at `version`, as far back as the
+    /// Up to `limit` of what [`ResourceTable::range`] would have given at `version`, as far back as the
     /// history goes.
-    pub(crate) fn range_at(
+    pub(crate) fn range_at_version(
         &self,
         version: u64,
         namespace: &str,
-        after: Option<&Key>,
+        after: Option<&ObjectKey>,
         limit: usize,
-    ) -> Result<Vec<(Key, Arc<Stored>)>, TooOld> {
+    ) -> Result<Vec<(ObjectKey, Arc<StoredObject>)>, VersionTooOld> {
         // What has changed since, as it was: the oldest change of an object knows.
         let mut before = BTreeMap::new();
-        let is_in_range = |key: &Key| key.is_in(namespace) && after.is_none_or(|after| key > after);
-        for change in self.history.since(version)?.rev().filter(|change| is_in_range(&change.key)) {
+        let is_in_range =
+            |key: &ObjectKey| key.is_in(namespace) && after.is_none_or(|after| key > after);
+        for change in
+            self.history.changes_after(version)?.rev().filter(|change| is_in_range(&change.key))
+        {
             before.insert(&change.key, change.old.as_ref());
         }
         let unchanged =
             self.range(namespace, after).filter(|(key, _)| !before.contains_key(*key)).peekable();
         let changed = before.iter().filter_map(|(key, old)| Some((*key, (*old)?))).peekable();
-        let clone = |(key, stored): (&Key, &Arc<Stored>)| (key.clone(), stored.clone());
-        Ok(merged(unchanged, changed).take(limit).map(clone).collect())
+        let clone = |(key, stored): (&ObjectKey, &Arc<StoredObject>)| (key.clone(), stored.clone());
+        Ok(merge_sorted(unchanged, changed).take(limit).map(clone).collect())
     }
 
     /// The changes after `version`, oldest first.
-    pub(crate) fn since(
+    pub(crate) fn changes_after(
         &self,
         version: u64,
-    ) -> Result<impl DoubleEndedIterator<Item = &Arc<Change>>, TooOld> {
-        self.history.since(version)
+    ) -> Result<impl DoubleEndedIterator<Item = &Arc<Change>>, VersionTooOld> {
+        self.history.changes_after(version)
     }
 
-    pub(crate) fn subscribe(&self) -> Reader<Arc<Latest>> {
-        self.latest.reader()
+    pub(crate) fn subscribe(&self) -> Receiver<Arc<LatestChange>> {
+        self.latest_change.subscribe()
     }
 }
 
 /// Both in one order.
-fn merged<'a, T>(
-    mut left: Peekable<impl Iterator<Item = (&'a Key, T)>>,
-    mut right: Peekable<impl Iterator<Item = (&'a Key, T)>>,
-) -> impl Iterator<Item = (&'a Key, T)> {
+fn merge_sorted<'a, T>(
+    mut left: Peekable<impl Iterator<Item = (&'a ObjectKey, T)>>,
+    mut right: Peekable<impl Iterator<Item = (&'a ObjectKey, T)>>,
+) -> impl Iterator<Item = (&'a ObjectKey, T)> {
     std::iter::from_fn(move || {
         let is_left_next = match (left.peek(), right.peek()) {
             (Some((left, _)), Some((right, _))) => left < right,
@@ -226,17 +229,17 @@ fn merged<'a, T>(
 #[derive(Debug)]
 pub(crate) struct Store {
     version: u64,
-    tables: BTreeMap<ResourceId, Table>,
-    texts: Texts,
+    tables: BTreeMap<ResourceId, ResourceTable>,
+    text_pool: TextPool,
     /// Who names this uid as an owner.
-    dependents: BTreeMap<Box<str>, BTreeSet<(ResourceId, Key)>>,
+    dependents: BTreeMap<Box<str>, BTreeSet<(ResourceId, ObjectKey)>>,
 }
 
 impl Store {
     pub(crate) fn new() -> Self {
         // Version 0 means "any" in a request, and 1 is what an empty etcd has.
         let (tables, dependents) = (BTreeMap::new(), BTreeMap::new());
-        Self { version: 1, tables, texts: Texts::new(), dependents }
+        Self { version: 1, tables, text_pool: TextPool::new(), dependents }
     }
 
     /// The version of the last change of all.
@@ -244,25 +247,25 @@ impl Store {
         self.version
     }
 
-    pub(crate) fn table(&mut self, resource: &ResourceId) -> &mut Table {
+    pub(crate) fn table(&mut self, resource: &ResourceId) -> &mut ResourceTable {
         if !self.tables.contains_key(resource) {
-            self.tables.insert(resource.clone(), Table::new());
+            self.tables.insert(resource.clone(), ResourceTable::new());
         }
         self.tables.get_mut(resource).expect("inserted above")
     }
 
     /// A resource begins: nobody can be told what was before.
-    pub(crate) fn begin(&mut self, resource: &ResourceId) {
+    pub(crate) fn begin_history(&mut self, resource: &ResourceId) {
         let version = self.version;
-        self.table(resource).history.forget(version);
+        self.table(resource).history.compact(version);
     }
 
-    pub(crate) fn get(&self, resource: &ResourceId, key: &Key) -> Option<&Arc<Stored>> {
+    pub(crate) fn get(&self, resource: &ResourceId, key: &ObjectKey) -> Option<&Arc<StoredObject>> {
         self.tables.get(resource)?.get(key)
     }
 
     /// Every resource that has, or had, objects.
-    pub(crate) fn tables(&self) -> impl Iterator<Item = (&ResourceId, &Table)> {
+    pub(crate) fn tables(&self) -> impl Iterator<Item = (&ResourceId, &ResourceTable)> {
         self.tables.iter()
     }
 
@@ -270,52 +273,56 @@ impl Store {
     pub(crate) fn put(
         &mut self,
         resource: &ResourceId,
-        key: &Key,
+        key: &ObjectKey,
         object: Value,
-        fields: Pairs,
-    ) -> Arc<Stored> {
+        fields: StringPairs,
+    ) -> Arc<StoredObject> {
         self.version += 1;
-        let share = |object: &Value| self.texts.share(key, object);
-        let new = Arc::new(Stored::new(object, self.version, fields, share));
+        let share = |object: &Value| self.text_pool.intern(key, object);
+        let new = Arc::new(StoredObject::new(object, self.version, fields, share));
         let old = self.table(resource).objects.insert(key.clone(), new.clone());
         self.index_owners(resource, key, old.as_deref(), Some(&new));
-        self.record(resource, Change::put(key.clone(), old, new.clone()));
+        self.record_change(resource, Change::put(key.clone(), old, new.clone()));
         new
     }
 
     /// Removes an object. Watchers see it once more as it was, under the version of the removal.
-    pub(crate) fn remove(&mut self, resource: &ResourceId, key: &Key) -> Option<Arc<Stored>> {
+    pub(crate) fn remove(
+        &mut self,
+        resource: &ResourceId,
+        key: &ObjectKey,
+    ) -> Option<Arc<StoredObject>> {
         let old = self.table(resource).objects.remove(key)?;
         self.version += 1;
-        let last = Arc::new(old.at(self.version));
+        let last = Arc::new(old.at_version(self.version));
         self.index_owners(resource, key, Some(&old), None);
-        self.record(resource, Change::removal(key.clone(), old, last.clone()));
+        self.record_change(resource, Change::removal(key.clone(), old, last.clone()));
         Some(last)
     }
 
     /// Those that name `uid` as an owner.
-    pub(crate) fn dependents(&self, uid: &str) -> Vec<(ResourceId, Key)> {
+    pub(crate) fn dependents(&self, uid: &str) -> Vec<(ResourceId, ObjectKey)> {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
     }
 
     /// Lets the history of a resource begin anew, and keep only so much.
     #[cfg(test)]
-    pub(crate) fn bound_history(&mut self, resource: &ResourceId, bytes: usize) {
-        self.table(resource).history = History::bounded(bytes);
+    pub(crate) fn limit_history(&mut self, resource: &ResourceId, bytes: usize) {
+        self.table(resource).history = History::with_max_bytes(bytes);
     }
 
-    fn record(&mut self, resource: &ResourceId, change: Change) {
+    fn record_change(&mut self, resource: &ResourceId, change: Change) {
         let table = self.table(resource);
         let latest = table.history.push(change);
-        table.latest.tell(Arc::new(latest));
+        table.latest_change.send(Arc::new(latest));
     }
 
     fn index_owners(
         &mut self,
         resource: &ResourceId,
-        key: &Key,
-        old: Option<&Stored>,
-        new: Option<&Stored>,
+        key: &ObjectKey,
+        old: Option<&StoredObject>,
+        new: Option<&StoredObject>,
     ) {
         let before = old.map_or(&[][..], |old| &old.owners);
         let after = new.map_or(&[][..], |new| &new.owners);

@@ -1,7 +1,7 @@
 //! What an object offers beside itself. Its status is an ordinary update: see [`crate::verbs`].
 
-pub(crate) mod behind;
 pub(crate) mod binding;
+pub(crate) mod connect;
 mod eviction;
 mod namespace;
 mod scale;
@@ -9,10 +9,10 @@ mod token;
 
 use http::Method;
 
-use crate::api::{Answer, Call, State};
+use crate::api::{ApiResponse, ResourceRequest, State};
 use crate::kinds::Subresource;
-use crate::registry::Served;
-use crate::status::Failure;
+use crate::registry::ServedResource;
+use crate::status::StatusError;
 
 /// As it stands in a path, and in managed fields.
 pub(crate) fn name(subresource: Subresource) -> &'static str {
@@ -30,20 +30,23 @@ pub(crate) fn name(subresource: Subresource) -> &'static str {
 }
 
 /// The subresource that the path names, if the resource has it.
-pub(crate) fn named(served: &Served, text: &str) -> Result<Option<Subresource>, Failure> {
+pub(crate) fn resolve(
+    served: &ServedResource,
+    text: &str,
+) -> Result<Option<Subresource>, StatusError> {
     if text.is_empty() {
         return Ok(None);
     }
     let found = served.resource.subresources.iter().find(|other| name(**other) == text);
-    found.map(|subresource| Some(*subresource)).ok_or_else(Failure::no_such_path)
+    found.map(|subresource| Some(*subresource)).ok_or_else(StatusError::no_such_path)
 }
 
 pub(crate) fn dispatch(
     state: &mut State,
-    call: &Call,
+    call: &ResourceRequest,
     subresource: Subresource,
-) -> Result<Answer, Failure> {
-    let not_allowed = || Failure::method_not_allowed();
+) -> Result<ApiResponse, StatusError> {
+    let not_allowed = || StatusError::method_not_allowed();
     match (subresource, &call.request.method) {
         (Subresource::Scale, _) => scale::scale(state, call),
         (Subresource::Binding, &Method::POST) => binding::bind(state, call),
@@ -61,7 +64,7 @@ pub(crate) fn dispatch(
         }
         (Subresource::Log, &Method::GET) => {
             crate::verbs::get::get(state, call)?;
-            Err(behind::nothing(&call.served, &call.target))
+            Err(connect::not_implemented(&call.served, &call.target))
         }
         _ => Err(not_allowed()),
     }

@@ -1,6 +1,6 @@
 //! Objects as rows and columns, the way `kubectl get` shows them (`meta.k8s.io/v1` `Table`).
 //!
-//! Built-in kinds have printers of their own ([`printer::find`]), custom ones the columns of
+//! Built-in kinds have printers of their own ([`printer::find_printer`]), custom ones the columns of
 //! their definition, and the rest a name and a time. The server always sends all columns; the
 //! client leaves those with a priority out unless it is asked for wide output.
 //!
@@ -8,13 +8,13 @@
 
 mod columns;
 mod core;
-mod custom;
-mod human;
+mod custom_columns;
+mod human_duration;
 mod json_path;
 mod nodes;
+mod other_kinds;
 mod pods;
 mod printer;
-mod rest;
 mod row;
 mod selector;
 mod storage;
@@ -26,11 +26,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use self::columns::{AGE, Column, NAME};
-use self::custom::CustomColumns;
+use self::custom_columns::CustomColumns;
 use self::printer::Printer;
 use self::row::Row;
-use crate::registry::Served;
-use crate::status::Failure;
+use crate::registry::ServedResource;
+use crate::status::StatusError;
 
 /// What a row carries besides its cells: the query parameter `includeObject`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,12 +42,12 @@ pub(crate) enum IncludeObject {
 }
 
 impl IncludeObject {
-    pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
+    pub(crate) fn parse(text: &str) -> Result<Self, StatusError> {
         match text {
             "" | "Metadata" => Ok(Self::Metadata),
             "Object" => Ok(Self::Object),
             "None" => Ok(Self::None),
-            _ => Err(Failure::bad_request(format!(
+            _ => Err(StatusError::bad_request(format!(
                 "Unable to convert to Table as requested: includeObject: Invalid value: {text:?}: \
                  must be 'Metadata', 'Object', 'None', or empty"
             ))),
@@ -57,37 +57,37 @@ impl IncludeObject {
 
 /// The table of these objects. `metadata` is that of the list; `with_columns` is false for all
 /// but the first event of a watch.
-pub(crate) fn table(
-    served: &Served,
+pub(crate) fn to_table(
+    served: &ServedResource,
     objects: &[Value],
     metadata: Value,
     with_columns: bool,
     include: IncludeObject,
     now: Timestamp,
 ) -> Value {
-    let layout = Layout::of(served);
+    let layout = TableLayout::for_resource(served);
     let rows: Vec<Value> = objects
         .iter()
         .map(|object| {
             let row = Row { object, now };
             let mut shown = json!({"cells": layout.cells(row)});
-            if let Layout::Printer(printer) = &layout
+            if let TableLayout::Printer(printer) = &layout
                 && let Some(conditions) = printer.conditions.and_then(|conditions| conditions(row))
             {
                 shown["conditions"] = conditions;
             }
-            shown["object"] = included(served, object, include);
+            shown["object"] = row_object(served, object, include);
             shown
         })
         .collect();
     // Go's empty slice and nil differ on the wire.
-    let is_nil = rows.is_empty() && matches!(layout, Layout::Plain);
+    let is_nil = rows.is_empty() && matches!(layout, TableLayout::NameAndCreation);
     let columns = if with_columns { layout.columns() } else { Value::Null };
-    assemble(metadata, columns, if is_nil { Value::Null } else { rows.into() })
+    assemble_table(metadata, columns, if is_nil { Value::Null } else { rows.into() })
 }
 
 /// The table of a `Scale`, which is no resource of its own.
-pub(crate) fn scale(scale: &Value, include: IncludeObject, now: Timestamp) -> Value {
+pub(crate) fn scale_to_table(scale: &Value, include: IncludeObject, now: Timestamp) -> Value {
     const COLUMNS: &[Column] =
         &[columns::text("Name"), columns::integer("Desired"), columns::integer("Available"), AGE];
     let row = Row { object: scale, now };
@@ -95,14 +95,18 @@ pub(crate) fn scale(scale: &Value, include: IncludeObject, now: Timestamp) -> Va
         json!([row.name(), row.number("spec.replicas"), row.number("status.replicas"), row.age(),]);
     let object = match include {
         IncludeObject::None => Value::Null,
-        IncludeObject::Metadata => partial(scale),
+        IncludeObject::Metadata => partial_object_metadata(scale),
         IncludeObject::Object => scale.clone(),
     };
     let metadata = json!({"resourceVersion": scale["metadata"]["resourceVersion"]});
-    assemble(metadata, columns::to_value(COLUMNS), json!([{"cells": cells, "object": object}]))
+    assemble_table(
+        metadata,
+        columns::to_value(COLUMNS),
+        json!([{"cells": cells, "object": object}]),
+    )
 }
 
-fn assemble(metadata: Value, columns: Value, rows: Value) -> Value {
+fn assemble_table(metadata: Value, columns: Value, rows: Value) -> Value {
     let mut table = json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1"});
     table["metadata"] = metadata;
     table["columnDefinitions"] = columns;
@@ -111,28 +115,29 @@ fn assemble(metadata: Value, columns: Value, rows: Value) -> Value {
 }
 
 /// Who knows how the kind is shown.
-enum Layout {
+enum TableLayout {
     Printer(&'static Printer),
     Custom(CustomColumns),
     /// Name and time of creation.
-    Plain,
+    NameAndCreation,
 }
 
-impl Layout {
-    fn of(served: &Served) -> Self {
+impl TableLayout {
+    fn for_resource(served: &ServedResource) -> Self {
         if served.custom().is_some() {
-            return Self::Custom(CustomColumns::new(&served.columns));
+            return Self::Custom(CustomColumns::new(&served.printer_columns));
         }
-        printer::find(&served.resource.group, &served.resource.plural)
-            .map_or(Self::Plain, Self::Printer)
+        printer::find_printer(&served.resource.group, &served.resource.plural)
+            .map_or(Self::NameAndCreation, Self::Printer)
     }
 
     fn columns(&self) -> Value {
-        const PLAIN: &[Column] = &[NAME, Column { kind: "date", ..AGE.named("Created At") }];
+        const NAME_AND_CREATION_COLUMNS: &[Column] =
+            &[NAME, Column { kind: "date", ..AGE.with_name("Created At") }];
         match self {
             Self::Printer(printer) => columns::to_value(printer.columns),
             Self::Custom(columns) => columns.definitions(),
-            Self::Plain => columns::to_value(PLAIN),
+            Self::NameAndCreation => columns::to_value(NAME_AND_CREATION_COLUMNS),
         }
     }
 
@@ -140,15 +145,17 @@ impl Layout {
         match self {
             Self::Printer(printer) => (printer.cells)(row),
             Self::Custom(columns) => columns.cells(row),
-            Self::Plain => vec![row.name(), row.text("metadata.creationTimestamp").into()],
+            Self::NameAndCreation => {
+                vec![row.name(), row.text("metadata.creationTimestamp").into()]
+            }
         }
     }
 }
 
-fn included(served: &Served, object: &Value, include: IncludeObject) -> Value {
+fn row_object(served: &ServedResource, object: &Value, include: IncludeObject) -> Value {
     match include {
         IncludeObject::None => Value::Null,
-        IncludeObject::Metadata => partial(object),
+        IncludeObject::Metadata => partial_object_metadata(object),
         IncludeObject::Object => {
             let mut whole = json!({
                 "kind": &*served.resource.kind,
@@ -164,7 +171,7 @@ fn included(served: &Served, object: &Value, include: IncludeObject) -> Value {
     }
 }
 
-fn partial(object: &Value) -> Value {
+fn partial_object_metadata(object: &Value) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1",

@@ -15,22 +15,22 @@ use std::sync::Arc;
 
 use http::Method;
 
-use crate::api::{Answer, Call, Shared, State};
+use crate::api::{ApiResponse, ResourceRequest, SharedState, State};
 use crate::kinds::Subresource;
-use crate::status::Failure;
+use crate::status::StatusError;
 use crate::subresources;
 
 /// Finds the verb by method, name and query.
 pub(crate) fn dispatch(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedState>,
     state: &mut State,
-    call: &Call,
-) -> Result<Answer, Failure> {
+    call: &ResourceRequest,
+) -> Result<ApiResponse, StatusError> {
     if call.served.is_review() {
         return review::review(state, call);
     }
     let named = !call.target.name.is_empty();
-    let not_allowed = || Failure::method_not_allowed();
+    let not_allowed = || StatusError::method_not_allowed();
     if let Some(subresource) = call.subresource
         && subresource != Subresource::Status
     {

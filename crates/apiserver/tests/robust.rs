@@ -5,6 +5,6 @@ mod robust {
     mod client;
     mod fuzz;
     mod protobuf;
-    mod questions;
+    mod reviews_and_connect;
     mod watchers;
 }

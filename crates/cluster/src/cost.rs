@@ -10,7 +10,7 @@ use karpenter_api::nodeclaim::NodeClaim;
 
 /// What decides about the price of a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct NodeKind {
+pub struct OfferingKey {
     /// The zone.
     pub zone: String,
     /// The capacity type.
@@ -19,9 +19,9 @@ pub struct NodeKind {
     pub instance_type: String,
 }
 
-impl NodeKind {
+impl OfferingKey {
     /// The pool and the kind of a NodeClaim; none while one of its labels is missing.
-    pub fn of(claim: &NodeClaim) -> Option<(String, Self)> {
+    pub fn from_node_claim(claim: &NodeClaim) -> Option<(String, Self)> {
         let labels = claim.metadata.labels.as_ref()?;
         let label = |key: &str| labels.get(key).filter(|value| !value.is_empty()).cloned();
         let kind = Self {
@@ -34,7 +34,7 @@ impl NodeKind {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Priced {
+struct OfferingCost {
     count: u32,
     price: f64,
 }
@@ -42,8 +42,8 @@ struct Priced {
 /// The nodes of all pools, and their prices.
 #[derive(Debug, Default)]
 pub struct CostTracker {
-    pools: BTreeMap<String, BTreeMap<NodeKind, Priced>>,
-    claims: BTreeMap<String, (String, NodeKind)>,
+    pools: BTreeMap<String, BTreeMap<OfferingKey, OfferingCost>>,
+    claims: BTreeMap<String, (String, OfferingKey)>,
 }
 
 impl CostTracker {
@@ -53,10 +53,10 @@ impl CostTracker {
         &mut self,
         claim: &str,
         pool: &str,
-        kind: NodeKind,
-        price: impl FnOnce(&NodeKind) -> Option<f64>,
+        kind: OfferingKey,
+        price: impl FnOnce(&OfferingKey) -> Option<f64>,
     ) -> bool {
-        if self.counts(claim, pool, &kind) {
+        if self.is_counted(claim, pool, &kind) {
             return true;
         }
         self.remove(claim);
@@ -66,14 +66,14 @@ impl CostTracker {
         let priced = kinds.entry(kind).or_insert_with_key(|kind| {
             let price = price(kind);
             is_found = price.is_some();
-            Priced { count: 0, price: price.unwrap_or_default() }
+            OfferingCost { count: 0, price: price.unwrap_or_default() }
         });
         priced.count += 1;
         is_found
     }
 
     /// Whether a NodeClaim is counted like this.
-    pub fn counts(&self, claim: &str, pool: &str, kind: &NodeKind) -> bool {
+    pub fn is_counted(&self, claim: &str, pool: &str, kind: &OfferingKey) -> bool {
         self.claims.get(claim).is_some_and(|known| known.0 == pool && known.1 == *kind)
     }
 
@@ -103,8 +103,8 @@ impl CostTracker {
     pub fn reprice(
         &mut self,
         pool: &str,
-        mut price: impl FnMut(&NodeKind) -> Option<f64>,
-    ) -> Vec<NodeKind> {
+        mut price: impl FnMut(&OfferingKey) -> Option<f64>,
+    ) -> Vec<OfferingKey> {
         let mut unknown = Vec::new();
         for (kind, priced) in self.pools.get_mut(pool).into_iter().flatten() {
             let price = price(kind);
@@ -117,7 +117,7 @@ impl CostTracker {
     }
 
     /// What the nodes of a pool cost in an hour; none if it has none.
-    pub fn of_pool(&self, pool: &str) -> Option<f64> {
+    pub fn pool_cost(&self, pool: &str) -> Option<f64> {
         let kinds = self.pools.get(pool)?;
         Some(kinds.values().map(|priced| f64::from(priced.count) * priced.price).sum())
     }
@@ -132,14 +132,14 @@ impl CostTracker {
 mod tests {
     use super::*;
 
-    fn kind(capacity_type: &str) -> NodeKind {
+    fn offering(capacity_type: &str) -> OfferingKey {
         let [zone, capacity_type, instance_type] =
             ["a", capacity_type, "m"].map(|text: &str| text.to_owned());
-        NodeKind { zone, capacity_type, instance_type }
+        OfferingKey { zone, capacity_type, instance_type }
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "as the tracker asks for it")]
-    fn price(kind: &NodeKind) -> Option<f64> {
+    fn price(kind: &OfferingKey) -> Option<f64> {
         Some(if kind.capacity_type == "spot" { 0.25 } else { 1.0 })
     }
 
@@ -147,49 +147,56 @@ mod tests {
     fn the_cost_of_a_pool_follows_its_claims_and_prices() {
         let mut costs = CostTracker::default();
         let id = "40/CS-38";
-        assert!(costs.add("a", "pool", kind("spot"), price), "{id}");
-        assert!(costs.add("b", "pool", kind("on-demand"), price), "{id}");
-        assert_eq!(costs.of_pool("pool"), Some(1.25), "{id}");
-        assert!(costs.add("a", "pool", kind("spot"), |_| panic!("is known")), "{id}: duplicate");
-        assert_eq!(costs.of_pool("pool"), Some(1.25), "{id}: duplicate");
+        assert!(costs.add("a", "pool", offering("spot"), price), "{id}");
+        assert!(costs.add("b", "pool", offering("on-demand"), price), "{id}");
+        assert_eq!(costs.pool_cost("pool"), Some(1.25), "{id}");
+        assert!(
+            costs.add("a", "pool", offering("spot"), |_| panic!("is known")),
+            "{id}: duplicate"
+        );
+        assert_eq!(costs.pool_cost("pool"), Some(1.25), "{id}: duplicate");
         assert_eq!(costs.remove("b").as_deref(), Some("pool"), "{id}: one deleted");
-        assert_eq!(costs.of_pool("pool"), Some(0.25), "{id}: one deleted");
+        assert_eq!(costs.pool_cost("pool"), Some(0.25), "{id}: one deleted");
         assert_eq!(costs.reprice("pool", |_| Some(0.5)), [], "{id}: repriced");
-        assert_eq!(costs.of_pool("pool"), Some(0.5), "{id}: repriced");
+        assert_eq!(costs.pool_cost("pool"), Some(0.5), "{id}: repriced");
         costs.remove("a");
-        assert_eq!((costs.of_pool("pool"), costs.pools().count()), (None, 0), "{id}: last deleted");
-        assert!(costs.add("c", "pool", kind("spot"), price), "30/CC-1: again");
-        assert!(costs.add("d", "other", kind("on-demand"), price), "30/CC-1: another pool");
-        let both = ["pool", "other"].map(|pool| costs.of_pool(pool));
+        assert_eq!(
+            (costs.pool_cost("pool"), costs.pools().count()),
+            (None, 0),
+            "{id}: last deleted"
+        );
+        assert!(costs.add("c", "pool", offering("spot"), price), "30/CC-1: again");
+        assert!(costs.add("d", "other", offering("on-demand"), price), "30/CC-1: another pool");
+        let both = ["pool", "other"].map(|pool| costs.pool_cost(pool));
         assert_eq!(both, [Some(0.25), Some(1.0)], "30/CC-1");
         assert_eq!(costs.reprice("pool", |_| Some(0.75)), [], "30/CC-2");
-        let both = ["pool", "other"].map(|pool| costs.of_pool(pool));
+        let both = ["pool", "other"].map(|pool| costs.pool_cost(pool));
         assert_eq!(both, [Some(0.75), Some(1.0)], "30/CC-2: only what was asked about");
     }
 
     #[test]
-    fn a_kind_without_price_costs_nothing_and_is_told() {
+    fn an_offering_without_a_price_costs_nothing_and_is_reported() {
         let mut costs = CostTracker::default();
-        assert!(!costs.add("a", "pool", kind("spot"), |_| None));
-        assert_eq!(costs.of_pool("pool"), Some(0.0));
-        assert_eq!(costs.reprice("pool", |_| None), [kind("spot")]);
+        assert!(!costs.add("a", "pool", offering("spot"), |_| None));
+        assert_eq!(costs.pool_cost("pool"), Some(0.0));
+        assert_eq!(costs.reprice("pool", |_| None), [offering("spot")]);
     }
 
     #[test]
-    fn a_pool_that_is_gone_takes_its_claims_along() {
+    fn removing_a_nodepool_removes_its_nodeclaims() {
         let mut costs = CostTracker::default();
-        costs.add("a", "pool", kind("spot"), price);
-        costs.add("b", "other", kind("spot"), price);
+        costs.add("a", "pool", offering("spot"), price);
+        costs.add("b", "other", offering("spot"), price);
         costs.remove_pool("pool");
         assert_eq!(costs.pools().collect::<Vec<_>>(), ["other"]);
         assert_eq!(costs.remove("a"), None);
     }
 
     #[test]
-    fn a_claim_that_changes_its_kind_is_counted_once() {
+    fn a_nodeclaim_that_changes_its_offering_is_counted_once() {
         let mut costs = CostTracker::default();
-        costs.add("a", "pool", kind("spot"), price);
-        costs.add("a", "pool", kind("on-demand"), price);
-        assert_eq!(costs.of_pool("pool"), Some(1.0));
+        costs.add("a", "pool", offering("spot"), price);
+        costs.add("a", "pool", offering("on-demand"), price);
+        assert_eq!(costs.pool_cost("pool"), Some(1.0));
     }
 }

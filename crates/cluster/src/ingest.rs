@@ -1,7 +1,7 @@
 //! Kubernetes objects to core values.
 //!
 //! [`snapshot`] is the entry: all [`Objects`] of a cluster in, a [`Snapshot`] out. It is total: an
-//! object that cannot be read whole is kept as far as it can be and is [`Marked`] with the reason;
+//! object that cannot be read whole is kept as far as it can be and is [`IngestDiagnostic`] with the reason;
 //! a pod also carries it as its problem. No text of a user makes it panic.
 //!
 //! Invariant: every pod that goes in comes out, in the snapshot or as a mark.
@@ -18,42 +18,42 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use karpenter_api::labels;
 use karpenter_api::node_class_ref::NodeClassRef;
 use karpenter_api::validation::Provider;
+use karpenter_core::copy_on_write::CopyOnWrite;
 use karpenter_core::overlay::NamedOverlay;
 use karpenter_core::pod::Pod;
 use karpenter_core::requirement::Aliases;
 use karpenter_core::selector::Labels;
-use karpenter_core::shared::Shared;
 use karpenter_core::snapshot::Snapshot;
 
 pub(crate) mod buffer;
+pub mod conversion;
 pub(crate) mod daemon;
 pub(crate) mod disruption_budget;
 pub(crate) mod dynamic_resources;
-mod intern;
+mod ineffective_protection;
+mod interner;
 pub(crate) mod node;
 mod objects;
 mod overlay;
-pub mod parts;
+pub(crate) mod parsed_pods;
 pub(crate) mod pod;
 mod pod_spec;
 pub(crate) mod pool;
 mod quantity;
-pub(crate) mod replica;
 mod requests;
 mod requirement;
 mod selector;
 mod taint;
 #[cfg(test)]
 mod tests;
-mod unprotected;
 pub(crate) mod volume;
 pub(crate) mod workload;
 
 pub use buffer::buffer_replicas;
 pub use objects::Objects;
 pub use overlay::node_overlay;
-pub use pod::{UnreadCost, unread_cost};
-pub use pool::budgets_flaw;
+pub use pod::{CostAnnotationError, cost_annotation_error};
+pub use pool::budgets_problem;
 
 /// What the reader of objects has to know beside them.
 #[derive(Clone, Debug)]
@@ -118,18 +118,18 @@ impl Settings {
 
 /// What became of the objects.
 #[derive(Clone, Debug, Default)]
-pub struct Ingested {
+pub struct IngestResult {
     /// The cluster.
     pub snapshot: Snapshot,
     /// NodeOverlays, for the evaluation of the catalog; none without the gate.
     pub overlays: Vec<NamedOverlay>,
     /// Objects that are left out, or that could not be read whole, in the order of reading.
-    pub marked: Vec<Marked>,
+    pub diagnostics: Vec<IngestDiagnostic>,
 }
 
 /// An object with a remark.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Marked {
+pub struct IngestDiagnostic {
     /// Its kind.
     pub kind: &'static str,
     /// Its namespace; empty for objects of the cluster.
@@ -137,26 +137,26 @@ pub struct Marked {
     /// Its name.
     pub name: String,
     /// Whether it is left out of the snapshot.
-    pub is_left_out: bool,
+    pub is_excluded: bool,
     /// Whether somebody has to mend it. What is not ours, or not ready yet, is as it should be.
-    pub is_broken: bool,
+    pub is_invalid: bool,
     /// What is the matter with it.
     pub reason: String,
 }
 
 /// Reads all objects.
-pub fn snapshot(objects: &Objects, settings: &Settings) -> Ingested {
+pub fn snapshot(objects: &Objects, settings: &Settings) -> IngestResult {
     let aliases = settings.aliases();
     let mut reader = Reader::new(settings, &aliases, settings.now);
     let nodes = node::read(objects, &mut reader);
     let mut pods = pod::read(objects, &nodes.by_name, &mut reader);
     pods.extend(buffer::read(objects, &mut reader));
-    let pods: Vec<_> = pods.into_iter().map(Shared::from).collect();
+    let pods: Vec<_> = pods.into_iter().map(CopyOnWrite::from).collect();
     let daemons = daemon::read(objects, &mut reader);
     let snapshot = Snapshot {
         pools: pool::read(objects, &mut reader),
         managed_pools: pool::read_managed(objects, &reader).into(),
-        nodes: nodes.nodes.into_iter().map(Shared::from).collect(),
+        nodes: nodes.nodes.into_iter().map(CopyOnWrite::from).collect(),
         namespaces: namespaces(objects, &pods).into(),
         pods,
         daemons,
@@ -164,14 +164,14 @@ pub fn snapshot(objects: &Objects, settings: &Settings) -> Ingested {
         disruption_budgets: disruption_budget::read(objects, &mut reader).into(),
         services: workload::services(objects).into(),
         workloads: workload::selectors(objects, &mut reader).into(),
-        dynamic: dynamic_resources::read(objects, &mut reader).into(),
+        dynamic_resources: dynamic_resources::read(objects, &mut reader).into(),
     };
     let overlays = overlay::read(objects, &mut reader);
-    Ingested { snapshot, overlays, marked: reader.marked }
+    IngestResult { snapshot, overlays, diagnostics: reader.diagnostics }
 }
 
 /// Labels of namespaces. One that only pods mention exists as well.
-fn namespaces(objects: &Objects, pods: &[Shared<Pod>]) -> BTreeMap<String, Labels> {
+fn namespaces(objects: &Objects, pods: &[CopyOnWrite<Pod>]) -> BTreeMap<String, Labels> {
     let mut namespaces: BTreeMap<String, Labels> = BTreeMap::new();
     for namespace in &objects.namespaces {
         let labels = namespace.metadata.labels.clone().unwrap_or_default();
@@ -190,13 +190,13 @@ pub(crate) struct Reader<'a> {
     settings: &'a Settings,
     aliases: &'a Aliases,
     now: Timestamp,
-    marked: Vec<Marked>,
+    diagnostics: Vec<IngestDiagnostic>,
 }
 
 impl<'a> Reader<'a> {
     /// A reader that has read nothing. The aliases are those of the settings.
     pub(crate) fn new(settings: &'a Settings, aliases: &'a Aliases, now: Timestamp) -> Self {
-        Self { settings, aliases, now, marked: Vec::new() }
+        Self { settings, aliases, now, diagnostics: Vec::new() }
     }
 
     /// The time of reading.
@@ -215,40 +215,40 @@ impl<'a> Reader<'a> {
     }
 
     /// Notes that an object is not in the snapshot, though nothing is wrong with it.
-    fn leave_out(&mut self, kind: &'static str, meta: &ObjectMeta, reason: impl Into<String>) {
-        self.mark(kind, meta, (true, false), reason.into());
+    fn exclude(&mut self, kind: &'static str, meta: &ObjectMeta, reason: impl Into<String>) {
+        self.push_diagnostic(kind, meta, (true, false), reason.into());
     }
 
     /// Notes that an object is not in the snapshot because it is broken.
-    fn refuse(&mut self, kind: &'static str, meta: &ObjectMeta, reason: impl Into<String>) {
-        self.mark(kind, meta, (true, true), reason.into());
+    fn reject(&mut self, kind: &'static str, meta: &ObjectMeta, reason: impl Into<String>) {
+        self.push_diagnostic(kind, meta, (true, true), reason.into());
     }
 
     /// Notes what could not be read of an object that is in the snapshot.
-    fn remark(&mut self, kind: &'static str, meta: &ObjectMeta, problems: &[String]) {
+    fn report_problems(&mut self, kind: &'static str, meta: &ObjectMeta, problems: &[String]) {
         if !problems.is_empty() {
-            self.mark(kind, meta, (false, true), problems.join("; "));
+            self.push_diagnostic(kind, meta, (false, true), problems.join("; "));
         }
     }
 
     /// Notes something about an object that is in the snapshot as a whole.
-    fn note(&mut self, kind: &'static str, meta: &ObjectMeta, note: String) {
-        self.mark(kind, meta, (false, false), note);
+    fn report_note(&mut self, kind: &'static str, meta: &ObjectMeta, note: String) {
+        self.push_diagnostic(kind, meta, (false, false), note);
     }
 
-    fn mark(
+    fn push_diagnostic(
         &mut self,
         kind: &'static str,
         meta: &ObjectMeta,
         (is_left_out, is_broken): (bool, bool),
         reason: String,
     ) {
-        self.marked.push(Marked {
+        self.diagnostics.push(IngestDiagnostic {
             kind,
             namespace: meta.namespace.clone().unwrap_or_default(),
             name: meta.name.clone().unwrap_or_default(),
-            is_left_out,
-            is_broken,
+            is_excluded: is_left_out,
+            is_invalid: is_broken,
             reason,
         });
     }

@@ -17,7 +17,7 @@
 //! informer what the API answered, and the informer feeds the mirror before it returns: the same,
 //! with one way in.
 //!
-//! Start with [`Mirror::snapshot`] and [`Mirror::is_synced`]. `machines` joins Nodes and NodeClaims,
+//! Start with [`Mirror::snapshot`] and [`Mirror::is_synced`]. `state_nodes` joins Nodes and NodeClaims,
 //! `pods` binds pods to them, `sync` knows what is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,33 +27,33 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use jiff::{SignedDuration, Timestamp};
 use karpenter_core::requirement::Aliases;
 use karpenter_core::resources::Resources;
-use karpenter_core::scheduling::dra::Matches;
+use karpenter_core::scheduling::dra::SelectorMatches;
 use karpenter_core::snapshot::Snapshot;
 
 use crate::ingest::{Reader, Settings};
-use crate::publish::View;
+use crate::snapshot_view::SnapshotView;
 
 mod daemons;
-mod feed;
-mod machines;
 mod node_pools;
 mod pod_times;
 mod pods;
-mod state_node;
+mod setters;
+mod state_nodes;
 mod sync;
 #[cfg(test)]
 mod tests;
+mod tracked_node;
 mod usage;
 mod workloads;
 
 pub use node_pools::NodeCounts;
 pub use pod_times::PodTimes;
-pub use state_node::StateNode;
-pub use sync::{Listed, SyncProblem, SyncState};
+pub use sync::{ListedObjects, SyncProblem, SyncState};
+pub use tracked_node::TrackedNode;
 pub use usage::Usage;
 
 /// How long the consolidation state holds without a change (spec 40 §5.4).
-const CONSOLIDATION_LONGEST: SignedDuration = SignedDuration::from_mins(5);
+const MAX_CONSOLIDATION_STATE_AGE: SignedDuration = SignedDuration::from_mins(5);
 
 /// The mirror. One for the process, behind an `Arc`.
 pub struct Mirror {
@@ -61,23 +61,23 @@ pub struct Mirror {
     aliases: Aliases,
     now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     state: Mutex<State>,
-    listed: Mutex<Option<Arc<dyn Fn() -> Listed + Send + Sync>>>,
+    list_source: Mutex<Option<Arc<dyn Fn() -> ListedObjects + Send + Sync>>>,
 }
 
 /// Everything that the lock guards.
 #[derive(Default)]
 struct State {
-    view: View,
+    view: SnapshotView,
     pods: pods::Pods,
-    machines: machines::Machines,
+    state_nodes: state_nodes::StateNodes,
     daemons: daemons::Daemons,
     workloads: workloads::Workloads,
-    node_pools: node_pools::NodePools,
-    times: pod_times::Times,
-    sync: sync::Memory,
+    node_pools: node_pools::NodePoolStates,
+    times: pod_times::PodTimesIndex,
+    sync: sync::SyncHistory,
     buffer_pods: BTreeMap<String, u32>,
     /// When something changed that could make consolidation possible.
-    unconsolidated: Timestamp,
+    unconsolidated_at: Timestamp,
 }
 
 impl Mirror {
@@ -90,13 +90,13 @@ impl Mirror {
             aliases,
             now: Arc::new(now),
             state: Mutex::default(),
-            listed: Mutex::default(),
+            list_source: Mutex::default(),
         }
     }
 
     /// The cluster now. It costs next to nothing while little changes.
     pub fn snapshot(&self, now: Timestamp) -> Arc<Snapshot> {
-        self.change_at(now, |state, reader| {
+        self.update_at(now, |state, reader| {
             state.expire(now);
             state.publish_buffers(reader);
             state.view.snapshot()
@@ -112,33 +112,33 @@ impl Mirror {
     /// without a change it is now, so that its readers look again now and then.
     pub fn consolidation_state(&self, now: Timestamp) -> Timestamp {
         let mut state = self.state();
-        if now.duration_since(state.unconsolidated) >= CONSOLIDATION_LONGEST {
-            state.unconsolidated = now;
+        if now.duration_since(state.unconsolidated_at) >= MAX_CONSOLIDATION_STATE_AGE {
+            state.unconsolidated_at = now;
         }
-        state.unconsolidated
+        state.unconsolidated_at
     }
 
     /// Says that consolidation may be possible for a reason that no object shows.
     pub fn mark_unconsolidated(&self, now: Timestamp) {
-        self.state().unconsolidated = now;
+        self.state().unconsolidated_at = now;
     }
 
     /// What the nodes of a pool have together, `nodes` included, without those that go away.
     pub fn pool_usage(&self, pool: &str) -> Resources {
-        self.state().machines.totals.get(pool).cloned().unwrap_or_default()
+        self.state().state_nodes.totals.get(pool).cloned().unwrap_or_default()
     }
 
     /// The pools that have nodes that stay, with what they have.
     pub fn pool_usages(&self) -> BTreeMap<String, Resources> {
-        self.state().machines.totals.clone()
+        self.state().state_nodes.totals.clone()
     }
 
     /// Sets which devices the selectors of claims and classes match. Decisions work it out with
     /// what can be launched, and leave it here for the next one.
-    pub fn set_device_matches(&self, matches: Arc<Matches>) {
+    pub fn set_device_matches(&self, matches: Arc<SelectorMatches>) {
         let mut state = self.state();
-        if state.view.snapshot().dynamic.matches != matches {
-            state.view.edit().dynamic.matches = matches;
+        if state.view.snapshot().dynamic_resources.matches != matches {
+            state.view.snapshot_mut().dynamic_resources.matches = matches;
         }
     }
 
@@ -153,7 +153,7 @@ impl Mirror {
     }
 
     /// The machines that hold virtual pods, by provider id.
-    pub fn buffered(&self) -> BTreeSet<String> {
+    pub fn nodes_with_buffer_pods(&self) -> BTreeSet<String> {
         let state = self.state();
         let held = state.buffer_pods.iter().filter(|(_, count)| **count > 0);
         held.map(|(id, _)| id.clone()).collect()
@@ -161,7 +161,7 @@ impl Mirror {
 
     /// Whether a writer panicked. What is here may be half a change then, and every further use
     /// panics: the process has to end.
-    pub fn is_broken(&self) -> bool {
+    pub fn is_poisoned(&self) -> bool {
         self.state.is_poisoned()
     }
 
@@ -169,11 +169,11 @@ impl Mirror {
         self.state.lock().expect("the mirror is whole; a restart is safer than a wrong view")
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut State, &mut Reader<'_>) -> T) -> T {
-        self.change_at((self.now)(), change)
+    fn update<T>(&self, change: impl FnOnce(&mut State, &mut Reader<'_>) -> T) -> T {
+        self.update_at((self.now)(), change)
     }
 
-    fn change_at<T>(
+    fn update_at<T>(
         &self,
         now: Timestamp,
         change: impl FnOnce(&mut State, &mut Reader<'_>) -> T,

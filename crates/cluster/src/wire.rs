@@ -25,7 +25,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Conditions that nobody reads. Kubelets set them on every pod.
-const UNREAD: [&str; 3] = ["Initialized", "ContainersReady", "PodReadyToStartContainers"];
+const DROPPED_CONDITIONS: [&str; 3] =
+    ["Initialized", "ContainersReady", "PodReadyToStartContainers"];
 
 /// A pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -80,23 +81,23 @@ pub struct PodSpec {
     pub node_selector: Option<BTreeMap<String, String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Affinity>,
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "exact")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "shrunk_list")]
     pub tolerations: Option<Vec<Toleration>>,
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "exact")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "shrunk_list")]
     pub topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "exact")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "shrunk_list")]
     pub scheduling_gates: Option<Vec<PodSchedulingGate>>,
     #[serde(deserialize_with = "containers")]
     pub containers: Vec<Container>,
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "exact")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "shrunk_list")]
     pub init_containers: Option<Vec<Container>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overhead: Option<BTreeMap<String, Quantity>>,
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "exact")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "shrunk_list")]
     pub resource_claims: Option<Vec<PodResourceClaim>>,
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "claiming")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "claim_volumes")]
     pub volumes: Option<Vec<Volume>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
@@ -120,7 +121,7 @@ impl From<&whole::PodSpec> for PodSpec {
             resources: whole.resources.clone(),
             overhead: whole.overhead.clone(),
             resource_claims: whole.resource_claims.clone(),
-            volumes: converted(whole.volumes.as_ref()).map(only_claiming),
+            volumes: converted(whole.volumes.as_ref()).map(retain_claim_volumes),
             priority: whole.priority,
             priority_class_name: whole.priority_class_name.clone(),
             termination_grace_period_seconds: whole.termination_grace_period_seconds,
@@ -135,7 +136,7 @@ pub struct Container {
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "exact")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "shrunk_list")]
     pub ports: Option<Vec<ContainerPort>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart_policy: Option<String>,
@@ -185,11 +186,11 @@ pub struct PodStatus {
     pub nominated_node_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "statuses_with_resources")]
     pub container_statuses: Option<Vec<ContainerStatus>>,
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "statuses_with_resources")]
     pub init_container_statuses: Option<Vec<ContainerStatus>>,
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "exact")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "shrunk_list")]
     pub resource_claim_statuses: Option<Vec<PodResourceClaimStatus>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extended_resource_claim_status: Option<PodExtendedResourceClaimStatus>,
@@ -199,12 +200,13 @@ impl From<&whole::PodStatus> for PodStatus {
     fn from(whole: &whole::PodStatus) -> Self {
         Self {
             phase: whole.phase.clone(),
-            conditions: whole.conditions.clone().map(only_read),
+            conditions: whole.conditions.clone().map(retain_read_conditions),
             nominated_node_name: whole.nominated_node_name.clone(),
             start_time: whole.start_time.clone(),
-            container_statuses: converted(whole.container_statuses.as_ref()).map(only_given),
+            container_statuses: converted(whole.container_statuses.as_ref())
+                .map(retain_statuses_with_resources),
             init_container_statuses: converted(whole.init_container_statuses.as_ref())
-                .map(only_given),
+                .map(retain_statuses_with_resources),
             resource_claim_statuses: whole.resource_claim_statuses.clone(),
             extended_resource_claim_status: whole.extended_resource_claim_status.clone(),
         }
@@ -235,7 +237,7 @@ impl From<&whole::ContainerStatus> for ContainerStatus {
 /// What is read of the metadata.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "ObjectMeta")]
-struct Meta {
+struct PodMetadata {
     name: Option<String>,
     namespace: Option<String>,
     uid: Option<String>,
@@ -245,12 +247,12 @@ struct Meta {
     deletion_grace_period_seconds: Option<i64>,
     labels: Option<BTreeMap<String, String>>,
     annotations: Option<BTreeMap<String, String>>,
-    #[serde(deserialize_with = "exact")]
+    #[serde(deserialize_with = "shrunk_list")]
     owner_references: Option<Vec<OwnerReference>>,
 }
 
-impl From<Meta> for ObjectMeta {
-    fn from(meta: Meta) -> Self {
+impl From<PodMetadata> for ObjectMeta {
+    fn from(meta: PodMetadata) -> Self {
         let mut annotations = meta.annotations;
         if let Some(annotations) = &mut annotations {
             annotations.remove(LAST_APPLIED);
@@ -272,7 +274,7 @@ impl From<Meta> for ObjectMeta {
 }
 
 fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    Meta::deserialize(deserializer).map(Into::into)
+    PodMetadata::deserialize(deserializer).map(Into::into)
 }
 
 fn converted<'a, A, B: From<&'a A>>(list: Option<&'a Vec<A>>) -> Option<Vec<B>> {
@@ -280,32 +282,32 @@ fn converted<'a, A, B: From<&'a A>>(list: Option<&'a Vec<A>>) -> Option<Vec<B>> 
 }
 
 /// Of other volumes nothing is read.
-fn only_claiming(mut volumes: Vec<Volume>) -> Vec<Volume> {
+fn retain_claim_volumes(mut volumes: Vec<Volume>) -> Vec<Volume> {
     volumes.retain(|volume| volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some());
     volumes
 }
 
-fn only_read(mut conditions: Vec<PodCondition>) -> Vec<PodCondition> {
-    conditions.retain(|condition| !UNREAD.contains(&condition.type_.as_str()));
+fn retain_read_conditions(mut conditions: Vec<PodCondition>) -> Vec<PodCondition> {
+    conditions.retain(|condition| !DROPPED_CONDITIONS.contains(&condition.type_.as_str()));
     conditions
 }
 
 /// Of a container that does not say what it was given nothing is read.
-fn only_given(mut statuses: Vec<ContainerStatus>) -> Vec<ContainerStatus> {
+fn retain_statuses_with_resources(mut statuses: Vec<ContainerStatus>) -> Vec<ContainerStatus> {
     statuses.retain(|status| status.resources.is_some());
     statuses
 }
 
 /// A list that is read element by element has room for four at least.
-fn exact<'de, T, D>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
+fn shrunk_list<'de, T, D>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
 where
     T: Deserialize<'de>,
     D: Deserializer<'de>,
 {
-    exact_after(deserializer, |list| list)
+    shrunk_list_after(deserializer, |list| list)
 }
 
-fn exact_after<'de, T, D>(
+fn shrunk_list_after<'de, T, D>(
     deserializer: D,
     change: impl FnOnce(Vec<T>) -> Vec<T>,
 ) -> Result<Option<Vec<T>>, D::Error>
@@ -322,25 +324,29 @@ where
 }
 
 fn containers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Container>, D::Error> {
-    exact(deserializer).map(Option::unwrap_or_default)
+    shrunk_list(deserializer).map(Option::unwrap_or_default)
 }
 
-fn claiming<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Volume>>, D::Error> {
-    exact_after(deserializer, only_claiming)
+fn claim_volumes<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<Volume>>, D::Error> {
+    shrunk_list_after(deserializer, retain_claim_volumes)
 }
 
 fn read_conditions<'de, D>(deserializer: D) -> Result<Option<Vec<PodCondition>>, D::Error>
 where
     D: Deserializer<'de>,
 {
-    exact_after(deserializer, only_read)
+    shrunk_list_after(deserializer, retain_read_conditions)
 }
 
-fn given<'de, D>(deserializer: D) -> Result<Option<Vec<ContainerStatus>>, D::Error>
+fn statuses_with_resources<'de, D>(
+    deserializer: D,
+) -> Result<Option<Vec<ContainerStatus>>, D::Error>
 where
     D: Deserializer<'de>,
 {
-    exact_after(deserializer, only_given)
+    shrunk_list_after(deserializer, retain_statuses_with_resources)
 }
 
 #[cfg(test)]
@@ -352,7 +358,7 @@ mod tests {
     use crate::ingest::{self, Objects, Settings};
 
     /// With something in every field that is read, and much that is not.
-    fn whole() -> Value {
+    fn full_pod() -> Value {
         let resources = |cpu: &str| {
             json!({
                 "requests": {"cpu": cpu, "memory": "1Gi"}, "limits": {"memory": "2Gi"},
@@ -437,22 +443,22 @@ mod tests {
     }
 
     #[test]
-    fn decisions_see_the_same_as_in_the_whole_pod() {
+    fn ingest_of_a_trimmed_pod_equals_ingest_of_the_full_pod() {
         let settings = Settings::kwok(Timestamp::UNIX_EPOCH);
         let ingested = |pod: Pod| {
             let objects = Objects { pods: vec![pod], ..Objects::default() };
             let ingested = ingest::snapshot(&objects, &settings);
-            (ingested.snapshot.pods.clone(), format!("{:?}", ingested.marked))
+            (ingested.snapshot.pods.clone(), format!("{:?}", ingested.diagnostics))
         };
         let (whole_pods, marked) =
-            ingested((&serde_json::from_value::<whole::Pod>(whole()).unwrap()).into());
+            ingested((&serde_json::from_value::<whole::Pod>(full_pod()).unwrap()).into());
         assert_eq!(whole_pods.len(), 1, "{marked}");
-        assert_eq!(ingested(read(whole())), (whole_pods, marked));
+        assert_eq!(ingested(read(full_pod())), (whole_pods, marked));
     }
 
     #[test]
-    fn nothing_is_kept_that_nobody_reads() {
-        let kept = serde_json::to_value(read(whole())).unwrap();
+    fn unused_pod_fields_are_dropped() {
+        let kept = serde_json::to_value(read(full_pod())).unwrap();
         let expected = json!({
             "main": {"name": "main", "ports": [{
                 "containerPort": 80, "hostPort": 8080, "protocol": "TCP",
@@ -478,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_may_lack_everything() {
+    fn an_empty_pod_is_decoded() {
         for json in
             [json!({}), json!({"metadata": {}, "spec": {"containers": null}, "status": null})]
         {

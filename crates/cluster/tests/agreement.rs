@@ -12,22 +12,22 @@ use karpenter_core::taint::{TaintEffect, is_known_ephemeral};
 use proptest::prelude::*;
 
 #[test]
-fn operators_and_reasons_are_the_same() {
+fn api_and_core_have_the_same_operators_and_budget_reasons() {
     assert_eq!(Operator::ALL.map(Operator::name), OPERATORS);
     let reasons: BTreeSet<_> = Reason::ALL.iter().map(ToString::to_string).collect();
     assert_eq!(reasons, BUDGET_REASONS.iter().map(ToString::to_string).collect());
 }
 
 #[test]
-fn aliases_are_the_same() {
+fn api_and_core_have_the_same_label_aliases() {
     let aliases = Aliases::default();
     for (old, key) in labels::ALIASES {
-        assert_eq!(aliases.key(old), key, "{old}");
+        assert_eq!(aliases.normalize_key(old), key, "{old}");
     }
 }
 
 #[test]
-fn ephemeral_taints_are_the_same() {
+fn api_and_core_have_the_same_ephemeral_taints() {
     for taint in taints::ephemeral() {
         let effect = match taint.effect.as_str() {
             taints::NO_SCHEDULE => TaintEffect::NoSchedule,
@@ -41,7 +41,7 @@ fn ephemeral_taints_are_the_same() {
 proptest! {
     /// Both sides read Go's durations, and say the same about what is none.
     #[test]
-    fn durations_read_alike(text in "[-+]?([0-9]{0,12}(\\.[0-9]{0,22})?(ns|us|µs|ms|s|m|h|d|é\"| )?){0,3}") {
+    fn api_and_core_parse_durations_alike(text in "[-+]?([0-9]{0,12}(\\.[0-9]{0,22})?(ns|us|µs|ms|s|m|h|d|é\"| )?){0,3}") {
         let api = karpenter_api::grammar::parse_duration(&text).map_err(|error| error.to_string());
         let core = karpenter_core::go::parse_duration(&text).map_err(|error| error.to_string());
         prop_assert_eq!(api, core);

@@ -197,7 +197,7 @@ fn pod_status() -> impl Strategy<Value = Value> {
 }
 
 /// What reading looks at in a pod.
-const PARTS: [&str; 18] = [
+const POD_FIELDS: [&str; 18] = [
     "/spec/containers",
     "/spec/containers/0/ports",
     "/spec/containers/0/resources",
@@ -228,8 +228,8 @@ fn unbound_pod() -> impl Strategy<Value = Value> {
 
 fn node() -> impl Strategy<Value = Value> {
     (metadata(), text(), taints(), map(quantity()), map(quantity())).prop_map(
-        |(metadata, machine, taints, capacity, allocatable)| {
-            json!({"metadata": metadata, "spec": {"providerID": machine, "taints": taints},
+        |(metadata, provider_id, taints, capacity, allocatable)| {
+            json!({"metadata": metadata, "spec": {"providerID": provider_id, "taints": taints},
             "status": {"capacity": capacity, "allocatable": allocatable}})
         },
     )
@@ -243,9 +243,9 @@ fn class() -> impl Strategy<Value = Value> {
 }
 
 fn claim() -> impl Strategy<Value = Value> {
-    (metadata(), class(), text(), taints(), map(quantity())).prop_map(|(metadata, class, machine, taints, resources)| {
+    (metadata(), class(), text(), taints(), map(quantity())).prop_map(|(metadata, class, provider_id, taints, resources)| {
         json!({"metadata": metadata, "spec": {"requirements": [], "nodeClassRef": class, "taints": taints, "startupTaints": taints},
-            "status": {"providerID": machine, "capacity": resources, "allocatable": resources}})
+            "status": {"providerID": provider_id, "capacity": resources, "allocatable": resources}})
     })
 }
 
@@ -261,7 +261,7 @@ fn pool() -> impl Strategy<Value = Value> {
     )
 }
 
-fn rest() -> impl Strategy<Value = Objects> {
+fn other_objects() -> impl Strategy<Value = Objects> {
     (metadata(), selector(), pod_spec(), map(quantity()), text(), expressions(), any::<i32>()).prop_map(
         |(metadata, selector, spec, quantities, text, expressions, number)| {
             let workload = json!({"metadata": metadata, "spec": {
@@ -292,7 +292,7 @@ fn rest() -> impl Strategy<Value = Objects> {
 
 /// Far beyond what Kubernetes stores, at every place of a pod that takes a text.
 #[test]
-fn a_text_of_a_megabyte_is_only_a_text() {
+fn a_megabyte_of_text_does_not_break_ingest() {
     let long = "x".repeat(1 << 20);
     let pod = json!({
         "metadata": {"name": long, "namespace": long, "labels": {&long: long}, "annotations": {"karpenter.sh/do-not-disrupt": long}},
@@ -320,7 +320,7 @@ fn objects() -> impl Strategy<Value = Objects> {
         several(node().boxed()),
         several(claim().boxed()),
         several(pool().boxed()),
-        rest(),
+        other_objects(),
     )
         .prop_map(|(pods, nodes, claims, pools, rest)| Objects {
             pods: pods.iter().map(read).collect(),
@@ -335,20 +335,20 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn every_pod_comes_out_as_a_value_or_as_a_mark(
+    fn every_pod_is_in_the_snapshot_or_in_a_diagnostic(
         mut objects in objects(),
         is_file: bool,
         assume_pools_ready: bool,
     ) {
         if is_file {
-            objects.as_snapshot_file();
+            objects.fill_defaults();
         }
         let now = Timestamp::from_second(1_750_000_000).unwrap();
         let gates = Gates { node_overlay: true, capacity_buffer: true, ..Gates::default() };
         let settings = Settings { gates, assume_pools_ready, ..Settings::kwok(now) };
         let ingested = snapshot(&objects, &settings);
         let real = ingested.snapshot.pods.iter().filter(|pod| !pod.is_virtual);
-        let left_out = ingested.marked.iter().filter(|mark| mark.is_left_out);
+        let left_out = ingested.diagnostics.iter().filter(|mark| mark.is_excluded);
         let count = |kind: &str| left_out.clone().filter(|mark| mark.kind == kind).count();
         prop_assert_eq!(real.count() + count("Pod"), objects.pods.len());
         prop_assert_eq!(ingested.snapshot.pools.len() + count("NodePool"), objects.node_pools.len());
@@ -362,19 +362,19 @@ proptest! {
             prop_assert!(pod.node.is_none_or(|node| node.index() < nodes.len()));
             prop_assert!(ingested.snapshot.namespaces.contains_key(&pod.namespace));
         }
-        let machines: BTreeSet<_> = nodes.iter().map(|node| &node.provider_id).collect();
-        prop_assert_eq!(machines.len(), nodes.len(), "one entry per machine");
+        let provider_ids: BTreeSet<_> = nodes.iter().map(|node| &node.provider_id).collect();
+        prop_assert_eq!(provider_ids.len(), nodes.len(), "one entry per machine");
     }
     /// What one of two replicas asks for is read once; that changes nothing.
     #[test]
-    fn replicas_are_read_as_if_they_were_alone(mut pod in unbound_pod(), other in unbound_pod()) {
+    fn replicas_read_together_equal_replicas_read_alone(mut pod in unbound_pod(), other in unbound_pod()) {
         pod["metadata"]["name"] = json!("a");
         let settings = Settings::kwok(Timestamp::from_second(1_750_000_000).unwrap());
         let read_all = |pods: &[&Value]| {
             let pods = pods.iter().map(|pod| read(pod)).collect();
             snapshot(&Objects { pods, ..Objects::default() }, &settings).snapshot.pods
         };
-        for part in PARTS {
+        for part in POD_FIELDS {
             let mut replica = pod.clone();
             replica["metadata"]["name"] = json!("b");
             if let (Some(own), Some(others)) = (replica.pointer_mut(part), other.pointer(part)) {

@@ -38,7 +38,7 @@ enum Event {
     /// Seconds.
     Time(i64),
     /// Somebody holds the snapshot of this moment from now on.
-    Look,
+    HoldSnapshot,
 }
 
 fn pick<T: Clone + std::fmt::Debug + 'static>(all: &[T]) -> impl Strategy<Value = T> + use<T> {
@@ -98,19 +98,19 @@ fn labels() -> impl Strategy<Value = Value> {
     })
 }
 
-const MACHINES: [&str; 4] = ["", "m1", "m2", "a"];
+const PROVIDER_IDS: [&str; 4] = ["", "m1", "m2", "a"];
 
 fn deleted() -> impl Strategy<Value = Value> {
     pick(&[Value::Null, Value::Null, json!("2025-06-15T00:00:00Z")])
 }
 
 fn node() -> impl Strategy<Value = Event> {
-    let object = (labels(), pick(&MACHINES), 0..4_i64, deleted()).prop_map(
-        |(labels, machine, cpu, deleted)| {
+    let object = (labels(), pick(&PROVIDER_IDS), 0..4_i64, deleted()).prop_map(
+        |(labels, provider_id, cpu, deleted)| {
             let capacity = json!({"cpu": cpu.to_string(), "memory": "1Gi"});
             json!({
                 "metadata": {"labels": labels, "deletionTimestamp": deleted},
-                "spec": {"providerID": machine, "taints": [
+                "spec": {"providerID": provider_id, "taints": [
                     {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]},
                 "status": {"capacity": capacity, "allocatable": capacity},
             })
@@ -122,13 +122,13 @@ fn node() -> impl Strategy<Value = Event> {
 fn claim() -> impl Strategy<Value = Event> {
     let class = pick(&["KWOKNodeClass", "KWOKNodeClass", "Other"]);
     let terminating = pick(&["True", "False"]);
-    let object = (labels(), class, pick(&MACHINES), deleted(), terminating).prop_map(
-        |(labels, class, machine, deleted, terminating)| {
+    let object = (labels(), class, pick(&PROVIDER_IDS), deleted(), terminating).prop_map(
+        |(labels, class, provider_id, deleted, terminating)| {
             json!({
                 "metadata": {"labels": labels, "deletionTimestamp": deleted},
                 "spec": {"requirements": [], "nodeClassRef":
                     {"group": "karpenter.kwok.sh", "kind": class, "name": "default"}},
-                "status": {"providerID": machine, "capacity": {"cpu": "8"}, "allocatable": {"cpu": "7"},
+                "status": {"providerID": provider_id, "capacity": {"cpu": "8"}, "allocatable": {"cpu": "7"},
                     "conditions": [{"type": "InstanceTerminating", "status": terminating, "reason": "x",
                         "message": "", "lastTransitionTime": "2025-06-15T00:00:00Z"}]},
             })
@@ -218,12 +218,12 @@ fn event() -> impl Strategy<Value = Event> {
         4 => claim(),
         4 => other(),
         1 => (0..40_i64).prop_map(Event::Time),
-        1 => Just(Event::Look),
+        1 => Just(Event::HoldSnapshot),
     ]
 }
 
 /// What exists, by kind, namespace and name, and the mirror of it.
-struct World {
+struct MirrorModel {
     objects: BTreeMap<(&'static str, &'static str, &'static str), Value>,
     now: Arc<AtomicI64>,
     settings: Settings,
@@ -232,7 +232,7 @@ struct World {
     held: Vec<(Arc<Snapshot>, Snapshot)>,
 }
 
-impl World {
+impl MirrorModel {
     fn new() -> Self {
         let gates = Gates { capacity_buffer: true, ..Gates::default() };
         let settings = Settings { gates, ..Settings::kwok(Timestamp::from_second(START).unwrap()) };
@@ -247,7 +247,7 @@ impl World {
         Timestamp::from_second(self.now.load(Ordering::Relaxed)).unwrap()
     }
 
-    fn happen(&mut self, event: Event) {
+    fn apply(&mut self, event: Event) {
         let (kind, namespace, name, object) = match event {
             Event::Pod(namespace, name, object) => ("Pod", namespace, name, object),
             Event::Node(name, object) => ("Node", "", name, object),
@@ -268,7 +268,7 @@ impl World {
                 self.now.fetch_add(seconds, Ordering::Relaxed);
                 return;
             }
-            Event::Look => {
+            Event::HoldSnapshot => {
                 let snapshot = self.mirror.snapshot(self.now());
                 self.held.push((snapshot.clone(), Snapshot::clone(&snapshot)));
                 return;
@@ -281,14 +281,14 @@ impl World {
             }
             object
         });
-        self.feed(kind, namespace, name, object.as_ref());
+        self.update_mirror(kind, namespace, name, object.as_ref());
         match object {
             Some(object) => self.objects.insert((kind, namespace, name), object),
             None => self.objects.remove(&(kind, namespace, name)),
         };
     }
 
-    fn feed(&self, kind: &str, namespace: &str, name: &str, object: Option<&Value>) {
+    fn update_mirror(&self, kind: &str, namespace: &str, name: &str, object: Option<&Value>) {
         let mirror = &self.mirror;
         match kind {
             "Pod" => mirror.set_pod(namespace, name, shared::<Pod>(object)),
@@ -381,13 +381,13 @@ fn shared<T: serde::de::DeserializeOwned>(object: Option<&Value>) -> Option<Arc<
 
 /// The same snapshot with every list in one order, and nodes of pods by that order.
 fn sorted(mut snapshot: Snapshot) -> Snapshot {
-    let machines: Vec<String> =
+    let provider_ids: Vec<String> =
         snapshot.nodes.iter().map(|node| node.provider_id.clone()).collect();
     snapshot.nodes.sort_by(|a, b| a.provider_id.cmp(&b.provider_id));
     for pod in &mut snapshot.pods {
-        let machine = pod.node.map(|node| &machines[node.index()]);
-        let position = machine.and_then(|machine| {
-            snapshot.nodes.iter().position(|node| node.provider_id == *machine)
+        let provider_id = pod.node.map(|node| &provider_ids[node.index()]);
+        let position = provider_id.and_then(|provider_id| {
+            snapshot.nodes.iter().position(|node| node.provider_id == *provider_id)
         });
         pod.node = position.map(karpenter_core::id::NodeId::new);
     }
@@ -414,12 +414,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn the_mirror_is_what_reading_everything_gives(
+    fn the_mirror_snapshot_equals_a_full_ingest_of_all_objects(
         events in prop::collection::vec(event(), 0..40),
     ) {
-        let mut world = World::new();
+        let mut world = MirrorModel::new();
         for event in events {
-            world.happen(event);
+            world.apply(event);
             let got = sorted(Snapshot::clone(&world.mirror.snapshot(world.now())));
             let expected = sorted(world.expected());
             prop_assert_eq!(&got, &expected);
@@ -433,7 +433,7 @@ proptest! {
                 let has = world.mirror.pool_usages().contains_key(pool);
                 prop_assert_eq!(has, totals(&expected).contains_key(pool), "{}", pool);
             }
-            for node in world.mirror.state_nodes(world.now()) {
+            for node in world.mirror.tracked_nodes(world.now()) {
                 let mut sum = Resources::default();
                 for pod in expected.pods.iter().filter(|pod| !pod.is_terminal()) {
                     let on = pod.node.map(|id| expected.node(id).provider_id.as_str());

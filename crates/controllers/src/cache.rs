@@ -18,7 +18,7 @@ use karpenter_api::nodepool::NodePool;
 use karpenter_cluster::wire::Pod;
 use karpenter_operator::clock::Clock;
 use karpenter_operator::cloud::CloudProvider;
-use karpenter_operator::harness::spawn::Tasks;
+use karpenter_operator::harness::tasks::Tasks;
 use karpenter_operator::options::{Gate, Options};
 use karpenter_operator::watch::{Index, Informer};
 use kube::core::{ApiResource, DynamicObject};
@@ -67,12 +67,12 @@ pub struct Cache {
     pub node_claims_by_provider_id: Index<NodeClaim>,
     /// VolumeAttachments by `spec.nodeName`.
     pub volume_attachments_by_node: Index<VolumeAttachment>,
-    feeds: Vec<Feed>,
+    informers: Vec<InformerHandle>,
 }
 
 /// An informer whose kind does not matter.
 #[derive(Clone)]
-struct Feed {
+struct InformerHandle {
     kind: &'static str,
     start: Arc<dyn Fn(&Tasks) + Send + Sync>,
     is_synced: Arc<dyn Fn() -> bool + Send + Sync>,
@@ -88,15 +88,15 @@ impl Cache {
         cloud: &dyn CloudProvider,
         options: &Options,
     ) -> Self {
-        let mut kinds = Kinds { client, clock, feeds: Vec::new() };
+        let mut kinds = InformerFactory { client, clock, informers: Vec::new() };
         let gates = &options.feature_gates;
-        let overlays = gates.is_on(Gate::NodeOverlay);
-        let buffers = gates.is_on(Gate::CapacityBuffer);
+        let overlays = gates.is_enabled(Gate::NodeOverlay);
+        let buffers = gates.is_enabled(Gate::CapacityBuffer);
         let devices = !options.ignore_dra_requests;
-        let pods = kinds.watched("pods", nothing);
-        let nodes = kinds.watched("nodes", trim_node);
-        let node_claims = kinds.watched("nodeclaims", nothing);
-        let volume_attachments = kinds.watched("volumeattachments", nothing);
+        let pods = kinds.informer("pods", trim_nothing);
+        let nodes = kinds.informer("nodes", trim_node);
+        let node_claims = kinds.informer("nodeclaims", trim_nothing);
+        let volume_attachments = kinds.informer("volumeattachments", trim_nothing);
         Self {
             pods_by_node: Index::new(&pods, |pod: &Pod| pod.spec.as_ref()?.node_name.as_deref()),
             nodes_by_provider_id: Index::new(&nodes, |node: &Node| {
@@ -113,65 +113,65 @@ impl Cache {
             nodes,
             node_claims,
             volume_attachments,
-            node_pools: kinds.watched("nodepools", nothing),
-            daemon_sets: kinds.watched("daemonsets", nothing),
-            deployments: kinds.watched_if(buffers, "deployments"),
-            replica_sets: kinds.watched("replicasets", nothing),
-            stateful_sets: kinds.watched("statefulsets", nothing),
-            replication_controllers: kinds.watched("replicationcontrollers", nothing),
-            services: kinds.watched("services", nothing),
-            namespaces: kinds.watched("namespaces", nothing),
-            pod_disruption_budgets: kinds.watched("poddisruptionbudgets", nothing),
-            persistent_volume_claims: kinds.watched("persistentvolumeclaims", nothing),
-            persistent_volumes: kinds.watched("persistentvolumes", nothing),
-            storage_classes: kinds.watched("storageclasses", nothing),
-            csi_nodes: kinds.watched("csinodes", nothing),
-            node_overlays: kinds.watched_if(overlays, "nodeoverlays"),
-            capacity_buffers: kinds.watched_if(buffers, "capacitybuffers"),
-            pod_templates: kinds.watched_if(buffers, "podtemplates"),
-            resource_claims: kinds.watched_where_served(devices, "resourceclaims"),
-            resource_slices: kinds.watched_where_served(devices, "resourceslices"),
-            device_classes: kinds.watched_where_served(devices, "deviceclasses"),
+            node_pools: kinds.informer("nodepools", trim_nothing),
+            daemon_sets: kinds.informer("daemonsets", trim_nothing),
+            deployments: kinds.informer_if(buffers, "deployments"),
+            replica_sets: kinds.informer("replicasets", trim_nothing),
+            stateful_sets: kinds.informer("statefulsets", trim_nothing),
+            replication_controllers: kinds.informer("replicationcontrollers", trim_nothing),
+            services: kinds.informer("services", trim_nothing),
+            namespaces: kinds.informer("namespaces", trim_nothing),
+            pod_disruption_budgets: kinds.informer("poddisruptionbudgets", trim_nothing),
+            persistent_volume_claims: kinds.informer("persistentvolumeclaims", trim_nothing),
+            persistent_volumes: kinds.informer("persistentvolumes", trim_nothing),
+            storage_classes: kinds.informer("storageclasses", trim_nothing),
+            csi_nodes: kinds.informer("csinodes", trim_nothing),
+            node_overlays: kinds.informer_if(overlays, "nodeoverlays"),
+            capacity_buffers: kinds.informer_if(buffers, "capacitybuffers"),
+            pod_templates: kinds.informer_if(buffers, "podtemplates"),
+            resource_claims: kinds.informer_where_served(devices, "resourceclaims"),
+            resource_slices: kinds.informer_where_served(devices, "resourceslices"),
+            device_classes: kinds.informer_where_served(devices, "deviceclasses"),
             node_classes: cloud
                 .supported_node_classes()
                 .into_iter()
                 .map(|resource| {
                     let api = Api::all_with(client.clone(), &resource);
                     let informer = Informer::shared(api, clock);
-                    kinds.feed("nodeclasses", &informer);
+                    kinds.register("nodeclasses", &informer);
                     (resource, informer)
                 })
                 .collect(),
-            feeds: kinds.feeds,
+            informers: kinds.informers,
         }
     }
 
     /// Begins to list and watch, in tasks of its own.
     pub fn start(&self, tasks: &Tasks) {
-        self.feeds.iter().for_each(|feed| (feed.start)(tasks));
+        self.informers.iter().for_each(|feed| (feed.start)(tasks));
     }
 
     /// The kinds that have not been listed yet, with the last error. Empty when all is there.
-    pub fn missing(&self) -> Vec<(&'static str, Option<String>)> {
-        let missing = self.feeds.iter().filter(|feed| !(feed.is_synced)());
+    pub fn unsynced_kinds(&self) -> Vec<(&'static str, Option<String>)> {
+        let missing = self.informers.iter().filter(|feed| !(feed.is_synced)());
         missing.map(|feed| (feed.kind, (feed.last_error)())).collect()
     }
 
     /// The kinds of which nothing was told for long, as lists and watches fail, with the last error.
-    pub fn stale(&self, now: Timestamp) -> Vec<(&'static str, Option<String>)> {
-        let is_stale = |feed: &&Feed| {
+    pub fn stale_kinds(&self, now: Timestamp) -> Vec<(&'static str, Option<String>)> {
+        let is_stale = |feed: &&InformerHandle| {
             let since = (feed.failing_since)().filter(|_| (feed.is_synced)());
-            since.is_some_and(|since| now.duration_since(since) > STALE)
+            since.is_some_and(|since| now.duration_since(since) > STALE_AFTER)
         };
-        let stale = self.feeds.iter().filter(is_stale);
+        let stale = self.informers.iter().filter(is_stale);
         stale.map(|feed| (feed.kind, (feed.last_error)())).collect()
     }
 
     /// Done when everything has been listed once.
-    pub async fn synced(&self, clock: &Arc<dyn Clock>) {
+    pub async fn wait_for_sync(&self, clock: &Arc<dyn Clock>) {
         // Lists come in within milliseconds of each other, so looking now and then is enough.
-        while !self.missing().is_empty() {
-            clock.sleep(LOOK).await;
+        while !self.unsynced_kinds().is_empty() {
+            clock.sleep(SYNC_POLL_INTERVAL).await;
         }
     }
 
@@ -189,57 +189,62 @@ impl Cache {
 }
 
 /// For how long nodes are disrupted by what was last known of the cluster.
-const STALE: SignedDuration = SignedDuration::from_mins(1);
+const STALE_AFTER: SignedDuration = SignedDuration::from_mins(1);
 /// How often to look whether lists have come in.
-const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+const SYNC_POLL_INTERVAL: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// Makes informers.
-struct Kinds<'a> {
+struct InformerFactory<'a> {
     client: &'a Client,
     clock: &'a Arc<dyn Clock>,
-    feeds: Vec<Feed>,
+    informers: Vec<InformerHandle>,
 }
 
-impl Kinds<'_> {
-    fn watched<K>(&mut self, kind: &'static str, trim: fn(&mut K)) -> Informer<K>
+impl InformerFactory<'_> {
+    fn informer<K>(&mut self, kind: &'static str, trim: fn(&mut K)) -> Informer<K>
     where
-        K: Resource<DynamicType = ()> + Watched,
+        K: Resource<DynamicType = ()> + WatchableKind,
     {
-        let informer = Informer::shared(Api::all(self.client.clone()), self.clock).trimmed(trim);
-        self.feed(kind, &informer);
+        let informer =
+            Informer::shared(Api::all(self.client.clone()), self.clock).with_transform(trim);
+        self.register(kind, &informer);
         informer
     }
 
-    fn watched_if<K>(&mut self, is_watched: bool, kind: &'static str) -> Informer<K>
+    fn informer_if<K>(&mut self, is_watched: bool, kind: &'static str) -> Informer<K>
     where
-        K: Resource<DynamicType = ()> + Watched,
+        K: Resource<DynamicType = ()> + WatchableKind,
     {
         if is_watched {
-            return self.watched(kind, nothing);
+            return self.informer(kind, trim_nothing);
         }
         Informer::shared(Api::all(self.client.clone()), self.clock)
     }
 
     /// The same for a kind that not every API server has: where it is not, there are no objects.
-    fn watched_where_served<K>(&mut self, is_watched: bool, kind: &'static str) -> Informer<K>
+    fn informer_where_served<K>(&mut self, is_watched: bool, kind: &'static str) -> Informer<K>
     where
-        K: Resource<DynamicType = ()> + Watched,
+        K: Resource<DynamicType = ()> + WatchableKind,
     {
-        let informer = Informer::shared(Api::all(self.client.clone()), self.clock).where_served();
+        let informer = Informer::shared(Api::all(self.client.clone()), self.clock).allow_unserved();
         if is_watched {
-            self.feed(kind, &informer);
+            self.register(kind, &informer);
         }
         informer
     }
 
-    fn feed<K: Resource + Watched>(&mut self, kind: &'static str, informer: &Informer<K>) {
+    fn register<K: Resource + WatchableKind>(
+        &mut self,
+        kind: &'static str,
+        informer: &Informer<K>,
+    ) {
         let [starts, synced, errors, failing] = [(); 4].map(|()| informer.clone());
-        self.feeds.push(Feed {
+        self.informers.push(InformerHandle {
             kind,
             start: Arc::new(move |tasks| {
                 let informer = starts.clone();
                 tasks.spawn(kind, async move {
-                    informer.feed().await;
+                    informer.run().await;
                 });
             }),
             is_synced: Arc::new(move || synced.is_synced()),
@@ -250,14 +255,17 @@ impl Kinds<'_> {
 }
 
 /// What an informer asks of a kind.
-trait Watched: Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + Sync + 'static {}
+trait WatchableKind:
+    Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + Sync + 'static
+{
+}
 
-impl<K> Watched for K where
+impl<K> WatchableKind for K where
     K: Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + Sync + 'static
 {
 }
 
-fn nothing<K>(_: &mut K) {}
+fn trim_nothing<K>(_: &mut K) {}
 
 /// Leaves out the list of images, which is most of a node.
 fn trim_node(node: &mut Node) {
@@ -268,8 +276,8 @@ fn trim_node(node: &mut Node) {
     }
 }
 
-impl std::fmt::Debug for Feed {
+impl std::fmt::Debug for InformerHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Feed").field(&self.kind).finish()
+        f.debug_tuple("InformerHandle").field(&self.kind).finish()
     }
 }

@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use karpenter_api::capacity_buffer::CapacityBuffer;
 use karpenter_api::conditions::READY_FOR_PROVISIONING;
-use karpenter_operator::harness::{Controller, Limit, Outcome, Reconcile, Reconciled, Trouble};
+use karpenter_operator::harness::{
+    Controller, Outcome, RateLimit, Reconcile, ReconcileError, ReconcileResult,
+};
 use karpenter_operator::options::Gate;
 use karpenter_operator::watch::{Change, Index, Informer, ObjectKey};
-use karpenter_operator::write::{Check, Written, patch_status};
+use karpenter_operator::write::{Precondition, WriteOutcome, patch_status};
 use kube::{Api, Resource, ResourceExt as _};
 
 use self::resolve::{Resolution, resolve};
@@ -23,14 +25,14 @@ mod resolve;
 #[cfg(test)]
 mod tests;
 
-const EVERY: Duration = Duration::from_secs(30);
+const REQUEUE_INTERVAL: Duration = Duration::from_secs(30);
 /// When to look again after somebody else was faster.
-const SOON: Duration = Duration::from_secs(1);
+const CONFLICT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const WORKERS: usize = 10;
 
 /// The controller, if the gate is on.
 pub(crate) fn all(context: &Context) -> Vec<Controller> {
-    if !context.options.feature_gates.is_on(Gate::CapacityBuffer) {
+    if !context.options.feature_gates.is_enabled(Gate::CapacityBuffer) {
         return Vec::new();
     }
     let (cache, clock) = (&context.cache, &context.clock);
@@ -41,14 +43,18 @@ pub(crate) fn all(context: &Context) -> Vec<Controller> {
     let by_workload = Index::new(buffers, |buffer: &CapacityBuffer| {
         buffer.spec.scalable_ref.as_ref().map(|workload| workload.name.as_str())
     });
-    let controller = Controller::new("capacitybuffer", clock, Buffers { context: context.clone() })
-        .of("autoscaling.x-k8s.io", "CapacityBuffer")
-        .workers(WORKERS)
-        .limit(clock, Limit::REASONABLE)
-        .watch(buffers)
-        .watch_map(&cache.pod_templates, move |change| {
-            in_namespace(&by_template.get(&change.key.name), &change.key.namespace)
-        });
+    let controller = Controller::new(
+        "capacitybuffer",
+        clock,
+        CapacityBufferReconciler { context: context.clone() },
+    )
+    .for_kind("autoscaling.x-k8s.io", "CapacityBuffer")
+    .workers(WORKERS)
+    .rate_limit(clock, RateLimit::REASONABLE)
+    .watch(buffers)
+    .watch_map(&cache.pod_templates, move |change| {
+        keys_in_namespace(&by_template.get(&change.key.name), &change.key.namespace)
+    });
     let controller = watch_workloads(controller, &cache.deployments, "Deployment", &by_workload);
     let controller = watch_workloads(controller, &cache.stateful_sets, "StatefulSet", &by_workload);
     vec![watch_workloads(controller, &cache.replica_sets, "ReplicaSet", &by_workload)]
@@ -77,45 +83,53 @@ where
                 workload.kind == kind && matches!(group, "" | "apps")
             })
         });
-        in_namespace(&buffers, &change.key.namespace)
+        keys_in_namespace(&buffers, &change.key.namespace)
     })
 }
 
-fn in_namespace(buffers: &[Arc<CapacityBuffer>], namespace: &str) -> Vec<ObjectKey> {
+fn keys_in_namespace(buffers: &[Arc<CapacityBuffer>], namespace: &str) -> Vec<ObjectKey> {
     let keys = buffers.iter().map(|buffer| ObjectKey::of(buffer.as_ref()));
     keys.filter(|key| key.namespace == namespace).collect()
 }
 
-struct Buffers {
+struct CapacityBufferReconciler {
     context: Context,
 }
 
-impl Reconcile for Buffers {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+impl Reconcile for CapacityBufferReconciler {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let context = &self.context;
         let Some(buffer) = context.cache.capacity_buffers.get(&key.namespace, &key.name) else {
             // What it held free may go now.
-            context.batcher.arm();
+            context.batcher.trigger_unnamed();
             return Ok(Outcome::Done);
         };
         let found = resolve(&context.cache, &buffer);
-        let after = told(&buffer, &found, context.clock.now());
+        let after = with_resolution_status(&buffer, &found, context.clock.now());
         let api: Api<CapacityBuffer> = Api::namespaced(context.client.clone(), &key.namespace);
-        match patch_status(&api, &buffer, &after, Check::Version).await? {
-            Written::Unchanged => {}
-            Written::Done(written) => context.cache.capacity_buffers.learn(*written),
-            Written::Conflict | Written::Gone => return Ok(Outcome::After(SOON)),
+        match patch_status(&api, &buffer, &after, Precondition::ResourceVersion).await? {
+            WriteOutcome::Unchanged => {}
+            WriteOutcome::Applied(written) => {
+                context.cache.capacity_buffers.apply_write_result(*written)
+            }
+            WriteOutcome::Conflict | WriteOutcome::NotFound => {
+                return Ok(Outcome::RequeueAfter(CONFLICT_RETRY_INTERVAL));
+            }
         }
         if let Resolution::Failed { message, .. } = found {
-            return Err(Trouble::while_("resolving capacity buffer", message));
+            return Err(ReconcileError::with_context("resolving capacity buffer", message));
         }
         context.batcher.trigger(&buffer.uid().unwrap_or_default());
-        Ok(Outcome::After(EVERY))
+        Ok(Outcome::RequeueAfter(REQUEUE_INTERVAL))
     }
 }
 
 /// The buffer with what was found.
-fn told(buffer: &CapacityBuffer, found: &Resolution, now: jiff::Timestamp) -> CapacityBuffer {
+fn with_resolution_status(
+    buffer: &CapacityBuffer,
+    found: &Resolution,
+    now: jiff::Timestamp,
+) -> CapacityBuffer {
     use karpenter_api::reasons::{capacity_buffer as reasons, messages};
     let mut after = buffer.clone();
     let generation = after.metadata.generation;
@@ -133,7 +147,12 @@ fn told(buffer: &CapacityBuffer, found: &Resolution, now: jiff::Timestamp) -> Ca
         Resolution::Unset => (false, reasons::RESOLUTION_FAILED, messages::NO_REFERENCE),
         Resolution::Failed { message } => (false, reasons::RESOLUTION_FAILED, message.as_str()),
     };
-    let news = condition::News { type_: READY_FOR_PROVISIONING, status: is_ready, reason, message };
-    condition::set(status.conditions.get_or_insert_default(), &news, generation, now);
+    let update = condition::ConditionUpdate {
+        type_: READY_FOR_PROVISIONING,
+        status: is_ready,
+        reason,
+        message,
+    };
+    condition::set(status.conditions.get_or_insert_default(), &update, generation, now);
     after
 }

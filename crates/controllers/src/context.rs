@@ -9,18 +9,18 @@ use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodepool::NodePool;
 use karpenter_cluster::cost::CostTracker;
 use karpenter_cluster::mirror::Mirror;
-use karpenter_operator::chance::Chance;
 use karpenter_operator::clock::Clock;
-use karpenter_operator::cloud::{CloudProvider, Overlaid, OverlayStore};
-use karpenter_operator::devices::DeviceSelectors;
-use karpenter_operator::events::Recorder;
+use karpenter_operator::cloud::{CloudProvider, OverlayDecorator, OverlayStore};
+use karpenter_operator::compute::Executor;
+use karpenter_operator::device_selectors::DeviceSelectorEvaluator;
+use karpenter_operator::events::EventRecorder;
 use karpenter_operator::harness::scaled_workers;
 use karpenter_operator::metrics::Metrics;
 use karpenter_operator::options::{Gate, Options};
-use karpenter_operator::think::Thinker;
+use karpenter_operator::rng::SeededRng;
 use kube::{Client, Resource};
 
-use crate::displaced::Displaced;
+use crate::failed_consolidation::ConsolidationTracker;
 use crate::nodepool::registration_health::RegistrationHealth;
 use crate::provisioner::batcher::Batcher;
 use crate::{Cache, state};
@@ -30,14 +30,14 @@ use crate::{Cache, state};
 pub struct Context {
     pub client: Client,
     pub clock: Arc<dyn Clock>,
-    pub chance: Arc<Chance>,
+    pub rng: Arc<SeededRng>,
     /// With its decorators: metered, and overlaid where the gate is on.
     pub cloud: Arc<dyn CloudProvider>,
     /// What NodeOverlays say, with the gate NodeOverlay.
     pub overlays: Option<Overlays>,
     pub options: Arc<Options>,
     pub metrics: Arc<Metrics>,
-    pub events: Recorder,
+    pub events: EventRecorder,
     pub cache: Cache,
     pub mirror: Arc<Mirror>,
     /// Whether the nodes of pools register.
@@ -45,13 +45,13 @@ pub struct Context {
     /// Wakes the provisioner.
     pub batcher: Batcher,
     /// Who makes the decisions that take long.
-    pub thinker: Arc<dyn Thinker>,
+    pub executor: Arc<dyn Executor>,
     /// Who speaks the language of device selectors.
-    pub device_selectors: Arc<dyn DeviceSelectors>,
+    pub device_selectors: Arc<dyn DeviceSelectorEvaluator>,
     /// What the nodes of pools cost.
-    pub(crate) costs: Arc<Mutex<CostTracker>>,
+    pub(crate) cost_tracker: Arc<Mutex<CostTracker>>,
     /// The pods that consolidation has just displaced.
-    pub(crate) displaced: Arc<Displaced>,
+    pub(crate) consolidation_tracker: Arc<ConsolidationTracker>,
 }
 
 /// Where NodeOverlays are kept, and the cloud that has none.
@@ -63,23 +63,23 @@ pub struct Overlays {
 
 /// What the outside gives to a process.
 #[derive(Clone)]
-pub struct Ports {
+pub struct Dependencies {
     pub client: Client,
     pub clock: Arc<dyn Clock>,
-    pub chance: Arc<Chance>,
+    pub rng: Arc<SeededRng>,
     /// Without overlays, which the context adds.
     pub cloud: Arc<dyn CloudProvider>,
     pub options: Arc<Options>,
     pub metrics: Arc<Metrics>,
-    pub events: Recorder,
-    pub thinker: Arc<dyn Thinker>,
-    pub device_selectors: Arc<dyn DeviceSelectors>,
+    pub events: EventRecorder,
+    pub executor: Arc<dyn Executor>,
+    pub device_selectors: Arc<dyn DeviceSelectorEvaluator>,
 }
 
 impl Context {
     /// A process that knows nothing yet.
-    pub fn new(ports: Ports) -> Self {
-        let Ports { client, clock, chance, cloud, options, metrics, events, .. } = ports;
+    pub fn new(ports: Dependencies) -> Self {
+        let Dependencies { client, clock, rng, cloud, options, metrics, events, .. } = ports;
         let cache = Cache::new(&client, &clock, cloud.as_ref(), &options);
         let settings = state::settings(cloud.as_ref(), &options);
         let time = Arc::clone(&clock);
@@ -87,14 +87,14 @@ impl Context {
         let batcher = Batcher::new(&clock, options.batch_idle_duration, options.batch_max_duration);
         let overlays = options
             .feature_gates
-            .is_on(Gate::NodeOverlay)
+            .is_enabled(Gate::NodeOverlay)
             .then(|| Overlays { store: Arc::new(OverlayStore::new()), cloud: Arc::clone(&cloud) });
         let store = overlays.as_ref().map(|overlays| Arc::clone(&overlays.store));
         Self {
             client,
             clock,
-            chance,
-            cloud: Arc::new(Overlaid::new(cloud, store)),
+            rng,
+            cloud: Arc::new(OverlayDecorator::new(cloud, store)),
             overlays,
             options,
             metrics,
@@ -103,17 +103,17 @@ impl Context {
             mirror,
             registration_health: RegistrationHealth::default(),
             batcher,
-            thinker: ports.thinker,
+            executor: ports.executor,
             device_selectors: ports.device_selectors,
-            costs: Arc::default(),
-            displaced: Arc::default(),
+            cost_tracker: Arc::default(),
+            consolidation_tracker: Arc::default(),
         }
     }
 
     /// What the nodes of pools cost.
-    pub fn costs(&self) -> MutexGuard<'_, CostTracker> {
+    pub fn cost_tracker(&self) -> MutexGuard<'_, CostTracker> {
         // Nothing panics while it is held.
-        self.costs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cost_tracker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the claim is of this installation (spec 40 §0.2).
@@ -148,9 +148,9 @@ impl Context {
     }
 }
 
-impl fmt::Debug for Ports {
+impl fmt::Debug for Dependencies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ports").field("cloud", &self.cloud).finish_non_exhaustive()
+        f.debug_struct("Dependencies").field("cloud", &self.cloud).finish_non_exhaustive()
     }
 }
 

@@ -6,18 +6,18 @@
 //! ```
 
 mod backoff;
-mod costs;
-mod cycle;
-mod look;
+mod cost_annotations;
+mod evaluate;
+mod events;
+mod limits;
 mod mark;
-mod pending;
+mod metrics;
+pub(crate) mod observation;
+mod pending_commands;
 mod queue;
 mod reboot;
-mod report;
-mod room;
-pub(crate) mod sight;
+mod reconciler;
 mod start;
-mod tell;
 #[cfg(test)]
 pub(crate) mod testing;
 mod validation;
@@ -28,6 +28,9 @@ use crate::Context;
 
 /// The loop, and the queue of what it began.
 pub(crate) fn all(context: &Context) -> Vec<Controller> {
-    let orchestration = queue::Orchestration::new(context);
-    vec![cycle::controller(context, &orchestration), queue::controller(context, &orchestration)]
+    let orchestration = queue::CommandQueue::new(context);
+    vec![
+        reconciler::controller(context, &orchestration),
+        queue::controller(context, &orchestration),
+    ]
 }

@@ -27,7 +27,7 @@ pub(crate) fn all(context: &Context) -> Vec<Controller> {
 
 /// An amount as metrics show it: CPU in cores, the rest in whole units.
 #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
-fn number(resource: &str, amount: Quantity) -> f64 {
+fn gauge_value(resource: &str, amount: Quantity) -> f64 {
     if resource == "cpu" { amount.millis() as f64 / 1000.0 } else { amount.units() as f64 }
 }
 
@@ -39,12 +39,12 @@ mod tests {
     use crate::testing::Bench;
 
     async fn names(options: Options) -> Vec<&'static str> {
-        let bench = Bench::with(options).await;
+        let bench = Bench::with_options(options).await;
         all(&bench.context).iter().map(Controller::name).collect()
     }
 
     #[tokio::test(start_paused = true)]
-    async fn options_decide_which_run() {
+    async fn options_decide_which_gauge_controllers_run() {
         let mut options = Options::default();
         let most = [
             "metrics.pod",
@@ -55,7 +55,7 @@ mod tests {
             "operatorpkg.node.status",
         ];
         assert_eq!(names(options.clone()).await, most);
-        options.feature_gates = FeatureGates::default().with(Gate::CapacityBuffer, true);
+        options.feature_gates = FeatureGates::default().with_gate(Gate::CapacityBuffer, true);
         let with_buffers = names(options.clone()).await;
         assert_eq!(with_buffers.last(), Some(&"operatorpkg.capacitybuffer.status"));
         options.disable_cluster_state_observability = true;
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn cpu_is_shown_in_cores() {
         let amount = Quantity::from_millis(1_500);
-        assert!((number("cpu", amount) - 1.5).abs() < f64::EPSILON);
-        assert!((number("memory", amount) - 2.0).abs() < f64::EPSILON, "rounded up");
+        assert!((gauge_value("cpu", amount) - 1.5).abs() < f64::EPSILON);
+        assert!((gauge_value("memory", amount) - 2.0).abs() < f64::EPSILON, "rounded up");
     }
 }

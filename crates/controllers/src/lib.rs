@@ -8,9 +8,8 @@
 pub mod cache;
 pub mod capacity_buffer;
 pub mod context;
-mod displaced;
 mod disruptor;
-mod expiring;
+mod failed_consolidation;
 pub mod gauges;
 pub mod node;
 pub mod node_overlay;
@@ -24,9 +23,10 @@ pub mod state;
 pub mod static_capacity;
 #[cfg(test)]
 pub(crate) mod testing;
+mod ttl_cache;
 
 pub use cache::Cache;
-pub use context::{Context, Ports};
+pub use context::{Context, Dependencies};
 use karpenter_operator::harness::Controller;
 
 /// Every controller that runs with these options, in the order in which they start.

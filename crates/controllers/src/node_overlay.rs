@@ -14,88 +14,90 @@ use karpenter_api::reasons::{self, messages};
 use karpenter_api::validation::Provider;
 use karpenter_cluster::ingest::node_overlay;
 use karpenter_core::catalog::Catalog;
-use karpenter_core::overlay::{Evaluation, Verdict, evaluate};
+use karpenter_core::overlay::{Evaluation, OverlayStatus, evaluate};
 use karpenter_core::requirement::Requirements;
 use karpenter_core::resources::Resources;
 use karpenter_core::snapshot::{NodeClassRef, Pool};
-use karpenter_operator::harness::{Controller, Limit, Outcome, Reconcile, Reconciled, Trouble};
-use karpenter_operator::think::think;
+use karpenter_operator::compute::run;
+use karpenter_operator::harness::{
+    Controller, Outcome, RateLimit, Reconcile, ReconcileError, ReconcileResult,
+};
 use karpenter_operator::watch::{Change, ObjectKey};
-use karpenter_operator::write::{Check, Written, patch_status};
+use karpenter_operator::write::{Precondition, WriteOutcome, patch_status};
 use kube::{Api, Resource, ResourceExt as _};
 
 use crate::context::Overlays;
-use crate::provisioner::decide;
+use crate::provisioner::decision;
 use crate::{Context, state};
 
 #[cfg(test)]
 mod tests;
 
-const EVERY: Duration = Duration::from_hours(6);
+const REQUEUE_INTERVAL: Duration = Duration::from_hours(6);
 
 /// The controller, if the gate is on.
 pub(crate) fn all(context: &Context) -> Vec<Controller> {
     let Some(overlays) = &context.overlays else { return Vec::new() };
     let (cache, clock) = (&context.cache, &context.clock);
-    let reconcile = Evaluator {
+    let reconcile = NodeOverlayReconciler {
         context: context.clone(),
         overlays: overlays.clone(),
         provider: state::settings(context.cloud.as_ref(), &context.options).provider,
     };
     let mut controller = Controller::new("nodeoverlay.controller", clock, reconcile)
-        .of("karpenter.sh", "NodeOverlay")
-        .limit(clock, Limit::REASONABLE)
+        .for_kind("karpenter.sh", "NodeOverlay")
+        .rate_limit(clock, RateLimit::REASONABLE)
         .singleton()
-        .watch_map(&cache.node_overlays, everything_if_changed)
-        .watch_map(&cache.node_pools, everything_if_changed);
+        .watch_map(&cache.node_overlays, key_if_generation_changed)
+        .watch_map(&cache.node_pools, key_if_generation_changed);
     for (_, classes) in &cache.node_classes {
-        controller = controller.watch_map(classes, everything_if_changed);
+        controller = controller.watch_map(classes, key_if_generation_changed);
     }
     vec![controller]
 }
 
 /// The one key, if more than the status of an object has changed.
-fn everything_if_changed<K: Resource>(change: &Change<K>) -> Option<ObjectKey> {
+fn key_if_generation_changed<K: Resource>(change: &Change<K>) -> Option<ObjectKey> {
     let generation = |object: &Option<Arc<K>>| object.as_ref().map(|o| o.meta().generation);
     (generation(&change.before) != generation(&change.after)).then(ObjectKey::default)
 }
 
-struct Evaluator {
+struct NodeOverlayReconciler {
     context: Context,
     overlays: Overlays,
     provider: Provider,
 }
 
-impl Reconcile for Evaluator {
-    async fn reconcile(&self, _: &ObjectKey) -> Reconciled {
+impl Reconcile for NodeOverlayReconciler {
+    async fn reconcile(&self, _: &ObjectKey) -> ReconcileResult {
         let context = &self.context;
-        let (pools, catalog, troubles) = self.catalog().await;
+        let (pools, catalog, errors) = self.catalog().await;
         let wire = context.cache.node_overlays.all();
         let read = |wire: &Arc<NodeOverlay>| node_overlay(wire, &self.provider, &catalog.aliases);
         let overlays: Vec<_> = wire.iter().map(read).collect();
         let evaluated: BTreeSet<String> = catalog.pools.keys().cloned().collect();
         let evaluation =
-            think(context.thinker.as_ref(), move || evaluate(&pools, &catalog, &overlays)).await;
+            run(context.executor.as_ref(), move || evaluate(&pools, &catalog, &overlays)).await;
         let Some(evaluation) = evaluation else {
-            return Err(Trouble::new("an evaluation did not come to an end"));
+            return Err(ReconcileError::new("an evaluation did not come to an end"));
         };
-        if !self.tell(&wire, &evaluation).await? {
-            return Ok(Outcome::Again);
+        if !self.write_conditions(&wire, &evaluation).await? {
+            return Ok(Outcome::Requeue);
         }
         self.overlays.store.publish(evaluated, evaluation.overrides);
         context.mirror.mark_unconsolidated(context.clock.now());
-        match Trouble::join(troubles) {
-            Some(trouble) => Err(trouble),
-            None => Ok(Outcome::After(EVERY)),
+        match ReconcileError::join(errors) {
+            Some(error) => Err(error),
+            None => Ok(Outcome::RequeueAfter(REQUEUE_INTERVAL)),
         }
     }
 }
 
-impl Evaluator {
+impl NodeOverlayReconciler {
     /// All pools, and the types of those that the cloud can tell about, without overlays.
-    async fn catalog(&self) -> (Vec<Pool>, Catalog, Vec<Trouble>) {
-        let mut catalog = decide::words(&self.context);
-        let (mut pools, mut troubles) = (Vec::new(), Vec::new());
+    async fn catalog(&self) -> (Vec<Pool>, Catalog, Vec<ReconcileError>) {
+        let mut catalog = decision::empty_catalog(&self.context);
+        let (mut pools, mut errors) = (Vec::new(), Vec::new());
         for wire in self.context.cache.node_pools.all() {
             if !self.context.manages_pool(&wire) {
                 continue;
@@ -107,45 +109,48 @@ impl Evaluator {
                     pools.push(pool(&wire));
                 }
                 Err(error) => {
-                    let trouble = Trouble::while_("listing instance types for nodepool", error);
-                    troubles.push(trouble.with("NodePool", name));
+                    let error =
+                        ReconcileError::with_context("listing instance types for nodepool", error);
+                    errors.push(error.with_field("NodePool", name));
                 }
             }
         }
-        (pools, catalog, troubles)
+        (pools, catalog, errors)
     }
 
     /// Writes what became of each overlay. False if one has changed or gone meanwhile: then another
     /// evaluation is due, and this one must not be used.
-    async fn tell(
+    async fn write_conditions(
         &self,
         overlays: &[Arc<NodeOverlay>],
         evaluation: &Evaluation,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, ReconcileError> {
         let context = &self.context;
         let api: Api<NodeOverlay> = Api::all(context.client.clone());
         let mut is_current = true;
         for overlay in overlays {
             let name = overlay.name_any();
-            let verdict = evaluation.verdicts.iter().find(|(of, _)| *of == name);
+            let verdict = evaluation.statuses.iter().find(|(of, _)| *of == name);
             let Some((_, verdict)) = verdict else { continue };
             let mut after = NodeOverlay::clone(overlay);
             let mut set = after.condition_set(context.clock.now());
             let validated = conditions::VALIDATION_SUCCEEDED;
             match verdict {
-                Verdict::Accepted => set.set_true(validated),
-                Verdict::Invalid(problem) => {
+                OverlayStatus::Accepted => set.set_true(validated),
+                OverlayStatus::Invalid(problem) => {
                     set.set_false(validated, reasons::nodeoverlay::RUNTIME_VALIDATION, problem)
                 }
-                Verdict::Conflict => {
+                OverlayStatus::Conflict => {
                     let reason = reasons::nodeoverlay::CONFLICT;
                     set.set_false(validated, reason, messages::CONFLICT)
                 }
             };
-            match patch_status(&api, overlay, &after, Check::Version).await? {
-                Written::Unchanged => {}
-                Written::Done(written) => context.cache.node_overlays.learn(*written),
-                Written::Conflict | Written::Gone => is_current = false,
+            match patch_status(&api, overlay, &after, Precondition::ResourceVersion).await? {
+                WriteOutcome::Unchanged => {}
+                WriteOutcome::Applied(written) => {
+                    context.cache.node_overlays.apply_write_result(*written)
+                }
+                WriteOutcome::Conflict | WriteOutcome::NotFound => is_current = false,
             }
         }
         Ok(is_current)

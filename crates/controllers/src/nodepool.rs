@@ -8,9 +8,9 @@ mod tests;
 mod validation;
 
 use karpenter_api::nodepool::NodePool;
-use karpenter_operator::harness::{Controller, Outcome, Reconciled};
+use karpenter_operator::harness::{Controller, Outcome, ReconcileResult};
 use karpenter_operator::watch::ObjectKey;
-use karpenter_operator::write::{Check, Written, patch_status};
+use karpenter_operator::write::{Precondition, WriteOutcome, patch_status};
 use kube::{Api, ResourceExt};
 
 use crate::Context;
@@ -29,7 +29,7 @@ pub(crate) fn all(context: &Context) -> Vec<Controller> {
 }
 
 /// Looks at the pools of a node class that changes, too.
-pub(crate) fn watch_classes(mut controller: Controller, context: &Context) -> Controller {
+pub(crate) fn watch_node_classes(mut controller: Controller, context: &Context) -> Controller {
     for (resource, informer) in &context.cache.node_classes {
         let (group, kind) = (resource.group.clone(), resource.kind.clone());
         let pools = context.cache.node_pools.clone();
@@ -46,12 +46,16 @@ pub(crate) fn watch_classes(mut controller: Controller, context: &Context) -> Co
 }
 
 /// Writes the conditions of a pool, if they have changed.
-async fn patched(context: &Context, before: &NodePool, after: &NodePool) -> Reconciled {
+async fn patch_conditions(
+    context: &Context,
+    before: &NodePool,
+    after: &NodePool,
+) -> ReconcileResult {
     let api: Api<NodePool> = Api::all(context.client.clone());
-    let written = patch_status(&api, before, after, Check::Version).await?;
-    let end = written.end().unwrap_or(Outcome::Done);
-    if let Written::Done(pool) = written {
-        context.cache.node_pools.learn(*pool);
+    let written = patch_status(&api, before, after, Precondition::ResourceVersion).await?;
+    let end = written.early_outcome().unwrap_or(Outcome::Done);
+    if let WriteOutcome::Applied(pool) = written {
+        context.cache.node_pools.apply_write_result(*pool);
     }
     Ok(end)
 }

@@ -13,15 +13,15 @@ use karpenter_api::condition_set::{HasConditions as _, find};
 use karpenter_api::grammar::Quantity;
 use karpenter_api::labels;
 use karpenter_api::nodeclaim::NodeClaim;
-use karpenter_cluster::ingest::parts;
+use karpenter_cluster::ingest::conversion;
 use karpenter_cluster::wire::Pod;
 use karpenter_core::lifecycle::{ConditionStatus, TerminationMode};
 use karpenter_core::resources::Resources;
 use karpenter_operator::clock::Clock;
-use karpenter_operator::harness::Trouble;
+use karpenter_operator::harness::ReconcileError;
 use karpenter_operator::metrics::labels::Disrupted;
 use karpenter_operator::watch::{Change, Informer, ObjectKey};
-use karpenter_operator::write::{self, Check, Written};
+use karpenter_operator::write::{self, Precondition, WriteOutcome};
 use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, Resource, ResourceExt as _};
 
@@ -72,7 +72,10 @@ pub(crate) fn node_provider_id(node: &Node) -> &str {
 }
 
 /// The managed claims that a change of a node concerns, by provider id.
-pub(crate) fn claims_of_change(context: &Context, change: &Change<Node>) -> Vec<ObjectKey> {
+pub(crate) fn claim_keys_of_node_change(
+    context: &Context,
+    change: &Change<Node>,
+) -> Vec<ObjectKey> {
     let ids = [&change.before, &change.after].map(|node| {
         node.as_ref().map(|node| node_provider_id(node).to_owned()).unwrap_or_default()
     });
@@ -86,7 +89,7 @@ pub(crate) fn claims_of_change(context: &Context, change: &Change<Node>) -> Vec<
 }
 
 /// Whether a change is one of a claim of this installation.
-pub(crate) fn is_of_managed_claim(context: &Context, change: &Change<NodeClaim>) -> bool {
+pub(crate) fn is_managed_claim_change(context: &Context, change: &Change<NodeClaim>) -> bool {
     let claim = change.after.as_ref().or(change.before.as_ref());
     claim.is_some_and(|claim| context.manages_claim(claim))
 }
@@ -98,7 +101,7 @@ pub(crate) fn is_ready(node: &Node) -> bool {
 }
 
 /// A condition of the claim.
-pub(crate) fn status_of(claim: &NodeClaim, condition: &str) -> ConditionStatus {
+pub(crate) fn condition_status(claim: &NodeClaim, condition: &str) -> ConditionStatus {
     match find(claim.conditions(), condition).map(|condition| condition.status.as_str()) {
         Some("True") => ConditionStatus::True,
         Some("False") => ConditionStatus::False,
@@ -112,7 +115,7 @@ pub(crate) fn resources(list: Option<&BTreeMap<String, Quantity>>) -> Resources 
     let list = list.into_iter().flatten();
     let wire =
         |(name, q): (&String, &Quantity)| (name.clone(), WireQuantity(q.as_str().to_owned()));
-    parts::resources(Some(&list.map(wire).collect()))
+    conversion::resources(Some(&list.map(wire).collect()))
 }
 
 /// The label's value, or nothing.
@@ -123,7 +126,7 @@ pub(crate) fn label<'a>(object: &'a impl Resource, key: &str) -> &'a str {
 
 /// What became of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Deleted {
+pub(crate) enum DeleteResult {
     /// The object is on its way, or gone.
     Done,
     /// It was gone before; one of that name may be another.
@@ -135,7 +138,7 @@ pub(crate) async fn delete<K>(
     api: &Api<K>,
     informer: &Informer<K>,
     object: &K,
-) -> Result<Deleted, Trouble>
+) -> Result<DeleteResult, ReconcileError>
 where
     K: Resource + Clone + Debug + DeserializeOwned,
 {
@@ -151,14 +154,18 @@ where
             };
             match answer.left() {
                 // It waits for its finalizers.
-                Some(left) if left.meta().deletion_timestamp.is_some() => informer.learn(left),
-                _ if is_known() => informer.learn_gone(&key),
+                Some(left) if left.meta().deletion_timestamp.is_some() => {
+                    informer.apply_write_result(left)
+                }
+                _ if is_known() => informer.apply_deletion(&key),
                 _ => {}
             }
-            Ok(Deleted::Done)
+            Ok(DeleteResult::Done)
         }
         // A conflict is about the uid: there is nothing else that could.
-        Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => Ok(Deleted::Missing),
+        Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => {
+            Ok(DeleteResult::Missing)
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -168,12 +175,12 @@ pub(crate) const BACKOFF: [Duration; 3] =
     [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(250)];
 
 /// Deletes the object with a few attempts.
-pub(crate) async fn delete_surely<K>(
+pub(crate) async fn delete_with_retries<K>(
     clock: &Arc<dyn Clock>,
     api: &Api<K>,
     informer: &Informer<K>,
     object: &K,
-) -> Result<Deleted, Trouble>
+) -> Result<DeleteResult, ReconcileError>
 where
     K: Resource + Clone + Debug + DeserializeOwned,
 {
@@ -188,7 +195,7 @@ where
 
 /// The part of an object that a call writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum ObjectPart {
     /// Everything but the status.
     Main,
     /// The status.
@@ -200,14 +207,14 @@ pub(crate) enum Part {
 ///
 /// That nothing is left to do is not believed of what the informer knows: while its watch fails, it
 /// may show what was taken back long ago.
-pub(crate) async fn change_surely<K>(
+pub(crate) async fn patch_with_retries<K>(
     clock: &Arc<dyn Clock>,
     api: &Api<K>,
     informer: &Informer<K>,
     name: &str,
-    part: Part,
+    part: ObjectPart,
     change: impl Fn(&mut K),
-) -> Result<Option<K>, Trouble>
+) -> Result<Option<K>, ReconcileError>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + PartialEq + Serialize + DeserializeOwned,
     K: Send + Sync,
@@ -220,27 +227,31 @@ where
         let mut after = before.clone();
         change(&mut after);
         let written = match part {
-            Part::Main => write::patch(api, before, &after, Check::Version).await,
-            Part::Status => write::patch_status(api, before, &after, Check::Version).await,
+            ObjectPart::Main => {
+                write::patch(api, before, &after, Precondition::ResourceVersion).await
+            }
+            ObjectPart::Status => {
+                write::patch_status(api, before, &after, Precondition::ResourceVersion).await
+            }
         };
-        let trouble = match written {
-            Ok(Written::Unchanged) if is_read => return Ok(known),
-            Ok(Written::Unchanged) => match api.get_opt(name).await {
+        let error = match written {
+            Ok(WriteOutcome::Unchanged) if is_read => return Ok(known),
+            Ok(WriteOutcome::Unchanged) => match api.get_opt(name).await {
                 Ok(found) => {
                     (known, is_read) = (found, true);
                     continue;
                 }
                 Err(error) => error.into(),
             },
-            Ok(Written::Done(object)) => {
-                informer.learn(object.as_ref().clone());
+            Ok(WriteOutcome::Applied(object)) => {
+                informer.apply_write_result(object.as_ref().clone());
                 return Ok(Some(*object));
             }
-            Ok(Written::Gone) => return Ok(None),
-            Ok(Written::Conflict) => Trouble::new("the object has been modified"),
-            Err(trouble) => trouble,
+            Ok(WriteOutcome::NotFound) => return Ok(None),
+            Ok(WriteOutcome::Conflict) => ReconcileError::new("the object has been modified"),
+            Err(error) => error,
         };
-        let Some(wait) = waits.next() else { return Err(trouble) };
+        let Some(wait) = waits.next() else { return Err(error) };
         clock.sleep(*wait).await;
         // What the others wrote may not have come by watch yet.
         if let Ok(found) = api.get_opt(name).await {
@@ -284,9 +295,9 @@ pub(crate) fn count_consolidated(
 }
 
 /// How many pods on the claim's node have to move when it goes.
-pub(crate) fn reschedulable_pods(cache: &Cache, claim: &NodeClaim) -> usize {
+pub(crate) fn count_reschedulable_pods(cache: &Cache, claim: &NodeClaim) -> usize {
     let pods = cache.pods_by_node.get(node_name(claim));
-    pods.iter().filter(|pod| parts::standing(pod).is_reschedulable()).count()
+    pods.iter().filter(|pod| conversion::pod_standing(pod).is_reschedulable()).count()
 }
 
 /// Whether the pod has ended.
@@ -352,7 +363,7 @@ mod tests {
         ];
         for (case, changes, expected) in cases {
             let pod: Pod = serde_json::from_value(pod("p", Some("n"), &changes)).unwrap();
-            assert_eq!(parts::standing(&pod).is_reschedulable(), expected, "{case}");
+            assert_eq!(conversion::pod_standing(&pod).is_reschedulable(), expected, "{case}");
         }
     }
 }

@@ -13,19 +13,21 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_cluster::wire::Pod;
-use karpenter_core::disruption::deletion_cost::{Ranking, Wanted};
-use karpenter_core::disruption::{Settings, World};
+use karpenter_core::disruption::pod_deletion_cost::{DesiredCost, NodeRanking};
+use karpenter_core::disruption::{PassContext, Settings};
 use karpenter_core::id::NodeId;
-use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled, Trouble};
+use karpenter_operator::compute::run;
+use karpenter_operator::harness::{
+    Controller, Outcome, Reconcile, ReconcileError, ReconcileResult,
+};
 use karpenter_operator::metrics::labels::Pool;
 use karpenter_operator::options::Gate;
-use karpenter_operator::think::think;
 use karpenter_operator::watch::ObjectKey;
 use kube::ResourceExt as _;
 use tracing::debug;
 
 use crate::Context;
-use crate::disruptor::sight::Sight;
+use crate::disruptor::observation::Observation;
 use writes::Writes;
 
 #[cfg(test)]
@@ -34,75 +36,86 @@ mod tests;
 /// What ReplicaSets read to choose pods; it stands for the cost of moving them.
 pub(crate) const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-const EVERY: Duration = Duration::from_mins(1);
+const REQUEUE_INTERVAL: Duration = Duration::from_mins(1);
 /// When to look again while the mirror is not complete.
-const NOT_YET: Duration = Duration::from_secs(1);
+const UNSYNCED_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Both of them, if the gate is on.
 pub(crate) fn all(context: &Context) -> Vec<Controller> {
-    if !context.options.feature_gates.is_on(Gate::PodDeletionCostManagement) {
+    if !context.options.feature_gates.is_enabled(Gate::PodDeletionCostManagement) {
         return Vec::new();
     }
     let writes = Writes::new(context);
-    let costs = Costs { context: context.clone(), writes: writes.clone(), seen: Mutex::default() };
+    let costs = RankingReconciler {
+        context: context.clone(),
+        writes: writes.clone(),
+        last_ranked: Mutex::default(),
+    };
     let ranking = Controller::new("pod.deletioncost", &context.clock, costs).singleton();
     vec![ranking, writes::controller(context, &writes)]
 }
 
-struct Costs {
+struct RankingReconciler {
     context: Context,
     writes: Writes,
     /// The state of the cluster that was ranked last.
-    seen: Mutex<Option<Timestamp>>,
+    last_ranked: Mutex<Option<Timestamp>>,
 }
 
-impl Reconcile for Costs {
-    async fn reconcile(&self, _: &ObjectKey) -> Reconciled {
+impl Reconcile for RankingReconciler {
+    async fn reconcile(&self, _: &ObjectKey) -> ReconcileResult {
         let (context, now) = (&self.context, self.context.clock.now());
         if !context.mirror.is_synced(now) {
-            return Ok(Outcome::After(NOT_YET));
+            return Ok(Outcome::RequeueAfter(UNSYNCED_RETRY_INTERVAL));
         }
         let state = Some(context.mirror.consolidation_state(now));
-        if *self.seen.lock().unwrap_or_else(PoisonError::into_inner) == state {
+        if *self.last_ranked.lock().unwrap_or_else(PoisonError::into_inner) == state {
             debug!("no changes detected, skipping pod deletion cost update");
-            return Ok(Outcome::After(EVERY));
+            return Ok(Outcome::RequeueAfter(REQUEUE_INTERVAL));
         }
         if context.mirror.node_count() == 0 {
-            return Ok(Outcome::After(EVERY));
+            return Ok(Outcome::RequeueAfter(REQUEUE_INTERVAL));
         }
-        let sight = Sight::take(context).await;
-        let ranking = self.rank(&sight).await?;
-        self.enqueue(&sight, &ranking);
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = state;
-        Ok(Outcome::After(EVERY))
+        let observation = Observation::collect(context).await;
+        let ranking = self.rank(&observation).await?;
+        self.enqueue(&observation, &ranking);
+        *self.last_ranked.lock().unwrap_or_else(PoisonError::into_inner) = state;
+        Ok(Outcome::RequeueAfter(REQUEUE_INTERVAL))
     }
 }
 
-impl Costs {
-    async fn rank(&self, sight: &Sight) -> Result<Ranking, Trouble> {
-        let (sight, nominated) = (sight.clone(), self.context.mirror.nominated(sight.now));
-        let ranked = think(self.context.thinker.as_ref(), move || {
+impl RankingReconciler {
+    async fn rank(&self, observation: &Observation) -> Result<NodeRanking, ReconcileError> {
+        let (observation, nominated) =
+            (observation.clone(), self.context.mirror.nominations(observation.now));
+        let ranked = run(self.context.executor.as_ref(), move || {
             let settings = Settings::default();
-            let world = World::new(&sight.snapshot, &sight.catalog, &settings, sight.now);
-            Ranking::new(&World { nominated, ..world })
+            let world = PassContext::new(
+                &observation.snapshot,
+                &observation.catalog,
+                &settings,
+                observation.now,
+            );
+            NodeRanking::new(&PassContext { nominated, ..world })
         });
-        let ranking = ranked.await.ok_or_else(|| Trouble::new("ranking nodes did not end"))?;
+        let ranking =
+            ranked.await.ok_or_else(|| ReconcileError::new("ranking nodes did not end"))?;
         debug!(
-            totalNodes = ranking.leaving.len() + ranking.ranked.len() + ranking.rest.len(),
-            disruptedNodes = ranking.leaving.len(),
+            totalNodes = ranking.deleting.len() + ranking.ranked.len() + ranking.unranked.len(),
+            disruptedNodes = ranking.deleting.len(),
             rankedNodes = ranking.ranked.len(),
-            cleanupOnlyNodes = ranking.rest.len(),
+            cleanupOnlyNodes = ranking.unranked.len(),
             "completed node ranking"
         );
         Ok(ranking)
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a number of nodes")]
-    fn enqueue(&self, sight: &Sight, ranking: &Ranking) {
+    fn enqueue(&self, observation: &Observation, ranking: &NodeRanking) {
         let mut pods: BTreeMap<NodeId, Vec<Arc<Pod>>> = BTreeMap::new();
-        let writes = ranking.writes(|node, wanted| {
-            let of_node = self.pods(sight, node);
-            let needs = of_node.iter().any(|pod| !has(pod, wanted));
+        let writes = ranking.pending_updates(|node, wanted| {
+            let of_node = self.pods(observation, node);
+            let needs = of_node.iter().any(|pod| !has_cost(pod, wanted));
             if needs {
                 pods.insert(node, of_node);
             }
@@ -113,7 +126,7 @@ impl Costs {
             for pod in pods.get(node).into_iter().flatten() {
                 self.writes.add(pod, *wanted);
             }
-            let pool = sight.snapshot.node(*node).pool.as_deref().unwrap_or_default();
+            let pool = observation.snapshot.node(*node).pool.as_deref().unwrap_or_default();
             *by_pool.entry(pool).or_default() += 1;
         }
         let gauge = &self.context.metrics.pod_deletion_cost_nodes_with_pending_annotation_writes;
@@ -127,8 +140,8 @@ impl Costs {
     }
 
     /// The pods of a node that heed the annotation.
-    fn pods(&self, sight: &Sight, node: NodeId) -> Vec<Arc<Pod>> {
-        let name = &sight.snapshot.node(node).name;
+    fn pods(&self, observation: &Observation, node: NodeId) -> Vec<Arc<Pod>> {
+        let name = &observation.snapshot.node(node).name;
         let mut pods = self.context.cache.pods_by_node.get(name);
         pods.retain(|pod| {
             pod.owner_references().iter().any(|owner| {
@@ -142,7 +155,7 @@ impl Costs {
 }
 
 /// Whether the pod has the cost that it should have.
-fn has(pod: &Pod, wanted: Wanted) -> bool {
+fn has_cost(pod: &Pod, wanted: DesiredCost) -> bool {
     let annotation = pod.annotations().get(POD_DELETION_COST);
     annotation.cloned() == wanted.map(|cost| cost.to_string())
 }

@@ -5,8 +5,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use karpenter_operator::harness::spawn::Tasks;
-use karpenter_operator::harness::{Harness, Observe, Shutdown};
+use karpenter_operator::harness::tasks::Tasks;
+use karpenter_operator::harness::{ControllerObserver, Harness, Shutdown};
 use tracing::{error, info};
 
 use crate::{Context, all, state};
@@ -15,11 +15,11 @@ use crate::{Context, all, state};
 mod tests;
 
 /// How often to say what is still missing at the start.
-const REMIND: Duration = Duration::from_secs(10);
+const SYNC_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Begins to watch. Controllers do not run yet: a standby does only this.
 pub fn watch(context: &Context, tasks: &Tasks) {
-    state::subscribe(context);
+    state::subscribe_mirror(context);
     context.cache.start(tasks);
 }
 
@@ -27,16 +27,16 @@ pub fn watch(context: &Context, tasks: &Tasks) {
 /// run, see [`watch`].
 pub async fn run(
     context: &Context,
-    observer: Arc<dyn Observe>,
+    observer: Arc<dyn ControllerObserver>,
     shutdown: &Shutdown,
     tasks: &Tasks,
 ) {
-    if !synced(context, shutdown).await {
+    if !wait_for_cache_sync(context, shutdown).await {
         return;
     }
     let harness = Harness {
         clock: context.clock.clone(),
-        chance: context.chance.clone(),
+        rng: context.rng.clone(),
         observer,
         shutdown: shutdown.clone(),
     };
@@ -60,15 +60,15 @@ pub async fn run(
 
 /// Waits until everything has been listed once, and says what is missing. False if the process is
 /// to end before.
-async fn synced(context: &Context, shutdown: &Shutdown) -> bool {
+async fn wait_for_cache_sync(context: &Context, shutdown: &Shutdown) -> bool {
     use futures_util::future::{Either, select};
     let remind = async {
         loop {
-            context.clock.sleep(REMIND).await;
+            context.clock.sleep(SYNC_LOG_INTERVAL).await;
             // An API server that is not there is one cause for all kinds.
             let mut kinds: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-            for (kind, trouble) in context.cache.missing() {
-                let why = trouble.unwrap_or_else(|| "no answer yet".to_owned());
+            for (kind, error) in context.cache.unsynced_kinds() {
+                let why = error.unwrap_or_else(|| "no answer yet".to_owned());
                 kinds.entry(why).or_default().push(kind);
             }
             for (why, kinds) in kinds {
@@ -80,7 +80,7 @@ async fn synced(context: &Context, shutdown: &Shutdown) -> bool {
             }
         }
     };
-    let (listed, remind) = (pin!(context.cache.synced(&context.clock)), pin!(remind));
+    let (listed, remind) = (pin!(context.cache.wait_for_sync(&context.clock)), pin!(remind));
     let listed = select(listed, remind);
-    !matches!(select(listed, pin!(shutdown.begun())).await, Either::Right(_))
+    !matches!(select(listed, pin!(shutdown.wait())).await, Either::Right(_))
 }

@@ -4,33 +4,35 @@
 //! pods, nodes ──trigger──▶ Batcher ──▶ provisioner: snapshot ─▶ solve ─▶ verify ─▶ NodeClaims
 //! ```
 
-pub(crate) mod act;
 pub mod batcher;
 mod buffers;
 pub mod claim;
-pub(crate) mod decide;
-pub(crate) mod record;
-mod refusals;
+pub(crate) mod claim_creation;
+pub(crate) mod decision;
+pub(crate) mod events;
+mod preference_warnings;
 #[cfg(test)]
 mod tests;
 mod trigger;
-mod warnings;
+mod unschedulable_pods;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled, Trouble};
+use karpenter_operator::compute::run;
+use karpenter_operator::harness::{
+    Controller, Outcome, Reconcile, ReconcileError, ReconcileResult,
+};
 use karpenter_operator::options::Gate;
-use karpenter_operator::think::think;
 use karpenter_operator::watch::ObjectKey;
 
-use self::decide::Decision;
+use self::decision::Decision;
 use crate::Context;
 
 /// The provisioner, and what wakes it.
 pub(crate) fn all(context: &Context) -> Vec<Controller> {
-    let told = Arc::new(record::Told::new());
-    let provisioner = Provisioner { context: context.clone(), told };
+    let log_history = Arc::new(events::LogHistory::new());
+    let provisioner = Provisioner { context: context.clone(), log_history };
     let mut all = trigger::all(context);
     all.push(Controller::new("provisioner", &context.clock, provisioner).singleton());
     all
@@ -39,23 +41,23 @@ pub(crate) fn all(context: &Context) -> Vec<Controller> {
 /// `provisioner`: decides about what is pending, again and again, one batch at a time.
 struct Provisioner {
     context: Context,
-    told: Arc<record::Told>,
+    log_history: Arc<events::LogHistory>,
 }
 
 impl Provisioner {
     /// Says what was decided. With many pods that is many texts and events, so it is not done where
     /// others wait.
-    async fn tell(&self, decision: &Arc<Decision>) -> Result<(), Trouble> {
-        let (context, told) = (self.context.clone(), Arc::clone(&self.told));
+    async fn record_decision(&self, decision: &Arc<Decision>) -> Result<(), ReconcileError> {
+        let (context, log_history) = (self.context.clone(), Arc::clone(&self.log_history));
         let decision = Arc::clone(decision);
-        let tell = move || record::record(&context, &decision, &told);
-        decide::decided(think(self.context.thinker.as_ref(), tell).await)
+        let record = move || events::record_decision(&context, &decision, &log_history);
+        decision::ok_or_unfinished(run(self.context.executor.as_ref(), record).await)
     }
 }
 
 impl Reconcile for Provisioner {
-    async fn reconcile(&self, _: &ObjectKey) -> Reconciled {
-        let at_once = Ok(Outcome::After(Duration::ZERO));
+    async fn reconcile(&self, _: &ObjectKey) -> ReconcileResult {
+        let at_once = Ok(Outcome::RequeueAfter(Duration::ZERO));
         if !self.context.batcher.wait().await {
             return at_once;
         }
@@ -63,14 +65,14 @@ impl Reconcile for Provisioner {
         if !self.context.mirror.is_synced(self.context.clock.now()) {
             return at_once;
         }
-        let decision = decide::decide(&self.context).await?;
-        if self.context.options.feature_gates.is_on(Gate::CapacityBuffer) {
-            buffers::record(&self.context, decision.as_ref()).await;
+        let decision = decision::decide(&self.context).await?;
+        if self.context.options.feature_gates.is_enabled(Gate::CapacityBuffer) {
+            buffers::update_buffers(&self.context, decision.as_ref()).await;
         }
         let Some(decision) = decision else { return at_once };
         let decision = Arc::new(decision);
-        self.tell(&decision).await?;
-        act::create(&self.context, &decision).await?;
+        self.record_decision(&decision).await?;
+        claim_creation::create_claims(&self.context, &decision).await?;
         at_once
     }
 }

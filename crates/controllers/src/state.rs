@@ -10,19 +10,19 @@ use crate::Context;
 
 mod devices;
 mod feed;
-mod ghosts;
+mod nodeclaim_gc;
 mod pricing;
 mod settings;
 mod sync;
 
-pub(crate) use devices::answer_selectors;
-pub(crate) use feed::subscribe;
+pub(crate) use devices::evaluate_device_selectors;
+pub(crate) use feed::subscribe_mirror;
 pub(crate) use settings::{provider, settings};
 pub use sync::ready;
 
 /// All of them.
 pub(crate) fn all(context: &Context) -> Vec<Controller> {
-    let mut all = vec![sync::controller(context), ghosts::controller(context)];
+    let mut all = vec![sync::controller(context), nodeclaim_gc::controller(context)];
     all.extend(pricing::controllers(context));
     all
 }

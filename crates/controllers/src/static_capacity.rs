@@ -17,7 +17,7 @@ const WORKERS: usize = 10;
 
 /// Both of them, if the gate is on.
 pub(crate) fn all(context: &Context) -> Vec<Controller> {
-    if !context.options.feature_gates.is_on(Gate::StaticCapacity) {
+    if !context.options.feature_gates.is_enabled(Gate::StaticCapacity) {
         return Vec::new();
     }
     vec![provisioning::controller(context), deprovisioning::controller(context)]

@@ -11,15 +11,15 @@ use karpenter_api::crds::{CrdSet, crds};
 use karpenter_apiserver::Api as ApiServer;
 use karpenter_apiserver::environment::Environment as _;
 use karpenter_apiserver::testing::environment::TestEnvironment;
-use karpenter_operator::chance::Chance;
 use karpenter_operator::clock::{Clock, TokioClock};
-use karpenter_operator::events::{Published, Recorder};
-use karpenter_operator::harness::spawn::Tasks;
-use karpenter_operator::harness::{Controller, Harness, NoObserver, Reconciled, Shutdown};
+use karpenter_operator::compute::Inline;
+use karpenter_operator::events::{EventRecorder, PublishedEvents};
+use karpenter_operator::harness::tasks::Tasks;
+use karpenter_operator::harness::{Controller, Harness, NoopObserver, ReconcileResult, Shutdown};
 use karpenter_operator::metrics::{Metrics, MetricsConfig};
 use karpenter_operator::options::Options;
+use karpenter_operator::rng::SeededRng;
 use karpenter_operator::testing::FakeCloud;
-use karpenter_operator::think::OnTheSpot;
 use karpenter_operator::watch::ObjectKey;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::{DynamicObject, GroupVersionKind};
@@ -27,7 +27,7 @@ use kube::discovery::{Scope, pinned_kind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::{Context, Ports, process};
+use crate::{Context, Dependencies, process};
 
 mod cel;
 pub(crate) mod faults;
@@ -38,18 +38,18 @@ pub(crate) struct Bench {
     pub(crate) context: Context,
     pub(crate) cloud: Arc<FakeCloud>,
     /// Events that were published.
-    pub(crate) published: Published,
+    pub(crate) published: PublishedEvents,
     pub(crate) tasks: Tasks,
 }
 
 impl Bench {
     /// With the default options.
     pub(crate) async fn new() -> Self {
-        Self::with(Options::default()).await
+        Self::with_options(Options::default()).await
     }
 
     /// With these options. The CRDs are installed and the cache is in step.
-    pub(crate) async fn with(options: Options) -> Self {
+    pub(crate) async fn with_options(options: Options) -> Self {
         // In a box, as its future is large.
         Box::pin(Self::make(options)).await
     }
@@ -60,17 +60,17 @@ impl Bench {
         let server = ApiServer::new(Arc::new(environment));
         let client = Client::new(server.service(), "default");
         let cloud = Arc::new(FakeCloud::new());
-        let (events, published) = Recorder::in_memory(clock.clone());
-        let metrics = Metrics::new(clock.clone(), &MetricsConfig::of(cloud.as_ref()));
-        let context = Context::new(Ports {
+        let (events, published) = EventRecorder::in_memory(clock.clone());
+        let metrics = Metrics::new(clock.clone(), &MetricsConfig::for_provider(cloud.as_ref()));
+        let context = Context::new(Dependencies {
             client,
             clock,
-            chance: Arc::new(Chance::new(1)),
+            rng: Arc::new(SeededRng::new(1)),
             cloud: cloud.clone(),
             options: Arc::new(options),
             metrics: Arc::new(metrics),
             events,
-            thinker: Arc::new(OnTheSpot),
+            executor: Arc::new(Inline),
             device_selectors: Arc::new(cel::Cel),
         });
         let bench = Self { context, cloud, published, tasks: Tasks::new() };
@@ -79,7 +79,7 @@ impl Bench {
         }
         bench.create(node_class_crd()).await;
         process::watch(&bench.context, &bench.tasks);
-        bench.context.cache.synced(&bench.context.clock).await;
+        bench.context.cache.wait_for_sync(&bench.context.clock).await;
         bench
     }
 
@@ -156,7 +156,7 @@ impl Bench {
     }
 
     /// One look of a controller at an object; what it writes is seen when this returns.
-    pub(crate) async fn reconcile(&self, controller: &Controller, name: &str) -> Reconciled {
+    pub(crate) async fn reconcile(&self, controller: &Controller, name: &str) -> ReconcileResult {
         let result = controller.reconcile(&ObjectKey::new("", name)).await;
         self.settle().await;
         result
@@ -166,8 +166,8 @@ impl Bench {
     pub(crate) fn run(&self, controllers: impl IntoIterator<Item = Controller>) {
         let harness = Harness {
             clock: self.context.clock.clone(),
-            chance: self.context.chance.clone(),
-            observer: Arc::new(NoObserver),
+            rng: self.context.rng.clone(),
+            observer: Arc::new(NoopObserver),
             shutdown: Shutdown::new(),
         };
         for controller in controllers {

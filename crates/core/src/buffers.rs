@@ -9,7 +9,7 @@ const REPLICAS_MAX: u32 = i32::MAX.unsigned_abs();
 
 /// Where the shape of the virtual pods comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Workload {
+pub enum PodSource {
     /// `podTemplateRef`: there is nothing to take a percentage of.
     PodTemplate,
     /// `scalableRef`, with the `spec.replicas` of what it points to; absent there counts as 1.
@@ -23,7 +23,7 @@ pub enum Workload {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferSize {
     /// What the percentage is taken of.
-    pub workload: Workload,
+    pub pod_source: PodSource,
     /// `spec.percentage`.
     pub percentage: Option<u32>,
     /// `spec.replicas`.
@@ -39,7 +39,7 @@ impl BufferSize {
     /// says the smaller). Limits cap that; alone they ask for as many as fit.
     pub fn replicas_for(&self, requests: &Resources) -> u32 {
         let desired = self.replicas.max(self.percentage_replicas());
-        let fitting = self.fitting(requests);
+        let fitting = self.replicas_within_limits(requests);
         let replicas = match (desired, fitting) {
             (Some(desired), Some(fitting)) => desired.min(fitting),
             (desired, fitting) => desired.or(fitting).unwrap_or(0),
@@ -50,7 +50,7 @@ impl BufferSize {
     /// The percentage of the workload's replicas, rounded up. A workload without replicas gives
     /// none, and any percentage above zero of one that has some gives at least one.
     fn percentage_replicas(&self) -> Option<u32> {
-        let Workload::Scalable { replicas } = self.workload else {
+        let PodSource::Scalable { replicas } = self.pod_source else {
             return None;
         };
         let replicas = replicas.unwrap_or(1);
@@ -63,7 +63,7 @@ impl BufferSize {
     }
 
     /// How many pods stay within the limits; none if the limits say nothing about such pods.
-    fn fitting(&self, requests: &Resources) -> Option<u32> {
+    fn replicas_within_limits(&self, requests: &Resources) -> Option<u32> {
         self.limits
             .iter()
             .filter(|(name, _)| !requests.amount(name).is_zero())
@@ -85,12 +85,12 @@ mod tests {
     }
 
     #[test]
-    fn replicas_follow_the_larger_wish_capped_by_limits() {
+    fn replicas_are_the_larger_of_count_and_percentage_within_limits() {
         type Millis = &'static [(&'static str, i64)];
-        struct Case(&'static str, Workload, Option<u32>, Option<u32>, Millis, Millis, u32);
-        const TEMPLATE: Workload = Workload::PodTemplate;
+        struct Case(&'static str, PodSource, Option<u32>, Option<u32>, Millis, Millis, u32);
+        const TEMPLATE: PodSource = PodSource::PodTemplate;
         const NONE: Millis = &[];
-        let scalable = |replicas| Workload::Scalable { replicas: Some(replicas) };
+        let scalable = |replicas| PodSource::Scalable { replicas: Some(replicas) };
         #[rustfmt::skip]
         let cases = [
             // case                workload      percentage replicas  limits                requests           expected
@@ -105,7 +105,7 @@ mod tests {
             Case("40/OV-13",           scalable(10), Some(1),   None,     NONE,                 NONE,              1),
             Case("40/OV-13: none there", scalable(0), Some(50), None,     NONE,                 NONE,              0),
             Case("no percentage there", TEMPLATE,    Some(50),  Some(2),  NONE,                 NONE,              2),
-            Case("absent replicas are 1", Workload::Scalable { replicas: None }, Some(200), None, NONE, NONE,      2),
+            Case("absent replicas are 1", PodSource::Scalable { replicas: None }, Some(200), None, NONE, NONE,      2),
             Case("limits alone",       TEMPLATE,     None,      None,     &[("cpu", 4_000)],    &[("cpu", 1_500)], 2),
             Case("tightest limit",     TEMPLATE,     None,      None,     &[("cpu", 8_000), ("memory", 4_000)], &[("cpu", 1_000), ("memory", 1_000)], 4),
             Case("zero request",       TEMPLATE,     None,      Some(3),  &[("cpu", 0)],        &[("cpu", 0)],     3),
@@ -118,7 +118,8 @@ mod tests {
             Case("percentage clamps",  scalable(u32::MAX), Some(u32::MAX), None, NONE,          NONE,              2_147_483_647),
         ];
         for Case(case, workload, percentage, replicas, limits, requests, expected) in cases {
-            let size = BufferSize { workload, percentage, replicas, limits: millis(limits) };
+            let size =
+                BufferSize { pod_source: workload, percentage, replicas, limits: millis(limits) };
             assert_eq!(size.replicas_for(&millis(requests)), expected, "{case}: {size:?}");
         }
     }

@@ -117,7 +117,7 @@ impl InstanceType {
     }
 
     /// The lowest price of a launchable offering that suits the requirements (spec 45 §3.2).
-    pub fn cheapest_launch(
+    pub fn cheapest_launch_price(
         &self,
         requirements: &Requirements,
         well_known: &BTreeSet<String>,
@@ -146,7 +146,7 @@ pub fn worst_launch_price<'a>(
     [RESERVED, SPOT, ON_DEMAND].into_iter().find_map(|capacity_type| {
         compatible
             .iter()
-            .filter(|offering| offering.may_be(capacity_type))
+            .filter(|offering| offering.may_have_capacity_type(capacity_type))
             .map(|offering| offering.price)
             .max_by(f64::total_cmp)
     })
@@ -186,7 +186,7 @@ impl Offering {
     }
 
     /// Whether it can be of this capacity type; one that does not tell can be of any.
-    fn may_be(&self, capacity_type: &str) -> bool {
+    fn may_have_capacity_type(&self, capacity_type: &str) -> bool {
         self.requirements.get(CAPACITY_TYPE).is_none_or(|types| types.has(capacity_type))
     }
 

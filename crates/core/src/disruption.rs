@@ -5,55 +5,61 @@
 //!   candidates ──▶ simulate: where would their pods go? ──▶ Command, or why not ──▶ Pass
 //! ```
 //!
-//! [`pass`] is the entry: one look at the cluster with the methods in their order. [`validate`]
+//! [`run_pass`] is the entry: one look at the cluster with the methods in their order. [`validate`]
 //! decides whether a command still holds after its delay. Neither knows a clock, and neither acts.
 
 mod allowances;
 mod balanced;
-mod board;
-mod bounds;
 pub mod budget;
 mod candidate;
+mod candidate_index;
 mod command;
 mod consolidation;
+mod consolidation_delay;
+mod context;
 mod cost;
 pub mod cron;
-pub mod deletion_cost;
 pub mod do_not_disrupt;
 mod drift;
 mod emptiness;
 mod eviction_cost;
+pub mod failed_consolidation;
+mod feasibility;
 mod method;
-mod patience;
 mod pdb;
+pub mod pod_deletion_cost;
 mod policy;
 mod prices;
 pub mod queue;
 mod reason;
 mod rejection;
-pub mod relapse;
 mod repair;
 mod search;
-mod simulate;
+mod simulation;
 mod static_drift;
 mod validation;
-mod world;
 
 pub use allowances::{Allowances, PoolAllowance};
 pub use balanced::PoolScore;
-pub use board::Board;
 pub use candidate::Candidate;
+pub use candidate_index::CandidateIndex;
 pub use command::{
-    Command, Decision, Drift, Kept, Notice, NoticeKind, Pass, Replacement, TerminateFirst,
+    Command, Decision, DriftStatus, NodeEvent, NodeEventKind, PassOutcome, Replacement,
+    RetainedNode, TerminateFirstReason,
 };
 pub use consolidation::Unconsolidatable;
+pub use consolidation_delay::consolidation_delay;
+pub use context::{PassContext, SearchMode, Settings};
 pub use eviction_cost::{eviction_cost, is_eviction_cost};
-pub use method::{Class, Method};
-pub use patience::patience;
+pub use method::{DisruptionClass, Method};
 pub use policy::ConsolidationPolicy;
 pub use reason::Reason;
 pub use rejection::Rejection;
-pub use repair::{Chosen, RebootHistory, RepairRules};
-pub use search::{Time, apply, largest, pass, set_aside};
-pub use validation::{FailureClass, Invalid, Valid, recheck, type_names, validate};
-pub use world::{Search, Settings, World};
+pub use repair::{RebootHistory, RepairDecision, RepairRules};
+pub use search::{
+    SearchFuel, apply_command, largest_capacity, move_to_placeholder_nodes, run_pass,
+};
+pub use validation::{
+    FailureClass, ValidatedCommand, ValidationFailure, instance_type_names, recheck_candidates,
+    validate,
+};

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_fail_with_gos_words() {
+    fn integer_errors_have_the_text_of_go() {
         assert_eq!(parse_int("+5"), Ok(5));
         assert_eq!(parse_int("-0"), Ok(0));
         for (text, expected) in [

@@ -15,7 +15,7 @@ pub struct HostPort {
 
 impl HostPort {
     /// Whether both cannot be on one node.
-    pub fn collides(&self, other: &Self) -> bool {
+    pub fn conflicts_with(&self, other: &Self) -> bool {
         if self.port != other.port || self.protocol != other.protocol {
             return false;
         }
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_collide_on_the_same_or_any_address() {
+    fn host_ports_conflict_on_the_same_or_any_address() {
         let port = |ip: &str, port, protocol: &str| HostPort {
             ip: ip.to_owned(),
             port,
@@ -58,8 +58,8 @@ mod tests {
             ("IPv4 in IPv6",   tcp("10.0.0.1"), tcp("::ffff:10.0.0.1"),       true),
         ];
         for (case, a, b, expected) in cases {
-            assert_eq!(a.collides(&b), expected, "{case}: {a:?}, {b:?}");
-            assert_eq!(b.collides(&a), expected, "{case}: {b:?}, {a:?}");
+            assert_eq!(a.conflicts_with(&b), expected, "{case}: {a:?}, {b:?}");
+            assert_eq!(b.conflicts_with(&a), expected, "{case}: {b:?}, {a:?}");
         }
     }
 }

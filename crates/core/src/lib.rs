@@ -10,9 +10,9 @@
 //! | [`resources`] | exact quantities and maps of them |
 //! | [`taint`], [`selector`], [`host_port`], [`volume`] | the other algebras: tolerating, selecting, colliding, attaching |
 //! | [`weight`] | the order in which NodePools and NodeOverlays are tried |
-//! | [`snapshot`], [`pod`], [`catalog`], [`id`], [`shared`] | what is decided about: the cluster, its pods, what can be launched |
+//! | [`snapshot`], [`pod`], [`catalog`], [`id`], [`copy_on_write`] | what is decided about: the cluster, its pods, what can be launched |
 //! | [`scheduling`] | placing pods: the solver, which pods, limits, minValues, devices, default spread |
-//! | [`plan`], [`reason`] | what was decided, and why not otherwise |
+//! | [`plan`], [`rejection`] | what was decided, and why not otherwise |
 //! | [`verify`] | whether a plan can be carried out, by the rules of Kubernetes |
 //! | [`lifecycle`] | the next step of one NodeClaim, from launch to finalization; repair, reboot |
 //! | [`termination`] | the end of a node: tiers of a drain, evictions, volumes, the deadline |
@@ -23,9 +23,10 @@
 //! | [`go`] | Go's durations and integers, where users write or read them |
 #![warn(missing_docs)]
 
-mod bits;
+mod bit_set;
 pub mod buffers;
 pub mod catalog;
+pub mod copy_on_write;
 pub mod disruption;
 pub mod go;
 pub mod host_port;
@@ -35,12 +36,11 @@ pub mod lifecycle;
 pub mod overlay;
 pub mod plan;
 pub mod pod;
-pub mod reason;
+pub mod rejection;
 pub mod requirement;
 pub mod resources;
 pub mod scheduling;
 pub mod selector;
-pub mod shared;
 pub mod snapshot;
 pub mod static_capacity;
 pub mod taint;

@@ -17,14 +17,14 @@ pub mod consolidatable;
 pub mod drift;
 pub mod expiration;
 pub mod finalization;
-pub mod garbage;
-pub mod health;
+pub mod garbage_collection;
 pub mod initialization;
 pub mod launch;
 pub mod liveness;
 pub mod pod_events;
 pub mod reboot;
 pub mod registration;
+pub mod registration_health;
 pub mod repair;
 pub mod static_hash;
 
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_grace_period_says_how_a_claim_ends() {
+    fn the_grace_period_decides_the_termination_mode() {
         let cases = [
             ("45/OB-4", None, "graceful"),
             ("45/OB-4", Some(SignedDuration::from_mins(5)), "eventual"),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_remains_never_overflows() {
+    fn the_remaining_time_never_overflows() {
         let (then, now) = (Timestamp::MIN, Timestamp::MAX);
         assert_eq!(remaining(then, SignedDuration::from_secs(1), now), None);
         assert!(remaining(now, SignedDuration::MAX, then).is_some());

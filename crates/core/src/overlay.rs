@@ -1,6 +1,6 @@
 //! NodeOverlays: prices and extended resources on top of what the cloud reports (spec 10 §4.4).
 //!
-//! One [evaluation](evaluate()) goes over all overlays, [heaviest first](crate::weight::heaviest_first), and
+//! One [evaluation](evaluate()) goes over all overlays, [heaviest first](crate::weight::order_by_weight), and
 //! [records](Overrides::record) each one for what it [selects](matching_offerings) in every pool.
 //! An overlay that conflicts with an accepted one is applied nowhere.
 
@@ -16,7 +16,7 @@ mod price;
 #[cfg(test)]
 mod tests;
 
-pub use evaluate::{Evaluation, NamedOverlay, Verdict, evaluate};
+pub use evaluate::{Evaluation, NamedOverlay, OverlayStatus, evaluate};
 pub use price::{PriceChange, PriceError};
 
 /// What an overlay puts on top of what it selects.
@@ -78,22 +78,26 @@ pub struct Overrides {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct TypeOverrides {
-    prices: BTreeMap<String, Recorded<PriceChange>>,
-    capacity: BTreeMap<String, Recorded<Quantity>>,
+    prices: BTreeMap<String, RecordedValue<PriceChange>>,
+    capacity: BTreeMap<String, RecordedValue<Quantity>>,
 }
 
 /// The value of the first overlay that had one, and the weight of the last.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Recorded<T> {
+struct RecordedValue<T> {
     value: T,
     last_weight: i32,
 }
 
 impl Overrides {
     /// Records an overlay for everything that it selects, or for nothing if it conflicts.
-    pub fn record(&mut self, overlay: &Overlay, selections: &[Selection]) -> Result<(), Conflict> {
-        if selections.iter().any(|selection| self.conflicts(overlay, selection)) {
-            return Err(Conflict);
+    pub fn record(
+        &mut self,
+        overlay: &Overlay,
+        selections: &[Selection],
+    ) -> Result<(), OverlayConflict> {
+        if selections.iter().any(|selection| self.has_conflict(overlay, selection)) {
+            return Err(OverlayConflict);
         }
         if overlay.price.is_none() && overlay.capacity.is_empty() {
             return Ok(());
@@ -118,24 +122,30 @@ impl Overrides {
     ///
     /// Upstream compares resources with the last accepted overlay only, so of three overlays the
     /// third may repeat the first's resource unnoticed. Here all of the weight count (spec 40 Q11).
-    fn conflicts(&self, overlay: &Overlay, selection: &Selection) -> bool {
+    fn has_conflict(&self, overlay: &Overlay, selection: &Selection) -> bool {
         let Some(overrides) = self.by_type.get(&selection.instance_type) else {
             return false;
         };
         let weight = overlay.weight.unwrap_or(0);
         let price = overlay.price.is_some()
-            && selection.offerings.iter().any(|name| is_taken(&overrides.prices, name, weight));
+            && selection
+                .offerings
+                .iter()
+                .any(|name| is_recorded_with_weight(&overrides.prices, name, weight));
         price
-            || overlay.capacity.iter().any(|(name, _)| is_taken(&overrides.capacity, name, weight))
+            || overlay
+                .capacity
+                .iter()
+                .any(|(name, _)| is_recorded_with_weight(&overrides.capacity, name, weight))
     }
 
     /// Whether an overlay says anything about an instance type.
-    pub fn touches(&self, instance_type: &TypeKey) -> bool {
+    pub fn applies_to(&self, instance_type: &TypeKey) -> bool {
         self.by_type.contains_key(instance_type)
     }
 
     /// The price change of an offering, if an overlay has one.
-    pub fn price(&self, instance_type: &TypeKey, offering: &str) -> Option<PriceChange> {
+    pub fn price_change(&self, instance_type: &TypeKey, offering: &str) -> Option<PriceChange> {
         Some(self.by_type.get(instance_type)?.prices.get(offering)?.value)
     }
 
@@ -147,28 +157,32 @@ impl Overrides {
     }
 }
 
-fn is_taken<T>(recorded: &BTreeMap<String, Recorded<T>>, name: &str, weight: i32) -> bool {
+fn is_recorded_with_weight<T>(
+    recorded: &BTreeMap<String, RecordedValue<T>>,
+    name: &str,
+    weight: i32,
+) -> bool {
     recorded.get(name).is_some_and(|recorded| recorded.last_weight == weight)
 }
 
 fn record_first<T>(
-    recorded: &mut BTreeMap<String, Recorded<T>>,
+    recorded: &mut BTreeMap<String, RecordedValue<T>>,
     name: &str,
     value: T,
     weight: i32,
 ) {
-    let first = Recorded { value, last_weight: weight };
+    let first = RecordedValue { value, last_weight: weight };
     recorded.entry(name.to_owned()).or_insert(first).last_weight = weight;
 }
 
 /// Another overlay of the same weight says something about the same thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Conflict;
+pub struct OverlayConflict;
 
-impl fmt::Display for Conflict {
+impl fmt::Display for OverlayConflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("conflict with another overlay")
     }
 }
 
-impl Error for Conflict {}
+impl Error for OverlayConflict {}

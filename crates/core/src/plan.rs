@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::id::{NodeId, PodId, PoolId};
-use crate::reason::{Explanation, Refusal};
+use crate::rejection::{Explanation, PodRejection};
 use crate::requirement::Requirements;
 use crate::resources::Resources;
 
@@ -12,11 +12,11 @@ use crate::resources::Resources;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// NodeClaims to create, in the order they were opened.
-    pub claims: Vec<PlannedClaim>,
+    pub claims: Vec<PlannedNodeClaim>,
     /// Existing nodes that received pods, in the order they were tried; pods in the order placed.
-    pub existing: Vec<(NodeId, Vec<PodId>)>,
+    pub existing_nodes: Vec<(NodeId, Vec<PodId>)>,
     /// Pods without a place, by id. A pod that was never tried, because fuel ran out, is not here.
-    pub refused: BTreeMap<PodId, Arc<Refusal>>,
+    pub rejected: BTreeMap<PodId, Arc<PodRejection>>,
     /// Trees of refusals for the pods that were named in the options.
     pub explanations: BTreeMap<PodId, Explanation>,
     /// NodePools whose own requirements leave no instance type, in the order of trial.
@@ -25,12 +25,12 @@ pub struct Plan {
     /// `flexible` or `none`.
     pub effective_zones: BTreeMap<String, usize>,
     /// Whether the solve was cut short.
-    pub ran_dry: bool,
+    pub was_cut_short: bool,
 }
 
 /// A NodeClaim to create.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PlannedClaim {
+pub struct PlannedNodeClaim {
     /// Its NodePool.
     pub pool: PoolId,
     /// The pods that it is for, in the order placed.
@@ -48,7 +48,7 @@ pub struct PlannedClaim {
     /// Whether minValues were lowered for it.
     pub min_values_relaxed: bool,
     /// The lowest price per hour among its compatible, available offerings; none if there is none.
-    pub cheapest: Option<f64>,
+    pub lowest_price: Option<f64>,
     /// Drivers whose devices were allocated for it, sorted.
     pub dynamic_drivers: Vec<String>,
 }
@@ -59,5 +59,5 @@ pub struct UnusablePool {
     /// The pool.
     pub pool: PoolId,
     /// Whether minValues were the reason.
-    pub min_values: bool,
+    pub misses_min_values: bool,
 }

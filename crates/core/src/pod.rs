@@ -12,11 +12,11 @@ use crate::scheduling::dra::ClaimRef;
 use crate::selector::{LabelSelector, Labels, Selector};
 use crate::taint::Toleration;
 
+pub mod drain_state;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod example;
 pub mod requests;
 mod requirements;
-pub mod standing;
 
 /// One pod: who it is, where it is, and what it asks for.
 #[expect(clippy::struct_excessive_bools, reason = "facts of the object, each on its own")]
@@ -36,7 +36,7 @@ pub struct Pod {
     pub spec: Arc<PodSpec>,
     /// The PersistentVolumeClaims that it mounts, as names in its namespace, in the order of its
     /// volumes.
-    pub claims: Vec<String>,
+    pub volume_claims: Vec<String>,
     /// The node that holds it. A pod on a node that the snapshot does not know is left out.
     pub node: Option<NodeId>,
     /// The phase.
@@ -48,9 +48,9 @@ pub struct Pod {
     /// Whether it waits for the preemption of others on a node (`status.nominatedNodeName`).
     pub preempting: bool,
     /// Who made it.
-    pub owner: Owner,
+    pub owner: OwnerKind,
     /// The controlling owner, for default spread constraints.
-    pub controller: Option<Controller>,
+    pub controller: Option<ControllerRef>,
     /// Whether `karpenter.sh/do-not-disrupt` holds it where it is, at the time of the snapshot.
     pub do_not_disrupt: bool,
     /// What it costs to evict it (spec 30 §3.6), from −10 to 10.
@@ -59,17 +59,17 @@ pub struct Pod {
     pub is_unready: bool,
     /// Whether something that it asks for could not be read, so that nobody knows where else it may
     /// run.
-    pub is_unread: bool,
+    pub has_unparsed_constraints: bool,
     /// Whether it stands for spare capacity of a CapacityBuffer and does not exist.
     pub is_virtual: bool,
     /// Why it cannot be considered, found when it was read: its node selector or affinity is not
     /// allowed (spec 20 §2.3), or it could not be read whole. Several are joined with `; `.
-    pub problem: Option<Problem>,
+    pub problem: Option<PodProblem>,
 }
 
 /// What is wrong with a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct PodProblem {
     /// The text, as events carry it after `ignoring pod, `.
     pub text: String,
     /// Whether the pod asked not to run on our nodes, which is not worth an event.
@@ -111,7 +111,7 @@ pub enum Phase {
 
 /// Owners that change what a pod means. Any owner reference counts, controller or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Owner {
+pub enum OwnerKind {
     /// Something else, or nobody.
     #[default]
     Other,
@@ -125,7 +125,7 @@ pub enum Owner {
 
 /// The owner reference with `controller: true`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Controller {
+pub struct ControllerRef {
     /// Its API group, without the version.
     pub group: String,
     /// Its kind.
@@ -148,30 +148,30 @@ pub struct PodSpec {
     /// is none.
     pub node_affinity: Vec<Requirements>,
     /// Preferred node affinity, in the order written.
-    pub preferred_node_affinity: Vec<Weighted<Requirements>>,
+    pub preferred_node_affinity: Vec<WeightedTerm<Requirements>>,
     /// Required pod affinity.
     pub pod_affinity: Vec<AffinityTerm>,
     /// Preferred pod affinity.
-    pub preferred_pod_affinity: Vec<Weighted<AffinityTerm>>,
+    pub preferred_pod_affinity: Vec<WeightedTerm<AffinityTerm>>,
     /// Required pod anti-affinity.
     pub pod_anti_affinity: Vec<AffinityTerm>,
     /// Preferred pod anti-affinity.
-    pub preferred_pod_anti_affinity: Vec<Weighted<AffinityTerm>>,
+    pub preferred_pod_anti_affinity: Vec<WeightedTerm<AffinityTerm>>,
     /// Topology spread constraints, in the order written.
-    pub spread: Vec<SpreadConstraint>,
+    pub topology_spread: Vec<SpreadConstraint>,
     /// What it tolerates.
     pub tolerations: Vec<Toleration>,
     /// The host ports of its regular containers.
     pub host_ports: Vec<HostPort>,
     /// Whether it asks for dynamic resources (spec 20 §3.19), even if no claim is listed.
-    pub asks_dynamic_resources: bool,
+    pub requests_dynamic_resources: bool,
     /// The ResourceClaims that it uses, resolved to names.
     pub resource_claims: Vec<ClaimRef>,
 }
 
 /// A preference and how much it counts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Weighted<T> {
+pub struct WeightedTerm<T> {
     /// 1 to 100.
     pub weight: i32,
     /// What is preferred.

@@ -20,7 +20,7 @@ mod requirements;
 mod tests;
 
 pub use aliases::Aliases;
-pub use compatibility::{Conflict, Incompatible};
+pub use compatibility::{IncompatibleRequirements, RequirementConflict};
 pub use item::{BoundError, Operator, RequirementItem};
 pub use requirements::Requirements;
 
@@ -50,16 +50,16 @@ pub struct Requirement {
 impl Requirement {
     /// The set that an item of a spec stands for, with its key and values normalised.
     pub fn from_item(item: &RequirementItem, aliases: &Aliases) -> Result<Self, BoundError> {
-        let key = aliases.key(&item.key);
-        let values = item.values.iter().map(|value| aliases.value(key, value));
+        let key = aliases.normalize_key(&item.key);
+        let values = item.values.iter().map(|value| aliases.normalize_value(key, value));
         let set = match item.operator {
             Operator::In => Self::in_values(key, values),
             Operator::NotIn => Self::not_in(key, values),
             Operator::Exists => Self::exists(key),
             Operator::DoesNotExist => Self::does_not_exist(key),
             Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte => {
-                let bound = item.bound(values)?;
-                match Bounds::of(item.operator, bound) {
+                let bound = item.parse_bound(values)?;
+                match Bounds::from_operator(item.operator, bound) {
                     Some(bounds) => Self { bounds, ..Self::exists(key) },
                     // Nothing lies beyond the last integer. The minValues go with it, spec 20 §1.2.
                     None => return Ok(Self::does_not_exist(key)),
@@ -133,7 +133,7 @@ impl Requirement {
 
     /// Whether a node may have this value.
     pub fn has(&self, value: &str) -> bool {
-        self.values.contains(value) != self.complement && self.bounds.contain(value)
+        self.values.contains(value) != self.complement && self.bounds.contains(value)
     }
 
     /// The operator that describes the set. Numeric ones are reported as Exists or NotIn.
@@ -165,12 +165,12 @@ impl Requirement {
     }
 
     /// One value that is allowed, for a label that needs a concrete one (spec 10 §10.3.6): the
-    /// smallest member, or the integer of a complement that `chance` picks, so that nodes of one
+    /// smallest member, or the integer of a complement that `rng` picks, so that nodes of one
     /// pool get different values, and the same ones in a replay.
     ///
     /// Only integers from 0 up are tried, because a text with a minus sign is no label value. So
     /// `Lt 0` has none.
-    pub fn any(&self, chance: u64) -> Option<String> {
+    pub fn pick_value(&self, rng: u64) -> Option<String> {
         if !self.complement {
             return self.values.first().cloned();
         }
@@ -183,7 +183,7 @@ impl Requirement {
         // One more try than there are exclusions finds what is left, if anything is.
         let tries = count.min(i128::try_from(self.values.len()).unwrap_or(i128::MAX) + 1);
         (0..tries)
-            .map(|offset| (lowest + (i128::from(chance) + offset) % count).to_string())
+            .map(|offset| (lowest + (i128::from(rng) + offset) % count).to_string())
             .find(|value| !self.values.contains(value))
     }
 
@@ -200,7 +200,7 @@ impl Requirement {
             (false, true) => &*self.values - &other.values,
             (false, false) => &*self.values & &other.values,
         };
-        values.retain(|value| bounds.contain(value));
+        values.retain(|value| bounds.contains(value));
         let complement = self.complement && other.complement;
         Self {
             key: self.key.clone(),

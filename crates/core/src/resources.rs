@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn coarser_units_round_away_from_zero() {
+    fn millis_and_units_round_away_from_zero() {
         for (nanos, millis, units) in [
             (0, 0, 0),
             (1, 1, 1),
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn arithmetic_saturates() {
+    fn quantity_arithmetic_saturates() {
         let max = Quantity::from_nanos(i128::MAX);
         let min = Quantity::from_nanos(i128::MIN);
         assert_eq!(max.saturating_add(Quantity::from_units(1)), max);
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_fit_unless_short_or_the_total_is_overdrawn() {
+    fn requests_do_not_fit_if_the_total_is_too_small_or_negative() {
         #[rustfmt::skip]
         let cases = [
             ("20/A39",        units(&[("foo.com/x", 0)]),          units(&[("cpu", 1)]),                true),

@@ -58,7 +58,7 @@ impl Selector {
 
 impl LabelSelector {
     /// Exactly these labels.
-    pub fn of_labels(labels: Labels) -> Self {
+    pub fn from_labels(labels: Labels) -> Self {
         Self { labels, expressions: BTreeSet::new() }
     }
 
@@ -101,9 +101,9 @@ mod tests {
         #[rustfmt::skip]
         let cases = [
             ("no parts",          LabelSelector::default(),                              true),
-            ("labels",            LabelSelector::of_labels(a.clone()),                   true),
-            ("other value",       LabelSelector::of_labels(labels(&[("app", "b")])),     false),
-            ("missing label",     LabelSelector::of_labels(labels(&[("tier", "")])),     false),
+            ("labels",            LabelSelector::from_labels(a.clone()),                   true),
+            ("other value",       LabelSelector::from_labels(labels(&[("app", "b")])),     false),
+            ("missing label",     LabelSelector::from_labels(labels(&[("tier", "")])),     false),
             ("In",                on("app", Condition::In(values(&["a", "b"]))),         true),
             ("In, other",         on("app", Condition::In(values(&["b"]))),              false),
             ("In, absent",        on("tier", Condition::In(values(&["b"]))),             false),

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::copy_on_write::CopyOnWrite;
 use crate::disruption::ConsolidationPolicy;
 use crate::disruption::budget::Budget;
 use crate::id::{NodeId, PodId, PoolId};
 use crate::pod::{Pod, PodSpec};
 use crate::requirement::Requirements;
 use crate::resources::Resources;
-use crate::scheduling::dra::DynamicState;
+use crate::scheduling::dra::DynamicResourceState;
 use crate::selector::{LabelSelector, Labels, Selector};
-use crate::shared::Shared;
 use crate::taint::Taint;
 use crate::volume::Volumes;
 use std::sync::Arc;
@@ -26,25 +26,25 @@ pub struct Snapshot {
     pub pools: Vec<Pool>,
     /// Every NodePool of ours by name, also those that can launch nothing for pods now: disruption
     /// has to know them all.
-    pub managed_pools: Shared<BTreeMap<String, ManagedPool>>,
+    pub managed_pools: CopyOnWrite<BTreeMap<String, ManagedPool>>,
     /// Nodes and launched NodeClaims, also those that are not ours. In any order.
-    pub nodes: Vec<Shared<Node>>,
+    pub nodes: Vec<CopyOnWrite<StateNode>>,
     /// All pods, bound and unbound.
-    pub pods: Vec<Shared<Pod>>,
+    pub pods: Vec<CopyOnWrite<Pod>>,
     /// One pod for each DaemonSet, as a new node would get it.
     pub daemons: Vec<Daemon>,
     /// Labels of namespaces by name.
-    pub namespaces: Shared<BTreeMap<String, Labels>>,
+    pub namespaces: CopyOnWrite<BTreeMap<String, Labels>>,
     /// PersistentVolumeClaims and what they lead to.
-    pub volumes: Shared<Volumes>,
+    pub volumes: CopyOnWrite<Volumes>,
     /// PodDisruptionBudgets.
-    pub disruption_budgets: Shared<Vec<PodDisruptionBudget>>,
+    pub disruption_budgets: CopyOnWrite<Vec<PodDisruptionBudget>>,
     /// Selectors of Services, for default spread constraints, by namespace and then in name order.
-    pub services: Shared<Vec<Service>>,
+    pub services: CopyOnWrite<Vec<Service>>,
     /// Selectors of ReplicationControllers, ReplicaSets and StatefulSets, for the same.
-    pub workloads: Shared<BTreeMap<WorkloadKey, LabelSelector>>,
+    pub workloads: CopyOnWrite<BTreeMap<WorkloadKey, LabelSelector>>,
     /// Devices and claims of dynamic resource allocation.
-    pub dynamic: Shared<DynamicState>,
+    pub dynamic_resources: CopyOnWrite<DynamicResourceState>,
 }
 
 impl Snapshot {
@@ -54,7 +54,7 @@ impl Snapshot {
     }
 
     /// The node of an id.
-    pub fn node(&self, id: NodeId) -> &Node {
+    pub fn node(&self, id: NodeId) -> &StateNode {
         &self.nodes[id.index()]
     }
 
@@ -117,7 +117,7 @@ pub struct NodeClassRef {
 
 /// A Node, a launched NodeClaim, or both, joined (spec 20 §3.4, spec 40 §5.2).
 #[derive(Clone, Debug, PartialEq)]
-pub struct Node {
+pub struct StateNode {
     /// The name of the Node, or of the NodeClaim while there is no registered Node.
     pub name: String,
     /// The effective labels: the NodeClaim's until the node is registered, then the Node's.
@@ -139,7 +139,7 @@ pub struct Node {
     /// What pods may use.
     pub allocatable: Resources,
     /// CSI drivers that the node published: how many volumes it can attach, none for unlimited.
-    pub published_drivers: BTreeMap<String, Option<u32>>,
+    pub published_volume_limits: BTreeMap<String, Option<u32>>,
     /// When the NodeClaim became Initialized.
     pub initialized_at: Option<Timestamp>,
     /// When a pod last came or went.
@@ -147,19 +147,19 @@ pub struct Node {
     /// The machine in the cloud.
     pub provider_id: String,
     /// What only disruption looks at.
-    pub standing: NodeStanding,
+    pub disruption_state: NodeDisruptionState,
 }
 
 /// Where a node is in its life, as far as it decides whether the node may be disrupted.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "facts of the objects, each on its own")]
-pub struct NodeStanding {
+pub struct NodeDisruptionState {
     /// The name of the NodeClaim; empty without one.
     pub node_claim: String,
     /// The uid of the NodeClaim.
     pub node_claim_uid: String,
     /// When the NodeClaim was created.
-    pub created: Option<Timestamp>,
+    pub node_claim_created_at: Option<Timestamp>,
     /// Whether the Node has joined; one that is not ours has.
     pub is_registered: bool,
     /// Whether the Node's condition Ready is True.
@@ -178,15 +178,15 @@ pub struct NodeStanding {
     /// Whether the annotation `karpenter.sh/do-not-repair`, found likewise, is `true`.
     pub do_not_repair: bool,
     /// The annotation of the NodeClaim that says whose pods came back after a consolidation.
-    pub returned: Option<String>,
+    pub failed_consolidations: Option<String>,
     /// How long a drain may take at most; none for no bound.
     pub termination_grace_period: Option<SignedDuration>,
     /// When it expires, counted from its creation; none for Never.
     pub expire_after: Option<SignedDuration>,
     /// When the last reboot by repair ended.
-    pub rebooted: Option<Timestamp>,
+    pub rebooted_at: Option<Timestamp>,
     /// When the Node was created.
-    pub node_created: Option<Timestamp>,
+    pub node_created_at: Option<Timestamp>,
     /// The conditions of the Node, for repair.
     pub conditions: Vec<NodeCondition>,
 }
@@ -201,7 +201,7 @@ pub struct NodeCondition {
     /// Why, in one word; may be empty.
     pub reason: String,
     /// Since when it has this status, if that is told.
-    pub since: Option<Timestamp>,
+    pub last_transition_time: Option<Timestamp>,
 }
 
 /// The Node object's own labels and taints.

@@ -48,7 +48,7 @@ pub fn provision(replicas: i64, node_limit: Option<i64>, claims: ClaimCounts) ->
     if active + i64::from(claims.pending_disruption) >= replicas {
         return Provision::Enough;
     }
-    match grant(node_limit, claims, replicas.saturating_sub(active)) {
+    match allowed_new_nodes(node_limit, claims, replicas.saturating_sub(active)) {
         0 => Provision::LimitReached,
         granted => Provision::Create(granted),
     }
@@ -56,11 +56,11 @@ pub fn provision(replicas: i64, node_limit: Option<i64>, claims: ClaimCounts) ->
 
 /// How many of the `wanted` new nodes the node limit leaves room for. Nodes on their way out still
 /// take room, since their instances still run.
-pub fn grant(node_limit: Option<i64>, claims: ClaimCounts, wanted: i64) -> u32 {
+pub fn allowed_new_nodes(node_limit: Option<i64>, claims: ClaimCounts, wanted: i64) -> u32 {
     let ClaimCounts { active, deleting, pending_disruption, reserved } = claims;
     let taken = [active, deleting, pending_disruption, reserved].map(i64::from).iter().sum();
-    let room = node_limit.unwrap_or(i64::MAX).saturating_sub(taken);
-    u32::try_from(wanted.min(room).max(0)).unwrap_or(u32::MAX)
+    let remaining = node_limit.unwrap_or(i64::MAX).saturating_sub(taken);
+    u32::try_from(wanted.min(remaining).max(0)).unwrap_or(u32::MAX)
 }
 
 /// How many NodeClaims a static pool has too many. Only active ones count: those about to be
@@ -71,7 +71,7 @@ pub fn excess(replicas: i64, active: u32) -> u32 {
 
 /// What decides how much it matters if a NodeClaim of a static pool goes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Standing {
+pub enum ClaimUsage {
     /// It has no instance yet.
     Unlaunched,
     /// Its node has no pods, or only such of DaemonSets that do not mind.
@@ -85,8 +85,8 @@ pub enum Standing {
     },
 }
 
-impl Standing {
-    fn rank(self) -> (u8, f64) {
+impl ClaimUsage {
+    fn deletion_rank(self) -> (u8, f64) {
         match self {
             Self::Unlaunched => (0, 0.0),
             Self::Empty => (1, 0.0),
@@ -98,9 +98,9 @@ impl Standing {
 
 /// Which NodeClaims go if there are so many too many: those first that matter least. Among equals
 /// the order of the list counts.
-pub fn surplus<T>(excess: u32, mut claims: Vec<(T, Standing)>) -> Vec<T> {
+pub fn claims_to_delete<T>(excess: u32, mut claims: Vec<(T, ClaimUsage)>) -> Vec<T> {
     claims.sort_by(|(_, one), (_, other)| {
-        let (one, other) = (one.rank(), other.rank());
+        let (one, other) = (one.deletion_rank(), other.deletion_rank());
         one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
     });
     claims.truncate(usize::try_from(excess).unwrap_or(usize::MAX));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn replicas_are_created_as_far_as_the_node_limit_goes() {
+    fn replicas_are_created_up_to_the_node_limit() {
         use Provision::{Create, Enough, LimitReached};
         let active = |active| ClaimCounts { active, ..NONE };
         #[rustfmt::skip]
@@ -160,14 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_at_its_limit_looks_again_sooner() {
+    fn a_static_pool_at_its_limit_is_requeued_sooner() {
         assert_eq!(Provision::LimitReached.requeue_after(), SignedDuration::from_secs(30));
         assert_eq!(Provision::Enough.requeue_after(), SignedDuration::from_secs(60));
         assert_eq!(Provision::Create(1).requeue_after(), SignedDuration::from_secs(60));
     }
 
     #[test]
-    fn active_claims_beyond_the_replicas_are_too_many() {
+    fn active_claims_beyond_the_replicas_are_excess() {
         for (replicas, active, expected) in
             [(2, 4, 2), (4, 4, 0), (5, 4, 0), (0, 4, 4), (i64::MIN, u32::MAX, u32::MAX)]
         {
@@ -176,16 +176,16 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_least_goes_first() {
-        let occupied = |is_protected, cost| Standing::Occupied { is_protected, cost };
+    fn unlaunched_and_empty_claims_are_deleted_first() {
+        let occupied = |is_protected, cost| ClaimUsage::Occupied { is_protected, cost };
         let claims = || {
             vec![
                 ("protected", occupied(true, 0.5)),
                 ("dear", occupied(false, 2.0)),
                 ("cheap", occupied(false, 1.0)),
-                ("empty", Standing::Empty),
-                ("empty too", Standing::Empty),
-                ("unlaunched", Standing::Unlaunched),
+                ("empty", ClaimUsage::Empty),
+                ("empty too", ClaimUsage::Empty),
+                ("unlaunched", ClaimUsage::Unlaunched),
             ]
         };
         let all = ["unlaunched", "empty", "empty too", "cheap", "dear", "protected"];
@@ -197,12 +197,12 @@ mod tests {
             ("more than there are", 9, &all[..]),
             ("none", 0, &all[..0]),
         ] {
-            assert_eq!(surplus(excess, claims()), expected, "{case}");
+            assert_eq!(claims_to_delete(excess, claims()), expected, "{case}");
         }
     }
 
     #[test]
-    fn a_life_gets_shorter_until_it_is_over() {
+    fn the_remaining_lifetime_shrinks_to_zero() {
         let hours = SignedDuration::from_hours;
         for (age, expire_after, expected) in [
             (hours(1), None, 1.0),

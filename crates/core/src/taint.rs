@@ -76,8 +76,8 @@ impl Toleration {
             && match self.operator.as_str() {
                 "" | "Equal" => self.value == taint.value,
                 "Exists" => true,
-                "Lt" => integers().is_some_and(|(taint, asked)| taint < asked),
-                "Gt" => integers().is_some_and(|(taint, asked)| taint > asked),
+                "Lt" => integers().is_some_and(|(taint, bound)| taint < bound),
+                "Gt" => integers().is_some_and(|(taint, bound)| taint > bound),
                 _ => false,
             }
     }
@@ -89,7 +89,7 @@ fn integer(text: &str) -> Option<i64> {
 }
 
 /// The taints, of any effect, that no toleration covers.
-pub fn untolerated<'a>(taints: &'a [Taint], tolerations: &[Toleration]) -> Vec<&'a Taint> {
+pub fn untolerated_taints<'a>(taints: &'a [Taint], tolerations: &[Toleration]) -> Vec<&'a Taint> {
     taints.iter().filter(|taint| !tolerations.iter().any(|t| t.tolerates(taint))).collect()
 }
 
@@ -189,7 +189,7 @@ mod tests {
             taint("c", "", NoExecute),
         ];
         let left = |tolerations: &[Toleration]| -> Vec<String> {
-            untolerated(&taints, tolerations).into_iter().map(ToString::to_string).collect()
+            untolerated_taints(&taints, tolerations).into_iter().map(ToString::to_string).collect()
         };
         assert_eq!(left(&[]), ["a:NoSchedule", "b=1:PreferNoSchedule", "c:NoExecute"]);
         assert_eq!(left(&[Toleration::prefer_no_schedule()]), ["a:NoSchedule", "c:NoExecute"]);

@@ -3,11 +3,11 @@
 //! What a test does not mention does not matter, so each builder starts from something that gets in
 //! nobody's way: [`pod`] asks for nothing, [`pool`] allows everything, [`node`] is large, ready and
 //! empty. A [`World`] holds them and solves; an [`Outcome`] answers where pods went.
-//! [`check`] does the same in text.
+//! [`assert_plan_text`] does the same in text.
 //!
-//! Keys may be written short (`zone`, `hostname`, `type`; see [`key`]).
+//! Keys may be written short (`zone`, `hostname`, `type`; see [`label_key`]).
 
-mod catalogue;
+mod catalog;
 mod describe;
 mod devices;
 mod labels;
@@ -23,17 +23,21 @@ mod types;
 mod volumes;
 mod world;
 
-pub use catalogue::{assorted, benchmark_types, default_types, kwok_types};
-pub use devices::{DEVICE_DRIVER, claim_key, devices, one_device, published};
-pub use labels::{ZONES, key, label_selector, quantity, requirement, resources, taint, well_known};
-pub use mix::{Chance, diverse_mix, preference_mix};
+pub use catalog::{assorted_types, benchmark_types, default_types, kwok_types};
+pub use devices::{DEVICE_DRIVER, claim_key, devices, one_device_claim, published_devices};
+pub use labels::{
+    ZONES, label_key, label_selector, quantity, requirement, resources, taint, well_known,
+};
+pub use mix::{SeededRng, diverse_mix, preference_mix};
 pub use node::{NodeBuilder, node};
 pub use outcome::Outcome;
 pub use pod::{PodBuilder, pod};
 pub use pool::{PoolBuilder, daemon, pool};
-pub use solve::{solve_alike, solve_both, solve_fast, solve_listing};
-pub use terms::{Spread, Term, spread, term};
-pub use text::{check, world};
-pub use types::{RESERVATION_ID, TypeBuilder, instance_type, offering, reserved, roomy_type};
-pub use volumes::{allowed_zones, claim, local_volume, storage_class, volume};
+pub use solve::{solve_both, solve_both_unverified, solve_fast, solve_with_type_limit};
+pub use terms::{AffinityTermBuilder, SpreadBuilder, spread, term};
+pub use text::{assert_plan_text, parse_world};
+pub use types::{RESERVATION_ID, TypeBuilder, cpu_bound_type, instance_type, offering, reserved};
+pub use volumes::{
+    local_volume, persistent_volume, storage_class, volume_claim, zonal_storage_class,
+};
 pub use world::World;

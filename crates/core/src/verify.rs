@@ -12,7 +12,7 @@
 //! - Affinity and spread as a whole when a NodeClaim was dropped at the end: its pods were counted.
 //! - Whether the pod that starts an affinity group had to be the first, unless matching pods were
 //!   there before the solve.
-//! - How many `nodes` a limit allows beyond the first new one: upstream overshoots by a batch.
+//! - How many `values` a limit allows beyond the first new one: upstream overshoots by a batch.
 //! - Prices, order of instance types, dynamic resources, `consolidateAfter`.
 //!
 //! A node selector and a required term on one key are taken together, as everywhere here: if they
@@ -22,39 +22,40 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::id::PodId;
 use crate::plan::Plan;
-use crate::reason::Refusal;
+use crate::rejection::PodRejection;
 use crate::scheduling::Request;
 
 mod fit;
 mod limits;
-mod place;
+mod planned_cluster;
 #[cfg(test)]
 mod tests;
 mod topology;
 mod violation;
 
-use place::Places;
+use planned_cluster::PlannedCluster;
 pub use violation::{Target, Violation};
 
 /// What is wrong with a plan for the request; nothing if it is fine.
-pub fn plan(request: &Request<'_>, plan: &Plan) -> Vec<Violation> {
-    let mut found = books(request, plan);
+pub fn check_plan(request: &Request<'_>, plan: &Plan) -> Vec<Violation> {
+    let mut found = check_pod_accounting(request, plan);
     // What follows looks things up by id.
-    found.extend(place::unknown(request, plan));
+    found.extend(planned_cluster::check_ids(request, plan));
     if found.iter().any(Violation::is_unknown_id) {
         return found;
     }
-    let places = Places::new(request, plan);
+    let places = PlannedCluster::new(request, plan);
     for place in places.targets() {
         fit::check(&places, place, &mut found);
     }
     limits::check(&places, plan, &mut found);
-    topology::anti_affinity(&places, &mut found);
-    let was_dropped =
-        |refusal: &std::sync::Arc<Refusal>| matches!(**refusal, Refusal::Truncated { .. });
-    if !plan.refused.values().any(was_dropped) {
-        topology::affinity(&places, &mut found);
-        topology::spread(&places, &mut found);
+    topology::check_anti_affinity(&places, &mut found);
+    let was_dropped = |refusal: &std::sync::Arc<PodRejection>| {
+        matches!(**refusal, PodRejection::MinValuesMissedAfterTruncation { .. })
+    };
+    if !plan.rejected.values().any(was_dropped) {
+        topology::check_affinity(&places, &mut found);
+        topology::check_spread(&places, &mut found);
     }
     let mut distinct: Vec<Violation> = Vec::new();
     for violation in found {
@@ -66,32 +67,34 @@ pub fn plan(request: &Request<'_>, plan: &Plan) -> Vec<Violation> {
 }
 
 /// Every pod that was asked for has exactly one answer, and no other pod has any.
-fn books(request: &Request<'_>, plan: &Plan) -> Vec<Violation> {
+fn check_pod_accounting(request: &Request<'_>, plan: &Plan) -> Vec<Violation> {
     let is_known = |pod: &PodId| pod.index() < request.snapshot.pods.len();
-    let asked: BTreeSet<PodId> = request.pods.iter().copied().filter(is_known).collect();
-    let on_nodes = plan.existing.iter().flat_map(|(_, pods)| pods);
+    let requested: BTreeSet<PodId> = request.pods.iter().copied().filter(is_known).collect();
+    let on_nodes = plan.existing_nodes.iter().flat_map(|(_, pods)| pods);
     let on_claims = plan.claims.iter().flat_map(|claim| &claim.pods);
     let mut placed: BTreeMap<PodId, usize> = BTreeMap::new();
     for &pod in on_nodes.chain(on_claims) {
         *placed.entry(pod).or_insert(0) += 1;
     }
-    let answered: BTreeSet<PodId> = placed.keys().chain(plan.refused.keys()).copied().collect();
+    let answered: BTreeSet<PodId> = placed.keys().chain(plan.rejected.keys()).copied().collect();
     let mut found = Vec::new();
     for &pod in &answered {
         if pod.index() >= request.snapshot.pods.len() {
             found.push(Violation::UnknownPod(pod));
-        } else if !asked.contains(&pod) {
-            found.push(Violation::NotAsked { pod: name(request, pod) });
+        } else if !requested.contains(&pod) {
+            found.push(Violation::NotRequested { pod: name(request, pod) });
         }
     }
-    for (&pod, _) in placed.iter().filter(|&(pod, &times)| times > 1 && asked.contains(pod)) {
+    for (&pod, _) in placed.iter().filter(|&(pod, &times)| times > 1 && requested.contains(pod)) {
         found.push(Violation::PlacedTwice { pod: name(request, pod) });
     }
-    for &pod in plan.refused.keys().filter(|&pod| placed.contains_key(pod) && asked.contains(pod)) {
+    for &pod in
+        plan.rejected.keys().filter(|&pod| placed.contains_key(pod) && requested.contains(pod))
+    {
         found.push(Violation::PlacedAndRefused { pod: name(request, pod) });
     }
-    if !plan.ran_dry {
-        for &pod in asked.difference(&answered) {
+    if !plan.was_cut_short {
+        for &pod in requested.difference(&answered) {
             found.push(Violation::Forgotten { pod: name(request, pod) });
         }
     }

@@ -71,7 +71,7 @@ pub struct StorageClass {
 
 impl VolumeClaim {
     /// The storage class; empty if there is none.
-    pub(crate) fn class_name(&self) -> &str {
+    pub(crate) fn storage_class_name(&self) -> &str {
         self.storage_class.as_deref().unwrap_or_default()
     }
 
@@ -110,6 +110,6 @@ impl Volumes {
         if claim.is_bound() {
             return Ok(self.volume(&claim.volume_name)?.driver.as_deref());
         }
-        Ok(self.classes.get(claim.class_name()).map(|class| class.provisioner.as_str()))
+        Ok(self.classes.get(claim.storage_class_name()).map(|class| class.provisioner.as_str()))
     }
 }

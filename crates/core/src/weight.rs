@@ -2,7 +2,7 @@
 
 /// Sorts so that what is tried first comes first: larger `spec.weight` (absent counts as 0), then
 /// the name that is *later* in the alphabet.
-pub fn heaviest_first<T>(items: &mut [T], weight_and_name: impl Fn(&T) -> (Option<i32>, &str)) {
+pub fn order_by_weight<T>(items: &mut [T], weight_and_name: impl Fn(&T) -> (Option<i32>, &str)) {
     items.sort_by(|a, b| {
         let (weight_a, name_a) = weight_and_name(a);
         let (weight_b, name_b) = weight_and_name(b);
@@ -19,14 +19,14 @@ mod tests {
     type Weighted = (Option<i32>, &'static str);
 
     fn sorted(mut items: Vec<Weighted>) -> Vec<Weighted> {
-        heaviest_first(&mut items, |&(weight, name)| (weight, name));
+        order_by_weight(&mut items, |&(weight, name)| (weight, name));
         items
     }
 
     const NAMES: [&str; 10] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
 
     #[test]
-    fn pools_go_by_weight_then_by_name_from_the_end() {
+    fn node_pools_are_ordered_by_weight_then_by_reverse_name() {
         let cases = [
             (
                 "10/LM-3",
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_overlays_of_one_weight_go_by_decreasing_name() {
+    fn overlays_of_one_weight_are_ordered_by_reverse_name() {
         let case = "10/NO-15";
         let shuffled = [3, 9, 0, 4, 7, 1, 8, 2, 6, 5].map(|i| (Some(10), NAMES[i]));
         let names = sorted(shuffled.to_vec()).into_iter().map(|(_, name)| name);
@@ -54,7 +54,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ten_overlays_of_random_weights_go_by_non_increasing_weight(
+        fn overlays_are_ordered_by_non_increasing_weight(
             weights in prop::array::uniform10(prop::option::of(1..=10_000_i32)),
         ) {
             let case = "10/NO-15";

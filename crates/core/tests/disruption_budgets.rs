@@ -2,11 +2,11 @@
 
 use jiff::Timestamp;
 use karpenter_core::disruption::{
-    Allowances, Method, Reason, Search, Settings, Time, World as Seen, pass,
+    Allowances, Method, PassContext as Seen, Reason, SearchFuel, SearchMode, Settings, run_pass,
 };
 use karpenter_core::requirement::Operator;
 use karpenter_core::testing::{
-    NodeBuilder, TypeBuilder, World, node, offering, pod, pool, roomy_type,
+    NodeBuilder, TypeBuilder, World, cpu_bound_type, node, offering, pod, pool,
 };
 
 const ZONE: &str = "test-zone-1";
@@ -16,45 +16,46 @@ fn now() -> Timestamp {
 }
 
 fn sized(cpu: u32) -> TypeBuilder {
-    roomy_type(cpu).sold(offering("on-demand", ZONE, f64::from(cpu)))
+    cpu_bound_type(cpu).offering(offering("on-demand", ZONE, f64::from(cpu)))
 }
 
-fn of(name: &str, cpu: u32) -> NodeBuilder {
+fn node_of_size(name: &str, cpu: u32) -> NodeBuilder {
     node(name).of_type(&sized(cpu).build()).label("capacity-type", "on-demand").zone(ZONE)
 }
 
 /// Ten good nodes of a pool with this budget.
-fn ten(budget: &str) -> World {
+fn world_of_ten_nodes(budget: &str) -> World {
     let start = World::empty().types([sized(4)]).pool(pool("default").budget(budget, &[]));
-    (0..10).fold(start, |world, number| world.node(of(&format!("n{number}"), 4)))
+    (0..10).fold(start, |world, number| world.node(node_of_size(&format!("n{number}"), 4)))
 }
 
-fn left(world: &World, reason: Reason) -> u32 {
+fn remaining_disruptions(world: &World, reason: Reason) -> u32 {
     let settings = Settings::default();
     let seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
-    Allowances::new(&seen, reason).left("default")
+    Allowances::new(&seen, reason).remaining("default")
 }
 
 #[test]
-fn only_nodes_of_ours_that_are_ready_for_pods_count() {
-    let world = ten("100%")
-        .node(of("foreign", 4).unmanaged())
-        .node(of("starting", 4).starting())
-        .node(of("ending", 4).standing(|s| s.is_instance_terminating = true));
-    assert_eq!(left(&world, Reason::Drifted), 10, "30/BUD-3");
+fn only_initialized_managed_nodes_count_for_the_budget() {
+    let world = world_of_ten_nodes("100%")
+        .node(node_of_size("foreign", 4).unmanaged())
+        .node(node_of_size("starting", 4).uninitialized())
+        .node(node_of_size("ending", 4).disruption_state(|s| s.is_instance_terminating = true));
+    assert_eq!(remaining_disruptions(&world, Reason::Drifted), 10, "30/BUD-3");
 }
 
 #[test]
-fn nodes_that_go_or_are_not_ready_have_spent_their_share() {
-    let with = |budget: &str, count: usize, change: fn(&mut karpenter_core::snapshot::Node)| {
-        let mut world = ten(budget);
-        for node in world.snapshot.nodes.iter_mut().take(count) {
-            change(node);
-        }
-        world
-    };
+fn deleting_and_unready_nodes_use_up_the_budget() {
+    let with =
+        |budget: &str, count: usize, change: fn(&mut karpenter_core::snapshot::StateNode)| {
+            let mut world = world_of_ten_nodes(budget);
+            for node in world.snapshot.nodes.iter_mut().take(count) {
+                change(node);
+            }
+            world
+        };
     let going = |count, budget| with(budget, count, |node| node.is_deleting = true);
-    let unready = with("100%", 2, |node| node.standing.is_ready = false);
+    let unready = with("100%", 2, |node| node.disruption_state.is_ready = false);
     #[rustfmt::skip]
     let cases = [
         ("30/BUD-4",           going(10, "10%"),  Reason::Empty,     0),
@@ -64,12 +65,12 @@ fn nodes_that_go_or_are_not_ready_have_spent_their_share() {
         ("45/BC-2",            going(2, "100%"),  Reason::Unhealthy, 8),
     ];
     for (case, world, reason, expected) in cases {
-        assert_eq!(left(&world, reason), expected, "{case}");
+        assert_eq!(remaining_disruptions(&world, reason), expected, "{case}");
     }
 }
 
 #[test]
-fn each_pool_keeps_to_its_own_budget() {
+fn nodes_of_other_pools_do_not_count_against_the_budget() {
     let names: Vec<String> = (0..10).map(|number| format!("pool{number}")).collect();
     for with_pods in [false, true] {
         let start = World::empty().types([sized(1), sized(4)]);
@@ -80,15 +81,15 @@ fn each_pool_keeps_to_its_own_budget() {
         let world = names.iter().fold(pools, |world, name| {
             (0..3).fold(world, |world, number| {
                 let own = format!("{name}-{number}");
-                let world = world.node(of(&own, 4).pool(name));
-                let small = pod(&own).cpu("100m").on(&own);
+                let world = world.node(node_of_size(&own, 4).pool(name));
+                let small = pod(&own).cpu("100m").on_node(&own);
                 if with_pods { world.pod(small) } else { world }
             })
         });
-        for search in [Search::Upstream, Search::Best] {
+        for search in [SearchMode::Upstream, SearchMode::Best] {
             let settings = Settings { search, ..Settings::default() };
             let seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
-            let found = pass(&seen, Method::Emptiness, &mut Time::unlimited());
+            let found = run_pass(&seen, Method::Emptiness, &mut SearchFuel::unlimited());
             assert!(!found.commands.is_empty());
             for name in &names {
                 let gone = found.commands.iter().flat_map(|command| &command.candidates);
@@ -100,16 +101,16 @@ fn each_pool_keeps_to_its_own_budget() {
 }
 
 #[test]
-fn a_budget_that_cannot_be_read_stops_its_own_pool_only() {
+fn an_unparsable_budget_blocks_only_its_own_node_pool() {
     let world = World::empty()
         .types([sized(4)])
         .pool(pool("default").budget("x%", &[]))
         .pool(pool("other"))
-        .node(of("a", 4))
-        .node(of("b", 4).pool("other"));
-    let settings = Settings { search: Search::Upstream, ..Settings::default() };
+        .node(node_of_size("a", 4))
+        .node(node_of_size("b", 4).pool("other"));
+    let settings = Settings { search: SearchMode::Upstream, ..Settings::default() };
     let seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
-    let found = pass(&seen, Method::Emptiness, &mut Time::unlimited());
+    let found = run_pass(&seen, Method::Emptiness, &mut SearchFuel::unlimited());
     let gone: Vec<_> = found.commands[0].candidates.iter().map(|one| one.name.as_str()).collect();
     assert_eq!(gone, ["b"], "30/LOOP-9");
     let allowances = Allowances::new(&seen, Reason::Empty);
@@ -118,21 +119,21 @@ fn a_budget_that_cannot_be_read_stops_its_own_pool_only() {
 }
 
 #[test]
-fn single_nodes_go_until_the_budget_is_spent() {
+fn single_node_consolidation_stops_when_the_budget_is_used_up() {
     let start = World::empty().types([sized(1), sized(4)]).pool(pool("default").budget("30%", &[]));
     let world = (0..10).fold(start, |world, number| {
         let name = format!("n{number}");
-        let tainted = of(&name, 4).taint(&format!("own={number}:NoSchedule"));
-        world.node(tainted).pod(pod(&name).cpu("500m").on(&name))
+        let tainted = node_of_size(&name, 4).taint(&format!("own={number}:NoSchedule"));
+        world.node(tainted).pod(pod(&name).cpu("500m").on_node(&name))
     });
-    let settings = Settings { search: Search::Upstream, ..Settings::default() };
+    let settings = Settings { search: SearchMode::Upstream, ..Settings::default() };
     let mut queued = std::collections::BTreeSet::new();
     let mut passes = 0;
     loop {
         let mut seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
         seen.queued = queued.clone();
         seen.settled = [Method::MultiNode].into();
-        let found = pass(&seen, Method::Emptiness, &mut Time::unlimited());
+        let found = run_pass(&seen, Method::Emptiness, &mut SearchFuel::unlimited());
         let Some(command) = found.commands.first() else {
             assert_eq!(found.settled, [], "30/MEMO-2");
             break;

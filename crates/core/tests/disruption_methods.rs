@@ -5,47 +5,47 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use karpenter_core::disruption::{
-    ConsolidationPolicy, Decision, Method, NoticeKind, Pass, Reason, Search, Settings, Time,
-    World as Seen, pass, recheck,
+    ConsolidationPolicy, Decision, Method, NodeEventKind, PassContext as Seen, PassOutcome, Reason,
+    SearchFuel, SearchMode, Settings, recheck_candidates, run_pass,
 };
-use karpenter_core::pod::Owner;
+use karpenter_core::pod::OwnerKind;
 use karpenter_core::requirement::Operator;
 use karpenter_core::scheduling::{Fuel, PreferencePolicy};
 use karpenter_core::testing::{
-    NodeBuilder, PoolBuilder, TypeBuilder, World, instance_type, node, offering, pod, pool,
-    reserved, roomy_type, term,
+    NodeBuilder, PoolBuilder, TypeBuilder, World, cpu_bound_type, instance_type, node, offering,
+    pod, pool, reserved, term,
 };
 
 #[path = "disruption_methods/balanced.rs"]
 mod balanced;
 #[path = "disruption_methods/consolidation.rs"]
 mod consolidation;
-#[path = "disruption_methods/deep.rs"]
-mod deep;
+#[path = "disruption_methods/deep_search.rs"]
+mod deep_search;
 #[path = "disruption_methods/devices.rs"]
 mod devices;
 #[path = "disruption_methods/drift.rs"]
 mod drift;
 #[path = "disruption_methods/emptiness.rs"]
 mod emptiness;
-#[path = "disruption_methods/kept.rs"]
-mod kept;
-#[path = "disruption_methods/multi.rs"]
-mod multi;
-#[path = "disruption_methods/relapse.rs"]
-mod relapse;
+#[path = "disruption_methods/failed_consolidation.rs"]
+mod failed_consolidation;
+#[path = "disruption_methods/multi_node.rs"]
+mod multi_node;
 #[path = "disruption_methods/reservations.rs"]
 mod reservations;
 #[path = "disruption_methods/simulation.rs"]
 mod simulation;
-#[path = "disruption_methods/single.rs"]
-mod single;
-#[path = "disruption_methods/spot.rs"]
-mod spot;
+#[path = "disruption_methods/single_node.rs"]
+mod single_node;
+#[path = "disruption_methods/spot_to_spot.rs"]
+mod spot_to_spot;
 #[path = "disruption_methods/static_drift.rs"]
 mod static_drift;
 #[path = "disruption_methods/terminate_first.rs"]
 mod terminate_first;
+#[path = "disruption_methods/unconsolidated_nodes.rs"]
+mod unconsolidated_nodes;
 
 const ZONE: &str = "test-zone-1";
 
@@ -56,7 +56,7 @@ fn now() -> Timestamp {
 /// `t<cpu>` with that many cpu at that price, on demand and for a tenth less as spot.
 fn sized(cpu: u32) -> TypeBuilder {
     let price = f64::from(cpu);
-    roomy_type(cpu).sold(offering("on-demand", ZONE, price)).sold(offering(
+    cpu_bound_type(cpu).offering(offering("on-demand", ZONE, price)).offering(offering(
         "spot",
         ZONE,
         price * 0.9,
@@ -68,7 +68,7 @@ fn sizes() -> Vec<TypeBuilder> {
 }
 
 /// A node of one of these types.
-fn of(name: &str, cpu: u32) -> NodeBuilder {
+fn node_of_size(name: &str, cpu: u32) -> NodeBuilder {
     let one = sized(cpu).build();
     node(name).of_type(&one).label("capacity-type", "on-demand").zone(ZONE)
 }
@@ -82,22 +82,22 @@ fn world() -> World {
 }
 
 fn upstream() -> Settings {
-    Settings { search: Search::Upstream, ..Settings::default() }
+    Settings { search: SearchMode::Upstream, ..Settings::default() }
 }
 
-fn run(world: &World, settings: &Settings) -> Pass {
+fn run(world: &World, settings: &Settings) -> PassOutcome {
     run_with(world, settings, |_| ())
 }
 
-fn run_with(world: &World, settings: &Settings, change: impl FnOnce(&mut Seen<'_>)) -> Pass {
+fn run_with(world: &World, settings: &Settings, change: impl FnOnce(&mut Seen<'_>)) -> PassOutcome {
     let settings = Settings { scheduling: world.options.clone(), ..settings.clone() };
     let mut seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
     change(&mut seen);
-    pass(&seen, Method::Emptiness, &mut Time::unlimited())
+    run_pass(&seen, Method::Emptiness, &mut SearchFuel::unlimited())
 }
 
 /// Method, decision and nodes of each command.
-fn said(pass: &Pass) -> Vec<(Method, Decision, Vec<&str>)> {
+fn command_summaries(pass: &PassOutcome) -> Vec<(Method, Decision, Vec<&str>)> {
     let all = pass.commands.iter();
     all.map(|one| {
         let mut nodes: Vec<&str> =
@@ -108,12 +108,12 @@ fn said(pass: &Pass) -> Vec<(Method, Decision, Vec<&str>)> {
     .collect()
 }
 
-fn texts(pass: &Pass, kind: NoticeKind) -> Vec<&str> {
-    pass.notices.iter().filter(|n| n.kind == kind).map(|n| n.text.as_str()).collect()
+fn notice_texts(pass: &PassOutcome, kind: NodeEventKind) -> Vec<&str> {
+    pass.node_events.iter().filter(|n| n.kind == kind).map(|n| n.text.as_str()).collect()
 }
 
 /// Names of the instance types of the only replacement.
-fn options(world: &World, pass: &Pass) -> Vec<String> {
+fn replacement_types(world: &World, pass: &PassOutcome) -> Vec<String> {
     let claim = pass.commands[0].replacements[0].planned().expect("a planned one");
     let types = world.types_of(&world.snapshot.pool(claim.pool).name);
     claim.instance_types.iter().map(|&at| types[at as usize].name.clone()).collect()

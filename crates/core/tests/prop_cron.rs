@@ -119,7 +119,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn next_after_is_what_a_scan_of_every_minute_finds(fields in fields(), after in start()) {
+    fn next_after_agrees_with_a_scan_of_every_minute(fields in fields(), after in start()) {
         let until = after.checked_add(SignedDuration::from_hours(20 * 24)).unwrap();
         let next = Schedule::parse(&text(&fields)).unwrap().next_after(after);
         let found = scan(&fields, after, SignedDuration::from_mins(1), until);
@@ -127,7 +127,7 @@ proptest! {
     }
 
     #[test]
-    fn next_after_is_what_a_scan_of_every_midnight_finds(fields in fields(), after in start()) {
+    fn next_after_agrees_with_a_scan_of_every_midnight(fields in fields(), after in start()) {
         let midnight = Field { ranges: vec![Range { star: false, low: 0, high: 0, step: None }], max: 0 };
         let [_, _, day, month, weekday] = fields;
         let fields = [midnight.clone(), midnight, day, month, weekday];

@@ -45,10 +45,10 @@ fn devices(most: usize) -> impl Strategy<Value = Vec<Device>> {
 /// A pool of two slices: devices, for some nodes, and the budget.
 fn pool(name: &'static str) -> impl Strategy<Value = Vec<Slice>> {
     let reach = prop_oneof![
-        Just(Reach::AllNodes),
+        Just(NodeAccess::AllNodes),
         prop::sample::select(&["a", "b"][..]).prop_map(|zone| {
             let zone = std::iter::once(Requirement::in_values(ZONE, [zone])).collect();
-            Reach::Selector(vec![zone])
+            NodeAccess::Selector(vec![zone])
         }),
     ];
     (devices(4), reach).prop_map(move |(devices, reach)| {
@@ -58,11 +58,11 @@ fn pool(name: &'static str) -> impl Strategy<Value = Vec<Slice>> {
             generation: 1,
             slice_count: 2,
             owner_node: None,
-            reach,
+            node_access: reach,
             devices,
             counters,
         };
-        vec![slice(devices, reach, vec![]), slice(vec![], Reach::AllNodes, vec![set(BUDGET)])]
+        vec![slice(devices, reach, vec![]), slice(vec![], NodeAccess::AllNodes, vec![set(BUDGET)])]
     })
 }
 
@@ -78,18 +78,19 @@ fn claim() -> impl Strategy<Value = Claim> {
             .into_iter()
             .collect(),
     });
-    let asks = prop::collection::vec(query, 1..3)
+    let device_queries = prop::collection::vec(query, 1..3)
         .prop_flat_map(|queries| (Just(queries), any::<bool>(), any::<bool>()));
-    asks.prop_map(|(queries, first_available, matching)| {
-        let asks = if first_available {
-            vec![Ask::FirstAvailable(queries)]
+    device_queries.prop_map(|(queries, first_available, matching)| {
+        let device_queries = if first_available {
+            vec![DeviceRequestKind::FirstAvailable(queries)]
         } else {
-            queries.into_iter().map(Ask::Exactly).collect()
+            queries.into_iter().map(DeviceRequestKind::Exactly).collect()
         };
-        let request = |(at, ask)| DeviceRequest { name: format!("r{at}"), ask };
-        let rule = Rule::MatchAttribute("numa".to_owned());
+        let request =
+            |(at, device_query)| DeviceRequest { name: format!("r{at}"), kind: device_query };
+        let rule = ConstraintRule::MatchAttribute("numa".to_owned());
         Claim {
-            requests: asks.into_iter().enumerate().map(request).collect(),
+            requests: device_queries.into_iter().enumerate().map(request).collect(),
             constraints: matching
                 .then(|| Constraint { requests: BTreeSet::new(), rule })
                 .into_iter()
@@ -100,18 +101,18 @@ fn claim() -> impl Strategy<Value = Claim> {
 }
 
 #[derive(Clone, Debug)]
-struct World {
-    state: DynamicState,
+struct AllocatorInput {
+    state: DynamicResourceState,
     types: Vec<DynamicResources>,
 }
 
-fn world() -> impl Strategy<Value = World> {
+fn any_input() -> impl Strategy<Value = AllocatorInput> {
     let claims = prop::collection::vec(claim(), 1..6);
     let templates = prop::collection::vec(devices(3), TYPES.len());
     (pool("p"), pool("q"), claims, templates).prop_map(|(p, q, claims, templates)| {
         let key = |at| ClaimKey { namespace: "ns".to_owned(), name: format!("c{at}") };
         let claims = claims.into_iter().enumerate();
-        let state = DynamicState {
+        let state = DynamicResourceState {
             slices: p.into_iter().chain(q).map(Arc::new).collect(),
             claims: claims.map(|(at, claim)| (key(at), Arc::new(claim))).collect(),
             classes: BTreeMap::from([("any".to_owned(), Arc::default())]),
@@ -126,7 +127,7 @@ fn world() -> impl Strategy<Value = World> {
             }],
             bindings: vec![],
         };
-        World { state, types: templates.into_iter().map(resources).collect() }
+        AllocatorInput { state, types: templates.into_iter().map(resources).collect() }
     })
 }
 
@@ -146,8 +147,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Finds devices for one claim, on a candidate of both zones and all types.
-fn look(
-    world: &World,
+fn allocate_claim(
+    world: &AllocatorInput,
     allocator: &Allocator<'_>,
     candidate: u32,
     claim: usize,
@@ -166,10 +167,10 @@ fn look(
 }
 
 /// What a device is, by where it is seen: published ones are the same for all.
-type Seen<'a> = (Option<(CandidateId, &'a str)>, &'a DeviceId);
+type DeviceKey<'a> = (Option<(CandidateId, &'a str)>, &'a DeviceId);
 
 /// Every device that is held, for each candidate and type, with the share.
-fn held<'a>(
+fn held_devices<'a>(
     allocator: &'a Allocator<'_>,
 ) -> impl Iterator<Item = (CandidateId, &'a str, &'a ChosenDevice)> {
     allocator.claims().values().flat_map(|claim| {
@@ -179,7 +180,7 @@ fn held<'a>(
     })
 }
 
-fn check(world: &World, allocator: &Allocator<'_>) {
+fn check_allocations(world: &AllocatorInput, allocator: &Allocator<'_>) {
     let published = world
         .state
         .slices
@@ -197,10 +198,10 @@ fn check(world: &World, allocator: &Allocator<'_>) {
         by_name[&(place, chosen.id.device.clone())]
     };
 
-    let mut users: BTreeMap<Seen<'_>, Vec<(CandidateId, &str)>> = BTreeMap::new();
-    let mut memory: BTreeMap<(Seen<'_>, CandidateId, &str), Quantity> = BTreeMap::new();
+    let mut users: BTreeMap<DeviceKey<'_>, Vec<(CandidateId, &str)>> = BTreeMap::new();
+    let mut memory: BTreeMap<(DeviceKey<'_>, CandidateId, &str), Quantity> = BTreeMap::new();
     let mut budgets: BTreeMap<(&str, CandidateId, &str), Quantity> = BTreeMap::new();
-    for (candidate, name, chosen) in held(allocator) {
+    for (candidate, name, chosen) in held_devices(allocator) {
         let device = device_of(name, chosen);
         let seen = (chosen.is_template.then_some((candidate, name)), &chosen.id);
         if device.shape.allows_multiple {
@@ -221,12 +222,12 @@ fn check(world: &World, allocator: &Allocator<'_>) {
         assert_eq!(distinct.len(), users.len(), "{seen:?} is held twice by one type");
     }
     // The most that a type of a candidate needs, summed over candidates.
-    let mut most: BTreeMap<(Seen<'_>, CandidateId), Quantity> = BTreeMap::new();
+    let mut most: BTreeMap<(DeviceKey<'_>, CandidateId), Quantity> = BTreeMap::new();
     for ((seen, candidate, _), sum) in memory {
         let most = most.entry((seen, candidate)).or_default();
         *most = sum.max(*most);
     }
-    let mut shares: BTreeMap<Seen<'_>, Quantity> = BTreeMap::new();
+    let mut shares: BTreeMap<DeviceKey<'_>, Quantity> = BTreeMap::new();
     for ((seen, _), sum) in most {
         let shares = shares.entry(seen).or_default();
         *shares = shares.saturating_add(sum);
@@ -245,11 +246,11 @@ fn check(world: &World, allocator: &Allocator<'_>) {
     }
 }
 
-fn run(world: &World, allocator: &mut Allocator<'_>, steps: &[Step]) {
+fn run(world: &AllocatorInput, allocator: &mut Allocator<'_>, steps: &[Step]) {
     for step in steps {
         match *step {
             Step::Place { candidate, claim } => {
-                if let Some(allocation) = look(world, allocator, candidate, claim) {
+                if let Some(allocation) = allocate_claim(world, allocator, candidate, claim) {
                     allocator.commit(CandidateId::InFlight(candidate), allocation);
                 }
             }
@@ -260,27 +261,27 @@ fn run(world: &World, allocator: &mut Allocator<'_>, steps: &[Step]) {
     }
 }
 
-fn allocator<'a>(world: &'a World, well_known: &'a BTreeSet<String>) -> Allocator<'a> {
+fn allocator<'a>(world: &'a AllocatorInput, well_known: &'a BTreeSet<String>) -> Allocator<'a> {
     Allocator::new(&world.state, &BTreeSet::new(), BTreeSet::new(), well_known)
 }
 
 proptest! {
     #[test]
-    fn nothing_is_given_away_twice(
-        world in world(),
+    fn the_allocator_allocates_no_device_twice(
+        world in any_input(),
         steps in prop::collection::vec(step(), 1..16),
     ) {
         let well_known = BTreeSet::from([ZONE.to_owned()]);
         let mut allocator = allocator(&world, &well_known);
         for step in steps {
             run(&world, &mut allocator, std::slice::from_ref(&step));
-            check(&world, &allocator);
+            check_allocations(&world, &allocator);
         }
     }
 
     #[test]
-    fn release_takes_back_what_commit_did(
-        world in world(),
+    fn release_undoes_commit(
+        world in any_input(),
         steps in prop::collection::vec(step(), 0..8),
         claim in 0..6_usize,
     ) {
@@ -288,7 +289,7 @@ proptest! {
         let mut allocator = allocator(&world, &well_known);
         run(&world, &mut allocator, &steps);
         let before = format!("{allocator:?}");
-        if let Some(allocation) = look(&world, &allocator, CANDIDATES, claim) {
+        if let Some(allocation) = allocate_claim(&world, &allocator, CANDIDATES, claim) {
             allocator.commit(CandidateId::InFlight(CANDIDATES), allocation);
             allocator.release(CandidateId::InFlight(CANDIDATES), TYPES);
         }
@@ -296,9 +297,9 @@ proptest! {
     }
 
     #[test]
-    fn looking_again_finds_the_same(world in world(), claim in 0..6_usize) {
+    fn allocation_is_deterministic(world in any_input(), claim in 0..6_usize) {
         let well_known = BTreeSet::from([ZONE.to_owned()]);
         let allocator = allocator(&world, &well_known);
-        prop_assert_eq!(look(&world, &allocator, 0, claim), look(&world, &allocator, 0, claim));
+        prop_assert_eq!(allocate_claim(&world, &allocator, 0, claim), allocate_claim(&world, &allocator, 0, claim));
     }
 }

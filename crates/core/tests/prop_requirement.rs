@@ -48,7 +48,7 @@ fn labels() -> impl Strategy<Value = BTreeMap<&'static str, String>> {
     prop::collection::btree_map(prop::sample::select(&["a", "b", "c"][..]), value(), 0..3)
 }
 
-fn asked() -> impl Strategy<Value = Requirements> {
+fn any_requirements() -> impl Strategy<Value = Requirements> {
     let keyed = (prop::sample::select(&["a", "b", "c"][..]), item());
     prop::collection::vec(keyed, 0..4).prop_map(|items| {
         let items: Vec<_> = items
@@ -75,7 +75,7 @@ proptest! {
     }
 
     #[test]
-    fn an_intersection_allows_what_both_allow(
+    fn an_intersection_allows_exactly_the_values_that_both_allow(
         a in requirement(),
         b in requirement(),
         n in -5..10_i64,
@@ -90,7 +90,7 @@ proptest! {
     /// DoesNotExist. That is more than "some value is allowed by both" only for two complements,
     /// whose exclusions may cover every integer between their bounds.
     #[test]
-    fn has_intersection_tells_whether_the_intersection_is_empty(
+    fn has_intersection_is_false_only_for_an_empty_intersection(
         a in requirement(),
         b in requirement(),
     ) {
@@ -108,7 +108,7 @@ proptest! {
 
     /// Writing and reading back is the identity, except that a bound hides the exclusions.
     #[test]
-    fn items_read_back_to_the_same_set(requirement in requirement()) {
+    fn items_parse_back_to_the_same_requirement(requirement in requirement()) {
         let read = list(&requirement.items());
         let read = read.get(KEY).unwrap();
         let is_bounded = requirement.gte().is_some() || requirement.lte().is_some();
@@ -125,8 +125,8 @@ proptest! {
     }
 
     #[test]
-    fn any_is_allowed(requirement in requirement(), chance in any::<u64>()) {
-        match requirement.any(chance) {
+    fn a_picked_value_is_allowed(requirement in requirement(), rng in any::<u64>()) {
+        match requirement.pick_value(rng) {
             Some(value) => prop_assert!(requirement.has(&value), "{}", value),
             None => prop_assert!(requirement.is_complement() || requirement.is_empty()),
         }
@@ -149,15 +149,15 @@ proptest! {
     #[test]
     fn strict_compatibility_with_labels_is_plain_selection(
         labels in labels(),
-        asked in asked(),
+        requested in any_requirements(),
     ) {
         let pairs = labels.iter().map(|(&key, value)| (key, value.as_str()));
         let node = Requirements::from_labels(pairs, &Aliases::default());
-        let selected = asked.iter().all(|requirement| match labels.get(requirement.key()) {
+        let selected = requested.iter().all(|requirement| match labels.get(requirement.key()) {
             Some(value) => requirement.has(value),
             None => requirement.allows_absence(),
         });
-        prop_assert_eq!(node.compatible(&asked, &BTreeSet::new()).is_ok(), selected);
+        prop_assert_eq!(node.compatible(&requested, &BTreeSet::new()).is_ok(), selected);
     }
 
     #[test]

@@ -22,7 +22,7 @@ fn timestamp() -> impl Strategy<Value = Timestamp> {
 
 proptest! {
     #[test]
-    fn texts_are_values_or_errors(text in text()) {
+    fn parsing_any_text_gives_a_value_or_an_error(text in text()) {
         let schedule = Schedule::parse(&text).map_err(|error| error.to_string());
         if let Ok(schedule) = schedule {
             schedule.next_after(Timestamp::UNIX_EPOCH);
@@ -40,7 +40,7 @@ proptest! {
     }
 
     #[test]
-    fn requirements_are_values_or_errors(
+    fn parsing_any_requirement_gives_a_value_or_an_error(
         operator in prop::sample::select(&Operator::ALL[..]),
         values in prop::collection::vec(text(), 0..3),
         value in text(),
@@ -49,7 +49,7 @@ proptest! {
         match Requirement::from_item(&item, &Aliases::default()) {
             Ok(requirement) => {
                 requirement.has(&value);
-                requirement.any(u64::MAX);
+                requirement.pick_value(u64::MAX);
                 prop_assert!(!requirement.to_string().is_empty());
             }
             Err(error) => prop_assert!(!error.to_string().is_empty()),
@@ -58,7 +58,7 @@ proptest! {
 
     /// At any time, and with durations that leave the calendar.
     #[test]
-    fn budgets_that_cannot_be_read_allow_nothing(
+    fn unparsable_budgets_allow_no_disruption(
         nodes in text(),
         schedule in prop::option::of(text()),
         duration in prop::option::of(prop_oneof![text(), Just("9999999h".to_owned()), Just("2562047h".to_owned())]),
@@ -69,16 +69,16 @@ proptest! {
         let counts = NodeCounts { total, disrupting: total };
         let got = allowance(&[budget], Reason::Empty, now, counts);
         prop_assert!(got.problems.is_empty() || got.allowed == 0);
-        prop_assert!(got.left <= got.allowed);
+        prop_assert!(got.remaining <= got.allowed);
     }
 
     #[test]
-    fn annotations_are_active_or_not(
+    fn any_do_not_disrupt_annotation_is_active_or_not(
         annotation in prop::option::of(text()),
         started in prop::option::of(timestamp()),
         now in timestamp(),
     ) {
-        let got = PodProtection::of(annotation.as_deref(), started, now);
+        let got = PodProtection::from_annotation(annotation.as_deref(), started, now);
         prop_assert!(annotation.is_some() || !got.is_active());
     }
 }

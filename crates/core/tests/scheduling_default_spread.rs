@@ -4,15 +4,15 @@ use karpenter_core::requirement::Operator::In;
 use karpenter_core::selector::LabelSelector;
 use karpenter_core::snapshot::{Service, WorkloadKey};
 use karpenter_core::testing::{
-    PodBuilder, Spread, World, ZONES, label_selector, node, pod, pool, spread,
+    PodBuilder, SpreadBuilder, World, ZONES, label_selector, node, pod, pool, spread,
 };
 
-fn with_default(world: World, constraint: Spread) -> World {
+fn with_default(world: World, constraint: SpreadBuilder) -> World {
     let constraint = constraint.selecting_nothing().build(&[].into());
-    world.with(|options| options.default_spread = vec![constraint])
+    world.with_options(|options| options.default_spread = vec![constraint])
 }
 
-fn with_set(mut world: World, name: &str, selector: LabelSelector) -> World {
+fn with_replica_set(mut world: World, name: &str, selector: LabelSelector) -> World {
     let key = WorkloadKey {
         group: "apps".to_owned(),
         kind: "ReplicaSet".to_owned(),
@@ -41,38 +41,38 @@ fn zonal(world: World) -> World {
 }
 
 #[test]
-fn pods_of_a_workload_get_the_default_unless_they_have_constraints() {
-    let world = zonal(with_set(World::new(), "web", label_selector(&[("app", "web")])));
-    let outcome = world.pod(owned("web").times(4)).solve();
+fn workload_pods_without_constraints_get_the_default_spread() {
+    let world = zonal(with_replica_set(World::new(), "web", label_selector(&[("app", "web")])));
+    let outcome = world.pod(owned("web").replicas(4)).solve();
     assert_eq!(outcome.skew("zone", "web"), [2, 1, 1], "20/D49");
     let world = with_default(World::new(), spread("hostname", 1));
-    let world = with_set(world, "web", label_selector(&[("app", "web")]));
-    let default = world.clone().pod(owned("web").times(3)).solve();
-    assert_eq!(default.sizes(), [1; 3], "20/D49: hostname");
-    let own = world.pod(owned("web").times(3).spread(spread("hostname", 3))).solve();
-    assert_eq!(own.sizes(), [3], "20/D49: own constraints");
+    let world = with_replica_set(world, "web", label_selector(&[("app", "web")]));
+    let default = world.clone().pod(owned("web").replicas(3)).solve();
+    assert_eq!(default.pods_per_new_node(), [1; 3], "20/D49: hostname");
+    let own = world.pod(owned("web").replicas(3).spread(spread("hostname", 3))).solve();
+    assert_eq!(own.pods_per_new_node(), [3], "20/D49: own constraints");
 }
 
 #[test]
-fn pods_of_nobody_get_no_default_and_services_count_as_somebody() {
-    let lonely = with_default(World::new(), spread("hostname", 1)).pod(pod("web").times(3));
-    assert_eq!(lonely.solve().sizes(), [3], "20/D50");
-    let job = pod("web").times(4).controller("batch", "Job", "web");
+fn only_pods_of_a_workload_or_service_get_the_default_spread() {
+    let lonely = with_default(World::new(), spread("hostname", 1)).pod(pod("web").replicas(3));
+    assert_eq!(lonely.solve().pods_per_new_node(), [3], "20/D50");
+    let job = pod("web").replicas(4).controller("batch", "Job", "web");
     let world = zonal(with_service(World::new(), "web", Some(&[("app", "web")])));
     assert_eq!(world.pod(job.clone()).solve().skew("zone", "web"), [2, 1, 1], "20/D50: Service");
     let other = with_default(World::new(), spread("hostname", 1));
     let other = with_service(with_service(other, "other", Some(&[("app", "x")])), "none", None);
-    assert_eq!(other.pod(job).solve().sizes(), [4], "20/D50: of others");
+    assert_eq!(other.pod(job).solve().pods_per_new_node(), [4], "20/D50: of others");
 }
 
 #[test]
-fn each_workload_and_each_revision_is_spread_for_itself() {
+fn each_workload_and_each_revision_is_spread_separately() {
     let sets = |first: (&str, &str), second: (&str, &str)| {
         let selectors = [first, second].map(|label| label_selector(&[("app", "web"), label]));
         let [one, two] = selectors;
-        let world = zonal(with_set(with_set(World::new(), "one", one), "two", two));
+        let world = zonal(with_replica_set(with_replica_set(World::new(), "one", one), "two", two));
         let set = |name: &str, label: (&str, &str)| {
-            owned(name).label("app", "web").label(label.0, label.1).times(3)
+            owned(name).label("app", "web").label(label.0, label.1).replicas(3)
         };
         world.pods([set("one", first), set("two", second)]).solve()
     };
@@ -91,25 +91,25 @@ fn each_workload_and_each_revision_is_spread_for_itself() {
 }
 
 #[test]
-fn the_deduced_selector_counts_pods_that_run() {
+fn the_default_spread_counts_running_pods() {
     let world = World::empty()
         .pool(pool("default").require("zone", In, &ZONES[..2]))
         .node(node("old").zone(ZONES[0]))
-        .pod(owned("old").label("app", "web").times(2).on("old"));
-    let world = zonal(with_set(world, "web", label_selector(&[("app", "web")])));
-    let outcome = world.pod(owned("web").times(2)).solve();
+        .pod(owned("old").label("app", "web").replicas(2).on_node("old"));
+    let world = zonal(with_replica_set(world, "web", label_selector(&[("app", "web")])));
+    let outcome = world.pod(owned("web").replicas(2)).solve();
     assert_eq!(outcome.label_of("web-0", "zone"), ZONES[1], "20/D52");
     assert_eq!(outcome.label_of("web-1", "zone"), ZONES[1], "20/D52");
 }
 
 #[test]
-fn a_soft_default_gives_way() {
+fn a_schedule_anyway_default_spread_is_relaxed() {
     let one_zone = || World::empty().pool(pool("default").require("zone", In, &ZONES[..1]));
     let hard = spread("zone", 1).min_domains(3);
     let world = |constraint| {
-        let world = with_set(one_zone(), "web", label_selector(&[("app", "web")]));
-        with_default(world, constraint).pod(owned("web").times(3)).solve()
+        let world = with_replica_set(one_zone(), "web", label_selector(&[("app", "web")]));
+        with_default(world, constraint).pod(owned("web").replicas(3)).solve()
     };
-    assert_eq!(world(hard.clone()).refused().len(), 2);
-    assert_eq!(world(hard.anyway()).refused(), [""; 0]);
+    assert_eq!(world(hard.clone()).rejected().len(), 2);
+    assert_eq!(world(hard.schedule_anyway()).rejected(), [""; 0]);
 }

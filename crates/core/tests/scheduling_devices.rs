@@ -7,12 +7,12 @@ use std::sync::Arc;
 use karpenter_core::requirement::Operator::In;
 use karpenter_core::requirement::Requirements;
 use karpenter_core::scheduling::dra::{
-    Allocated, AllocatedDevice, Ask, Claim, Consumer, Device, DeviceCapacity, DeviceId,
-    DeviceQuery, Reach, Slice,
+    AllocatedDevice, Claim, ClaimAllocation, Consumer, Device, DeviceCapacity, DeviceId,
+    DeviceQuery, DeviceRequestKind, NodeAccess, Slice,
 };
 use karpenter_core::testing::{
-    DEVICE_DRIVER, PodBuilder, World, ZONES, claim_key, devices, instance_type, node, one_device,
-    pod, published, quantity, requirement,
+    DEVICE_DRIVER, PodBuilder, World, ZONES, claim_key, devices, instance_type, node,
+    one_device_claim, pod, published_devices, quantity, requirement,
 };
 
 /// The only slice of a pool, for nodes of one zone.
@@ -23,7 +23,11 @@ fn zonal(pool: &str, zone: &str) -> Slice {
         generation: 1,
         slice_count: 1,
         owner_node: None,
-        reach: Reach::Selector(vec![Requirements::from_iter([requirement("zone", In, &[zone])])]),
+        node_access: NodeAccess::Selector(vec![Requirements::from_iter([requirement(
+            "zone",
+            In,
+            &[zone],
+        )])]),
         devices: devices(&["d"]),
         counters: Vec::new(),
     }
@@ -31,13 +35,13 @@ fn zonal(pool: &str, zone: &str) -> Slice {
 
 /// With the DeviceClass `gpu`, these slices, and claims for one device each.
 fn with_devices(mut world: World, slices: Vec<Slice>, claims: &[&str]) -> World {
-    let dynamic = &mut world.snapshot.dynamic;
+    let dynamic = &mut world.snapshot.dynamic_resources;
     dynamic.classes.insert("gpu".to_owned(), Arc::default());
     dynamic.slices = slices.into_iter().map(Arc::new).collect();
     for name in claims {
-        dynamic.claims.insert(claim_key(name), Arc::new(one_device()));
+        dynamic.claims.insert(claim_key(name), Arc::new(one_device_claim()));
     }
-    world.with(|options| options.ignore_dynamic_resources = false)
+    world.with_options(|options| options.ignore_dynamic_resources = false)
 }
 
 /// A NodePool with the types `plain` and `gpu`; nodes of the latter will publish these devices.
@@ -45,20 +49,21 @@ fn world_of_templates(devices_of_gpu: &[&str]) -> World {
     let gpu = instance_type("gpu")
         .cpu("8")
         .on_demand(ZONES[0], 5.0)
-        .publishing(published(devices_of_gpu));
-    World::of([instance_type("plain").cpu("4"), gpu])
+        .publishes_devices(published_devices(devices_of_gpu));
+    World::with_types([instance_type("plain").cpu("4"), gpu])
 }
 
 /// A pod with these ResourceClaims.
-fn user(name: &str, claims: &[&str]) -> PodBuilder {
+fn pod_with_claims(name: &str, claims: &[&str]) -> PodBuilder {
     pod(name).cpu("1").resource_claims(claims)
 }
 
 #[test]
 fn a_type_with_one_device_takes_one_of_two_pods() {
     let world = with_devices(world_of_templates(&["d"]), vec![], &["one", "two"]);
-    let outcome = world.pods([user("a", &["one"]), user("b", &["two"])]).solve_fast();
-    assert_eq!(outcome.sizes(), [1, 1], "20/C70");
+    let outcome =
+        world.pods([pod_with_claims("a", &["one"]), pod_with_claims("b", &["two"])]).solve_fast();
+    assert_eq!(outcome.pods_per_new_node(), [1, 1], "20/C70");
     for pod in ["a", "b"] {
         assert_eq!(outcome.types_of(pod), ["gpu"], "20/C70: {pod}");
         assert_eq!(outcome.claim_of(pod).dynamic_drivers, [DEVICE_DRIVER], "20/C70: {pod}");
@@ -68,23 +73,28 @@ fn a_type_with_one_device_takes_one_of_two_pods() {
 #[test]
 fn a_type_with_two_devices_takes_both_pods() {
     let world = with_devices(world_of_templates(&["d", "e"]), vec![], &["one", "two"]);
-    let outcome = world.pods([user("a", &["one"]), user("b", &["two"])]).solve_fast();
-    assert_eq!(outcome.sizes(), [2], "20/C70: the second NodeClaim is for want of a device");
+    let outcome =
+        world.pods([pod_with_claims("a", &["one"]), pod_with_claims("b", &["two"])]).solve_fast();
+    assert_eq!(
+        outcome.pods_per_new_node(),
+        [2],
+        "20/C70: the second NodeClaim is for want of a device"
+    );
 }
 
 #[test]
 fn pods_without_claims_take_types_without_devices() {
     let world = with_devices(world_of_templates(&["d"]), vec![], &["one"]);
-    let outcome = world.pods([user("a", &["one"]), pod("web").cpu("7")]).solve_fast();
-    assert_eq!(outcome.sizes(), [1, 1]);
+    let outcome = world.pods([pod_with_claims("a", &["one"]), pod("web").cpu("7")]).solve_fast();
+    assert_eq!(outcome.pods_per_new_node(), [1, 1]);
     assert_eq!(outcome.claim_of("web").dynamic_drivers, [""; 0]);
 }
 
 #[test]
-fn a_published_device_of_a_zone_narrows_the_node_claim_to_it() {
+fn a_published_zonal_device_narrows_the_node_claim_to_its_zone() {
     for zone in ZONES {
         let world = with_devices(World::new(), vec![zonal("p", zone)], &["one"]);
-        let outcome = world.pod(user("web", &["one"])).solve_fast();
+        let outcome = world.pod(pod_with_claims("web", &["one"])).solve_fast();
         assert_eq!(
             outcome.requirement_of("web", "zone"),
             format!("topology.kubernetes.io/zone In [{zone}]"),
@@ -94,58 +104,59 @@ fn a_published_device_of_a_zone_narrows_the_node_claim_to_it() {
 }
 
 #[test]
-fn a_pod_that_avoids_the_zone_of_its_device_is_refused() {
+fn a_pod_excluded_from_the_zone_of_its_device_is_rejected() {
     let world = with_devices(World::new(), vec![zonal("p", ZONES[0])], &["one"]);
-    let away = user("web", &["one"]).select("zone", ZONES[1]);
+    let away = pod_with_claims("web", &["one"]).select("zone", ZONES[1]);
     let outcome = world.pod(away).solve_fast();
-    assert_eq!(outcome.refused(), ["web"], "20/C71: the other way round");
-    assert!(outcome.refusal("web").contains("dynamic resource"), "{}", outcome.refusal("web"));
+    assert_eq!(outcome.rejected(), ["web"], "20/C71: the other way round");
+    assert!(outcome.rejection("web").contains("dynamic resource"), "{}", outcome.rejection("web"));
 }
 
 #[test]
 fn claims_in_different_zones_have_no_common_node() {
     let slices = |other| vec![zonal("p", ZONES[0]), zonal("q", other)];
-    let both = user("web", &["one", "two"]);
+    let both = pod_with_claims("web", &["one", "two"]);
     let world = with_devices(World::new(), slices(ZONES[1]), &["one", "two"]);
     let outcome = world.pod(both.clone()).solve_fast();
-    assert_eq!(outcome.refused(), ["web"], "20/C72");
+    assert_eq!(outcome.rejected(), ["web"], "20/C72");
     let world = with_devices(World::new(), slices(ZONES[0]), &["one", "two"]);
-    assert_eq!(world.pod(both).solve_fast().refused(), [""; 0], "20/C72: one zone");
+    assert_eq!(world.pod(both).solve_fast().rejected(), [""; 0], "20/C72: one zone");
 }
 
 #[test]
-fn who_shares_a_claim_with_template_devices_shares_the_node_claim() {
+fn pods_that_share_a_template_device_share_the_node_claim() {
     let world = || with_devices(world_of_templates(&["d", "e"]), vec![], &["shared"]);
-    let small = [user("a", &["shared"]), user("b", &["shared"])];
+    let small = [pod_with_claims("a", &["shared"]), pod_with_claims("b", &["shared"])];
     let outcome = world().pods(small).solve_fast();
-    assert_eq!(outcome.sizes(), [2], "20/C73");
+    assert_eq!(outcome.pods_per_new_node(), [2], "20/C73");
     // Eight cores less overhead hold one of them; a second NodeClaim would be tried otherwise.
-    let large = [user("a", &["shared"]).cpu("6"), user("b", &["shared"]).cpu("6")];
+    let large =
+        [pod_with_claims("a", &["shared"]).cpu("6"), pod_with_claims("b", &["shared"]).cpu("6")];
     let outcome = world().pods(large).solve_fast();
-    assert_eq!(outcome.refused(), ["b"], "20/C73: only on the same NodeClaim");
-    assert_eq!(outcome.sizes(), [1], "20/C73");
+    assert_eq!(outcome.rejected(), ["b"], "20/C73: only on the same NodeClaim");
+    assert_eq!(outcome.pods_per_new_node(), [1], "20/C73");
 }
 
 #[test]
-fn a_device_is_free_again_if_its_pod_leaves() {
+fn a_device_is_free_again_if_its_node_is_deleting() {
     for (is_leaving, refused) in [(true, "holder"), (false, "web")] {
-        let host = node("old").zone(ZONES[0]).has("cpu", "1");
+        let host = node("old").zone(ZONES[0]).resource("cpu", "1");
         let host = if is_leaving { host.deleting() } else { host };
         let world = with_devices(World::new(), vec![zonal("p", ZONES[0])], &["held", "mine"]);
         let mut world = world
             .node(host)
-            .pod(user("holder", &["held"]).uid("holder").on("old"))
-            .pod(user("web", &["mine"]).cpu("2"));
+            .pod(pod_with_claims("holder", &["held"]).uid("holder").on_node("old"))
+            .pod(pod_with_claims("web", &["mine"]).cpu("2"));
         let id = DeviceId { driver: DEVICE_DRIVER.into(), pool: "p".into(), device: "d".into() };
         let devices = vec![AllocatedDevice { id, consumed: BTreeMap::new() }];
         let held = Claim {
-            allocation: Some(Allocated { devices, ..Allocated::default() }),
+            allocation: Some(ClaimAllocation { devices, ..ClaimAllocation::default() }),
             reserved_for: vec![Consumer::Pod("holder".to_owned())],
-            ..one_device()
+            ..one_device_claim()
         };
-        world.snapshot.dynamic.claims.insert(claim_key("held"), Arc::new(held));
+        world.snapshot.dynamic_resources.claims.insert(claim_key("held"), Arc::new(held));
         // The larger pod chooses first; where the device is free, its old holder is left without.
-        assert_eq!(world.solve_fast().refused(), [refused], "20/C74: leaving {is_leaving}");
+        assert_eq!(world.solve_fast().rejected(), [refused], "20/C74: leaving {is_leaving}");
     }
 }
 
@@ -159,15 +170,15 @@ fn shared(device: &mut Device, memory: &str) {
 
 /// A share of so much memory; the first that can be had.
 fn memory(shares: &[&str]) -> Claim {
-    let mut claim = one_device();
+    let mut claim = one_device_claim();
     for request in &mut claim.requests {
-        let Ask::Exactly(any) = &request.ask else { continue };
+        let DeviceRequestKind::Exactly(any) = &request.kind else { continue };
         let share = |share: &&str| DeviceQuery {
             name: format!("of-{share}"),
             capacity: BTreeMap::from([("memory".to_owned(), quantity(share))]),
             ..any.clone()
         };
-        request.ask = Ask::FirstAvailable(shares.iter().map(share).collect());
+        request.kind = DeviceRequestKind::FirstAvailable(shares.iter().map(share).collect());
     }
     claim
 }
@@ -184,18 +195,22 @@ fn a_device_is_free_again_if_another_pod_narrows_the_node_claim() {
             templates.iter_mut().flat_map(|one| &mut one.devices).for_each(|d| shared(d, "8"));
         }
         world.catalog.pools.insert("default".to_owned(), types.into());
-        let mut everywhere = Slice { reach: Reach::AllNodes, ..zonal("p", ZONES[0]) };
+        let mut everywhere = Slice { node_access: NodeAccess::AllNodes, ..zonal("p", ZONES[0]) };
         everywhere.devices.iter_mut().for_each(|device| shared(device, "4"));
         let mut world = with_devices(world, vec![everywhere], &[]);
         for (name, shares) in [("first", &["8", "4"][..]), ("second", &["4"])] {
-            world.snapshot.dynamic.claims.insert(claim_key(name), Arc::new(memory(shares)));
+            world
+                .snapshot
+                .dynamic_resources
+                .claims
+                .insert(claim_key(name), Arc::new(memory(shares)));
         }
         let outcome = world
-            .pod(user("early", &["first"]).cpu("2"))
+            .pod(pod_with_claims("early", &["first"]).cpu("2"))
             .pod(pod("narrows").cpu("1").select("type", wants))
-            .pod(user("late", &["second"]).cpu("500m").select("type", "plain"))
+            .pod(pod_with_claims("late", &["second"]).cpu("500m").select("type", "plain"))
             .solve_fast();
         assert_eq!(outcome.types_of("early"), [wants], "they share a NodeClaim");
-        assert_eq!(outcome.refused(), refused, "narrowed to {wants}");
+        assert_eq!(outcome.rejected(), refused, "narrowed to {wants}");
     }
 }

@@ -1,11 +1,11 @@
 //! The tree of refusals for a pod: every NodePool, every instance type, every check that it fails.
 //! Only the fast solver explains.
 
-use karpenter_core::reason::{Explanation, Miss, PoolExplanation, Why};
+use karpenter_core::rejection::{Explanation, FailedCheck, PoolExplanation, RejectionReason};
 use karpenter_core::requirement::Operator::In;
 use std::collections::BTreeSet;
 
-use karpenter_core::reason::Refusal;
+use karpenter_core::rejection::PodRejection;
 use karpenter_core::scheduling::{Fuel, Request, solve};
 use karpenter_core::testing::{
     PodBuilder, TypeBuilder, World, ZONES, instance_type, node, offering, pod, pool, term,
@@ -14,29 +14,29 @@ use karpenter_core::testing::{
 fn explained(world: World, pod: PodBuilder) -> Explanation {
     let world = world.pod(pod.named("web"));
     let id = world.pod_id("web");
-    let world = world.with(|options| options.explain = [id].into());
+    let world = world.with_options(|options| options.explain = [id].into());
     let plan = world.solve_fast().plan;
     plan.explanations.get(&id).cloned().unwrap_or_else(|| panic!("no explanation: {plan:#?}"))
 }
 
 /// What each type misses, nearest first: `type: miss, miss`.
-fn lines(pool: &PoolExplanation) -> Vec<String> {
-    let line = |miss: &karpenter_core::reason::TypeMiss| {
-        let misses: Vec<_> = miss.misses.iter().map(text).collect();
+fn failed_check_lines(pool: &PoolExplanation) -> Vec<String> {
+    let line = |miss: &karpenter_core::rejection::InstanceTypeMismatch| {
+        let misses: Vec<_> = miss.failed_checks.iter().map(failed_check_text).collect();
         format!("{}: {}", miss.instance_type, misses.join(", "))
     };
     pool.types.iter().map(line).collect()
 }
 
-fn text(miss: &Miss) -> String {
+fn failed_check_text(miss: &FailedCheck) -> String {
     match miss {
-        Miss::Requirement(why) => format!("requirement ({why})"),
-        Miss::Resource { name, needed, available } => {
+        FailedCheck::Requirement(why) => format!("requirement ({why})"),
+        FailedCheck::Resource { name, needed, available } => {
             format!("{name} {} of {}", needed.canonical(), available.canonical())
         }
-        Miss::Offering => "offering".to_owned(),
-        Miss::HostPort => "host port".to_owned(),
-        Miss::Limits => "limits".to_owned(),
+        FailedCheck::Offering => "offering".to_owned(),
+        FailedCheck::HostPort => "host port".to_owned(),
+        FailedCheck::Limits => "limits".to_owned(),
     }
 }
 
@@ -45,14 +45,14 @@ fn priced(name: &str, cpu: &str, price: f64) -> TypeBuilder {
 }
 
 #[test]
-fn every_check_that_a_type_fails_is_named() {
+fn an_explanation_names_every_failed_check_of_a_type() {
     let one = || priced("one", "2", 1.0);
-    let plain = || World::of([one()]);
+    let plain = || World::with_types([one()]);
     let daemon = pod("agent").cpu("500m").host_port(80);
     let sold_out = || {
         let mut gone = offering("on-demand", ZONES[1], 1.0);
         gone.available = false;
-        World::of([one().sold(gone)])
+        World::with_types([one().offering(gone)])
     };
     #[rustfmt::skip]
     let cases = [
@@ -66,30 +66,30 @@ fn every_check_that_a_type_fails_is_named() {
     ];
     for (world, pod, expected) in cases {
         let explanation = explained(world, pod);
-        assert_eq!(lines(&explanation.pools[0]), [expected]);
+        assert_eq!(failed_check_lines(&explanation.pools[0]), [expected]);
     }
 }
 
 #[test]
-fn an_offering_is_missing_where_no_single_one_suits() {
+fn the_offering_check_fails_if_no_single_offering_matches() {
     let on_demand = offering("on-demand", ZONES[0], 1.0);
     let spot = offering("spot", ZONES[1], 0.5);
-    let world = World::of([instance_type("one").sold(on_demand).sold(spot)]);
+    let world = World::with_types([instance_type("one").offering(on_demand).offering(spot)]);
     let both = pod("a").select("zone", ZONES[1]).select("capacity-type", "on-demand");
     let explanation = explained(world, both);
-    assert_eq!(lines(&explanation.pools[0]), ["one: offering"]);
+    assert_eq!(failed_check_lines(&explanation.pools[0]), ["one: offering"]);
 }
 
 #[test]
-fn limits_are_missed_by_types_that_are_larger() {
+fn types_larger_than_the_remaining_limits_fail_the_limits_check() {
     let types = [priced("small", "2", 1.0), priced("large", "8", 4.0)];
     let world = World::empty().pool(pool("tight").types(types).limit("cpu", "4"));
     let explanation = explained(world, pod("a").cpu("3"));
-    assert_eq!(lines(&explanation.pools[0]), ["small: cpu 3 of 2", "large: limits"]);
+    assert_eq!(failed_check_lines(&explanation.pools[0]), ["small: cpu 3 of 2", "large: limits"]);
 }
 
 #[test]
-fn the_nearest_miss_comes_first() {
+fn the_type_with_the_fewest_failed_checks_comes_first() {
     let types = [
         priced("two-misses", "1", 0.1).memory("1Gi"),
         priced("dear", "1", 9.0),
@@ -97,7 +97,7 @@ fn the_nearest_miss_comes_first() {
         priced("b-same", "1", 5.0),
         priced("a-same", "1", 5.0),
     ];
-    let explanation = explained(World::of(types), pod("a").cpu("2").memory("2Gi"));
+    let explanation = explained(World::with_types(types), pod("a").cpu("2").memory("2Gi"));
     let order: Vec<_> =
         explanation.pools[0].types.iter().map(|miss| miss.instance_type.as_str()).collect();
     // Fewest misses, then price, then name.
@@ -108,8 +108,8 @@ fn the_nearest_miss_comes_first() {
 fn a_type_without_offerings_comes_after_those_with_a_price() {
     let mut gone = offering("on-demand", ZONES[0], 0.1);
     gone.available = false;
-    let types = [instance_type("a-gone").cpu("8").sold(gone), priced("small", "1", 9.0)];
-    let explanation = explained(World::of(types), pod("a").cpu("2"));
+    let types = [instance_type("a-gone").cpu("8").offering(gone), priced("small", "1", 9.0)];
+    let explanation = explained(World::with_types(types), pod("a").cpu("2"));
     let order: Vec<_> =
         explanation.pools[0].types.iter().map(|miss| miss.instance_type.as_str()).collect();
     assert_eq!(order, ["small", "a-gone"]);
@@ -123,60 +123,65 @@ fn pools_come_in_the_order_of_trial_each_with_its_reason() {
     let explanation = explained(world, pod("a").select("team", "a"));
     let names: Vec<_> = explanation.pools.iter().map(|pool| pool.pool.as_str()).collect();
     assert_eq!(names, ["first", "last"]);
-    assert!(matches!(explanation.pools[0].why, Why::Taints(_)), "{:?}", explanation.pools[0].why);
-    assert!(matches!(explanation.pools[1].why, Why::Requirements(_)));
+    assert!(
+        matches!(explanation.pools[0].reason, RejectionReason::Taints(_)),
+        "{:?}",
+        explanation.pools[0].reason
+    );
+    assert!(matches!(explanation.pools[1].reason, RejectionReason::Requirements(_)));
 }
 
 #[test]
-fn types_that_would_do_are_shown_to_miss_nothing() {
-    let world = World::of([priced("one", "2", 1.0)])
+fn types_that_fit_alone_have_no_failed_checks() {
+    let world = World::with_types([priced("one", "2", 1.0)])
         .full_node("full", ZONES[0], "web", 1)
-        .pod(pod("peer").label("app", "web").on("full"));
-    let lonely = pod("a").near(term("hostname").selecting(&[("app", "nobody")]));
+        .pod(pod("peer").label("app", "web").on_node("full"));
+    let lonely = pod("a").pod_affinity(term("hostname").selecting(&[("app", "nobody")]));
     let explanation = explained(world, lonely);
-    assert!(matches!(explanation.pools[0].why, Why::Topology(_)));
-    assert_eq!(lines(&explanation.pools[0]), ["one: "]);
+    assert!(matches!(explanation.pools[0].reason, RejectionReason::Topology(_)));
+    assert_eq!(failed_check_lines(&explanation.pools[0]), ["one: "]);
 }
 
 #[test]
-fn only_pods_that_are_asked_about_and_refused_are_explained() {
+fn only_requested_pods_that_are_rejected_are_explained() {
     let world = World::new().node(node("n")).pods([
         pod("placed").cpu("1"),
         pod("stuck").cpu("1000"),
         pod("other").cpu("1000"),
     ]);
-    let asked = [world.pod_id("placed"), world.pod_id("stuck")];
-    let world = world.with(|options| options.explain.extend(asked));
+    let requested = [world.pod_id("placed"), world.pod_id("stuck")];
+    let world = world.with_options(|options| options.explain.extend(requested));
     let outcome = world.solve_fast();
-    assert_eq!(outcome.refused(), ["stuck", "other"]);
+    assert_eq!(outcome.rejected(), ["stuck", "other"]);
     let explained: Vec<_> = outcome.plan.explanations.keys().copied().collect();
     assert_eq!(explained, [world.pod_id("stuck")]);
 }
 
 #[test]
 fn the_plan_is_the_same_with_and_without_explanations() {
-    let pods = [pod("web").times(5).zone_spread(1), pod("stuck").require("zone", In, &["mars"])];
+    let pods = [pod("web").replicas(5).zone_spread(1), pod("stuck").require("zone", In, &["mars"])];
     let world = World::new().pods(pods);
     let quiet = world.solve().plan;
     let all = world.pending();
-    let mut told = world.with(|options| options.explain.extend(all)).solve_fast().plan;
-    assert_eq!(std::mem::take(&mut told.explanations).len(), 1);
-    assert_eq!(told, quiet);
+    let mut explained_plan =
+        world.with_options(|options| options.explain.extend(all)).solve_fast().plan;
+    assert_eq!(std::mem::take(&mut explained_plan.explanations).len(), 1);
+    assert_eq!(explained_plan, quiet);
 }
 
 /// The attempts take a step each; of the reasons that follow, those that are left take one too.
 #[test]
-fn working_out_reasons_is_cut_short_as_well() {
+fn running_out_of_fuel_also_limits_the_rejection_reasons() {
     let too_large =
         |number: usize| pod(&format!("web-{number}")).cpu(&format!("{}", 1000 + number));
     let world = World::new().pods((0..100).map(too_large));
     let World { snapshot, catalog, options, .. } = &world;
     let (pods, without) = (world.pending(), BTreeSet::new());
-    let request = Request { snapshot, catalog, pods: &pods, without: &without, options };
+    let request = Request { snapshot, catalog, pods: &pods, excluded_nodes: &without, options };
     for (steps, explained, ran_dry) in [(110, 10 + 64, true), (100, 64, true), (200, 100, false)] {
-        let plan = solve(&request, &mut Fuel::steps(steps));
-        let reasons = plan.refused.values().filter(|why| ***why != Refusal::NotTriedAgain);
-        assert_eq!((plan.refused.len(), plan.ran_dry), (100, ran_dry), "{steps} steps");
+        let plan = solve(&request, &mut Fuel::after_steps(steps));
+        let reasons = plan.rejected.values().filter(|why| ***why != PodRejection::SolveCutShort);
+        assert_eq!((plan.rejected.len(), plan.was_cut_short), (100, ran_dry), "{steps} steps");
         assert_eq!(reasons.count(), explained, "{steps} steps");
     }
 }

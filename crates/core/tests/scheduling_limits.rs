@@ -7,7 +7,7 @@ use karpenter_core::testing::{PodBuilder, World, ZONES, node, pod, pool, resourc
 fn apart(name: &str) -> PodBuilder {
     pod(name)
         .label("app", "foo")
-        .away_from(term("hostname").selecting(&[("app", "foo")]))
+        .pod_anti_affinity(term("hostname").selecting(&[("app", "foo")]))
         .cpu("1.5")
 }
 
@@ -19,7 +19,7 @@ fn a_pool_over_its_limit_gets_no_node() {
         .pod(pod("web"));
     let outcome = world.solve();
     assert_eq!(
-        outcome.refusal("web"),
+        outcome.rejection("web"),
         "all available instance types exceed limits for nodepool (NodePool=default)",
         "20/C26"
     );
@@ -31,34 +31,34 @@ fn a_node_counts_with_the_largest_type_that_it_may_become() {
         World::empty().pool(pool("default").limit("cpu", "3")).pods([apart("a"), apart("b")]);
     let outcome = world.solve();
     assert_eq!(outcome.new_nodes(), 1, "20/C27");
-    assert_eq!(outcome.refused().len(), 1, "20/C27");
+    assert_eq!(outcome.rejected().len(), 1, "20/C27");
 }
 
 #[test]
-fn nodes_of_earlier_loops_count() {
+fn nodes_of_earlier_loops_count_against_the_limit() {
     let world = World::empty().pool(pool("default").limit("cpu", "2")).pod(pod("a").cpu("1.75"));
     let first = world.solve();
-    assert_eq!(first.refused(), [""; 0], "20/C28");
-    let second = first.after.pod(pod("b").cpu("1.75")).solve();
-    assert_eq!(second.refused(), ["b"], "20/C28");
+    assert_eq!(first.rejected(), [""; 0], "20/C28");
+    let second = first.resulting_world.pod(pod("b").cpu("1.75")).solve();
+    assert_eq!(second.rejected(), ["b"], "20/C28");
     assert_eq!(
-        second.refusal("b"),
+        second.rejection("b"),
         "all available instance types exceed limits for nodepool (NodePool=default)",
         "20/C28"
     );
 }
 
 #[test]
-fn the_number_of_nodes_is_a_limit_across_loops() {
+fn the_nodes_limit_holds_across_loops() {
     let mut world = World::empty().pool(pool("default").limit("nodes", "2"));
     for name in ["a", "b"] {
         let outcome = world.pod(apart(name)).solve();
         assert_eq!(outcome.new_nodes(), 1, "20/C29: {name}");
-        world = outcome.after;
+        world = outcome.resulting_world;
     }
     let outcome = world.pod(apart("c")).solve();
     assert_eq!(
-        outcome.refusal("c"),
+        outcome.rejection("c"),
         "node limits have been exhausted for nodepool (NodePool=default)",
         "20/C29"
     );
@@ -66,34 +66,38 @@ fn the_number_of_nodes_is_a_limit_across_loops() {
 
 /// The number is not counted down inside one solve, as upstream has it.
 #[test]
-fn the_number_of_nodes_may_be_overshot_by_one_batch() {
+fn one_batch_may_exceed_the_nodes_limit() {
     let world = World::empty().pool(pool("default").limit("nodes", "1"));
     let outcome = world.pods([apart("a"), apart("b"), apart("c")]).solve();
     assert_eq!(outcome.new_nodes(), 3, "20/Q10");
 }
 
 #[test]
-fn a_zone_that_only_an_exhausted_pool_has_still_bounds_the_spread() {
+fn a_zone_of_an_exhausted_node_pool_still_counts_for_the_spread() {
     let world = World::empty()
         .pool(pool("two-zones").require("zone", In, &ZONES[..2]))
         .pool(pool("third-zone").require("zone", In, &ZONES[2..]).limit("cpu", "0"))
-        .pod(pod("web").times(10).zone_spread(1));
+        .pod(pod("web").replicas(10).zone_spread(1));
     let outcome = world.solve();
-    assert_eq!(outcome.by("zone", "web"), [(ZONES[0], 1), (ZONES[1], 1)].into(), "20/C30");
-    assert_eq!(outcome.refused().len(), 8, "20/C30");
+    assert_eq!(
+        outcome.pods_by_label("zone", "web"),
+        [(ZONES[0], 1), (ZONES[1], 1)].into(),
+        "20/C30"
+    );
+    assert_eq!(outcome.rejected().len(), 8, "20/C30");
     let easier = World::empty().pool(pool("two-zones").require("zone", In, &ZONES[..2]));
-    let outcome = easier.pod(pod("web").times(10).spread(spread("zone", 1))).solve();
+    let outcome = easier.pod(pod("web").replicas(10).spread(spread("zone", 1))).solve();
     assert_eq!(outcome.skew("zone", "web"), [5, 5], "20/C30: without the pool");
 }
 
 #[test]
-fn every_refused_pool_is_named_in_the_order_of_trial() {
+fn the_rejection_names_every_node_pool_in_trial_order() {
     let world = World::empty()
         .pool(pool("a").limit("cpu", "0"))
         .pool(pool("b").limit("nodes", "0").weight(10))
         .pod(pod("web"));
     assert_eq!(
-        world.solve().refusal("web"),
+        world.solve().rejection("web"),
         "node limits have been exhausted for nodepool (NodePool=b); \
          all available instance types exceed limits for nodepool (NodePool=a)"
     );

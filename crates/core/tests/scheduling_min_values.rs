@@ -3,7 +3,8 @@
 use karpenter_core::requirement::Operator::{Gt, In, Lt, NotIn};
 use karpenter_core::scheduling::{MinValuesPolicy, Options};
 use karpenter_core::testing::{
-    PodBuilder, TypeBuilder, World, ZONES, claim, instance_type, offering, pod, pool, volume,
+    PodBuilder, TypeBuilder, World, ZONES, instance_type, offering, persistent_volume, pod, pool,
+    volume_claim,
 };
 
 /// Types of 1 cpu and 4 cpu: two of the pods fit together on the larger one only.
@@ -16,7 +17,7 @@ fn small_and_large() -> [TypeBuilder; 2] {
 }
 
 fn two_pods() -> PodBuilder {
-    pod("web").times(2).cpu("0.9").memory("0.9Gi")
+    pod("web").replicas(2).cpu("0.9").memory("0.9Gi")
 }
 
 fn best_effort(options: &mut Options) {
@@ -24,19 +25,19 @@ fn best_effort(options: &mut Options) {
 }
 
 #[test]
-fn a_node_keeps_enough_types_to_choose_from() {
+fn a_node_claim_keeps_enough_types_for_min_values() {
     let types = ["type-1", "type-2"];
     let free = World::empty().types(small_and_large()).pool(pool("default"));
-    assert_eq!(free.pod(two_pods()).solve().sizes(), [2], "20/C31: without minValues");
+    assert_eq!(free.pod(two_pods()).solve().pods_per_new_node(), [2], "20/C31: without minValues");
     let bound = pool("default").require_min("type", In, &types, 2);
     let outcome = World::empty().types(small_and_large()).pool(bound).pod(two_pods()).solve();
-    assert_eq!(outcome.sizes(), [1, 1], "20/C31");
+    assert_eq!(outcome.pods_per_new_node(), [1, 1], "20/C31");
     assert_eq!(outcome.types_of("web-0"), types, "20/C31");
     assert_eq!(outcome.types_of("web-1"), types, "20/C31");
 }
 
 #[test]
-fn too_few_types_stop_a_strict_pool_and_relax_another() {
+fn too_few_types_reject_in_strict_and_relax_in_best_effort_mode() {
     let types = ["type-1", "type-2", "type-3"];
     let world = World::empty()
         .types(small_and_large())
@@ -45,13 +46,13 @@ fn too_few_types_stop_a_strict_pool_and_relax_another() {
     let strict = world.solve();
     assert_eq!(strict.new_nodes(), 0, "20/C32");
     assert_eq!(strict.plan.unusable_pools.len(), 1, "20/C32");
-    assert!(strict.plan.unusable_pools[0].min_values, "20/C32: the event names minValues");
+    assert!(strict.plan.unusable_pools[0].misses_min_values, "20/C32: the event names minValues");
     assert_eq!(
-        strict.refusal("web"),
+        strict.rejection("web"),
         "nodepool requirements filtered out all available instance types",
         "20/C32"
     );
-    let relaxed = world.with(best_effort).solve();
+    let relaxed = world.with_options(best_effort).solve();
     assert_eq!(relaxed.new_nodes(), 1, "20/C32");
     assert!(relaxed.claim_of("web").min_values_relaxed, "20/C32");
     assert_eq!(
@@ -68,20 +69,20 @@ fn a_heavy_pool_is_relaxed_before_a_light_one_is_tried() {
         .pool(pool("heavy").weight(100).require_min("type", In, &["type-1", "type-2", "x"], 3))
         .pool(pool("light").weight(1))
         .pod(pod("web"));
-    let outcome = world.clone().with(best_effort).solve();
+    let outcome = world.clone().with_options(best_effort).solve();
     assert_eq!(outcome.pool_of("web"), "heavy", "20/C33");
     assert!(outcome.claim_of("web").min_values_relaxed, "20/C33");
     assert_eq!(world.solve().pool_of("web"), "light", "20/C33: Strict goes on");
 }
 
 #[test]
-fn missed_zones_lower_min_values_and_leave_the_values() {
+fn unmet_zones_lower_min_values_and_keep_the_zone_values() {
     let types = [("type-1", ZONES[0]), ("type-2", ZONES[1])]
         .map(|(name, zone)| instance_type(name).on_demand(zone, 0.5));
     let world = World::empty()
         .types(types)
         .pool(pool("default").require_min("zone", In, &ZONES, 3))
-        .with(best_effort)
+        .with_options(best_effort)
         .pod(pod("web"));
     assert_eq!(
         world.solve().requirement_of("web", "zone"),
@@ -115,7 +116,7 @@ fn the_largest_of_several_min_values_on_one_key_holds() {
         let outcome = World::empty().types(types()).pool(pool).pod(two_pods()).solve();
         match expected {
             Some(count) => assert_eq!(outcome.types_of("web-0").len(), count, "{row}"),
-            None => assert_eq!(outcome.refused().len(), 2, "{row}"),
+            None => assert_eq!(outcome.rejected().len(), 2, "{row}"),
         }
     }
 }
@@ -123,7 +124,7 @@ fn the_largest_of_several_min_values_on_one_key_holds() {
 /// The most types that a NodeClaim carries is 600: the one that would bring the second family is
 /// too dear to be among them.
 #[test]
-fn types_that_are_cut_off_cannot_meet_min_values() {
+fn truncated_types_cannot_meet_min_values() {
     let of_family = |number: u32, family: &str| {
         let built = instance_type(&format!("type-{number:03}"));
         let price = if family == "b" { 9.0 } else { 1.0 };
@@ -133,40 +134,40 @@ fn types_that_are_cut_off_cannot_meet_min_values() {
     let world = World::empty()
         .types(types)
         .pool(pool("default").require_min("example.com/family", In, &["a", "b"], 2))
-        .pod(pod("web").times(2));
+        .pod(pod("web").replicas(2));
     let outcome = world.solve();
     assert_eq!(outcome.new_nodes(), 0, "20/C36");
     for name in ["web-0", "web-1"] {
         assert_eq!(
-            outcome.refusal(name),
+            outcome.rejection(name),
             "pod didn’t schedule because NodePool couldn’t meet minValues requirements, \
              validating minValues, minValues requirement is not met for label(s) \
              (label(s)=[example.com/family]) (NodePool=default)",
             "20/C36"
         );
     }
-    let outcome = world.with(best_effort).solve();
+    let outcome = world.with_options(best_effort).solve();
     assert_eq!(outcome.types_of("web-0").len(), 600, "20/C36 40/CP-07: BestEffort");
 }
 
 #[test]
-fn a_volume_that_pins_the_zone_leaves_one_zone_to_count() {
+fn min_values_count_only_the_zone_of_a_volume() {
     let zones = ZONES.iter().map(|zone| offering("on-demand", zone, 1.0));
     let world = World::empty()
-        .types([zones.fold(instance_type("everywhere"), TypeBuilder::sold)])
+        .types([zones.fold(instance_type("everywhere"), TypeBuilder::offering)])
         .pool(pool("default").require_min("zone", In, &ZONES, 3))
-        .volume("disk", volume("csi.test", &["test-zone-1"]))
-        .claim("data", claim("disk", ""))
+        .persistent_volume("disk", persistent_volume("csi.test", &["test-zone-1"]))
+        .volume_claim("data", volume_claim("disk", ""))
         .pods([pod("pinned").mount("data"), pod("free")]);
-    assert_eq!(world.solve().refused(), ["pinned"], "45/MV-1: Strict");
+    assert_eq!(world.solve().rejected(), ["pinned"], "45/MV-1: Strict");
     assert_eq!(
-        world.solve().refusal("pinned").split(", requirements=").next(),
+        world.solve().rejection("pinned").split(", requirements=").next(),
         Some(
             "minValues requirement is not met for label(s) (label(s)=[topology.kubernetes.io/zone])"
         ),
         "45/MV-1"
     );
-    let outcome = world.with(best_effort).solve();
+    let outcome = world.with_options(best_effort).solve();
     assert_eq!(
         outcome.requirement_of("pinned", "zone"),
         "topology.kubernetes.io/zone In [test-zone-1] minValues 1",
@@ -176,11 +177,11 @@ fn a_volume_that_pins_the_zone_leaves_one_zone_to_count() {
 }
 
 #[test]
-fn each_node_says_for_itself_whether_it_was_relaxed() {
+fn each_node_claim_records_its_own_min_values_relaxation() {
     let world = World::empty()
         .types(small_and_large())
         .pool(pool("default").require_min("type", In, &["type-1", "type-2"], 2))
-        .with(best_effort)
+        .with_options(best_effort)
         .pods([pod("large").cpu("3").host_port(80), pod("small").cpu("0.1").host_port(80)]);
     let outcome = world.solve();
     assert!(outcome.claim_of("large").min_values_relaxed, "20/G9 20/Q6 20/E12: one type is left");
@@ -188,11 +189,11 @@ fn each_node_says_for_itself_whether_it_was_relaxed() {
 }
 
 #[test]
-fn a_node_that_was_opened_is_not_relaxed_further() {
+fn an_open_node_claim_is_not_relaxed_further() {
     let world = World::empty()
         .types(small_and_large())
         .pool(pool("default").require_min("type", In, &["type-1", "type-2"], 2))
-        .with(best_effort)
+        .with_options(best_effort)
         .pod(two_pods());
-    assert_eq!(world.solve().sizes(), [1, 1]);
+    assert_eq!(world.solve().pods_per_new_node(), [1, 1]);
 }

@@ -12,26 +12,26 @@ fn the_heaviest_pool_takes_all_pods() {
         .pool(pool("light"))
         .pool(pool("middle").weight(20))
         .pool(pool("heavy").weight(100));
-    let outcome = world.clone().pod(pod("web").times(3)).solve();
+    let outcome = world.clone().pod(pod("web").replicas(3)).solve();
     assert!((0..3).all(|n| outcome.pool_of(&format!("web-{n}")) == "heavy"), "20/B21");
     let outcome = world.pod(pod("web").require("nodepool", In, &["light"])).solve();
     assert_eq!(outcome.pool_of("web"), "light", "20/B22");
 }
 
 #[test]
-fn of_equal_pools_the_later_name_comes_first() {
+fn the_later_name_comes_first_among_node_pools_of_equal_weight() {
     let world = World::empty().pool(pool("np-2")).pool(pool("np-1")).pod(pod("web"));
     assert_eq!(world.solve().pool_of("web"), "np-2", "20/B23");
 }
 
 #[test]
-fn pods_of_a_node_that_goes_away_move_with_those_that_wait() {
-    let world = World::of(benchmark_types(5))
+fn pods_of_a_deleting_node_are_solved_with_pending_pods() {
+    let world = World::with_types(benchmark_types(5))
         .node(node("going").deleting())
-        .pods([pod("old").times(3).on("going"), pod("new").times(2)]);
+        .pods([pod("old").replicas(3).on_node("going"), pod("new").replicas(2)]);
     let outcome = world.solve();
-    assert_eq!(outcome.sizes(), [5], "20/B17 20/B20");
-    assert_eq!(outcome.plan.existing, [], "20/B20");
+    assert_eq!(outcome.pods_per_new_node(), [5], "20/B17 20/B20");
+    assert_eq!(outcome.plan.existing_nodes, [], "20/B20");
 }
 
 fn price(weight: i32, change: &str) -> Overlay {
@@ -53,20 +53,20 @@ fn prices_change_by_amount_or_percent_and_stay_above_zero() {
 }
 
 #[test]
-fn of_two_equal_overlays_the_first_recorded_stands_everywhere_or_nowhere() {
+fn the_first_recorded_of_two_equal_overlays_wins() {
     let mut overrides = Overrides::default();
     // The caller records the later name first.
     assert!(overrides.record(&price(1, "2"), &[selection("one")]).is_ok(), "20/C77: b");
     assert!(overrides.record(&price(1, "1"), &[selection("one")]).is_err(), "20/C77: a");
-    let kept = overrides.price(&selection("one").instance_type, "zone-1");
+    let kept = overrides.price_change(&selection("one").instance_type, "zone-1");
     assert_eq!(kept, Some(PriceChange::Absolute(2.0)), "20/C77");
     let both = [selection("one"), selection("two")];
     assert!(overrides.record(&price(1, "3"), &both).is_err(), "20/C78");
-    assert_eq!(overrides.price(&selection("two").instance_type, "zone-1"), None, "20/C78");
+    assert_eq!(overrides.price_change(&selection("two").instance_type, "zone-1"), None, "20/C78");
 }
 
 #[test]
-fn a_third_overlay_hides_no_conflict() {
+fn a_conflict_is_found_among_three_overlays() {
     let sets = |name| Overlay { weight: Some(1), price: None, capacity: resources(&[(name, "1")]) };
     let mut overrides = Overrides::default();
     let accepted =

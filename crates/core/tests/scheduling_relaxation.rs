@@ -21,7 +21,7 @@ fn the_first_possible_term_wins() {
 #[test]
 fn the_last_term_is_never_dropped() {
     let outcome = World::new().pod(pod("web").require("zone", In, NOWHERE)).solve();
-    assert_eq!(outcome.refused(), ["web"], "20/C45");
+    assert_eq!(outcome.rejected(), ["web"], "20/C45");
 }
 
 #[test]
@@ -43,14 +43,14 @@ fn requirements_win_over_preferences() {
 }
 
 #[test]
-fn a_pool_without_a_mild_taint_is_better() {
+fn node_pools_without_a_prefer_no_schedule_taint_come_first() {
     let mild = "foo=bar:PreferNoSchedule";
     let world = World::empty().pool(pool("mild").taint(mild).weight(10)).pool(pool("plain"));
     assert_eq!(world.pod(pod("web")).solve().pool_of("web"), "plain", "20/C48");
 }
 
 #[test]
-fn a_mild_taint_is_tolerated_after_everything_else_was_given_up() {
+fn prefer_no_schedule_is_tolerated_as_the_last_relaxation() {
     let world = World::empty().pool(pool("mild").taint("foo=bar:PreferNoSchedule"));
     let torn = pod("web").prefer(1, "zone", In, NOWHERE).prefer(1, "type", In, NOWHERE);
     let outcome = world.pod(torn).solve();
@@ -62,12 +62,12 @@ fn a_mild_taint_is_tolerated_after_everything_else_was_given_up() {
 }
 
 #[test]
-fn a_mild_taint_of_a_node_is_tolerated_only_if_some_pool_has_one() {
+fn prefer_no_schedule_of_a_node_is_tolerated_only_if_a_pool_has_it() {
     let mild = "foo=bar:PreferNoSchedule";
     let world = World::new().node(node("a").taint(mild)).pod(pod("web"));
     assert_eq!(world.solve().new_nodes(), 1);
     let no_pool = World::empty().node(node("a").taint(mild)).pod(pod("web"));
-    assert_eq!(no_pool.solve().refused(), ["web"]);
+    assert_eq!(no_pool.solve().rejected(), ["web"]);
     let only_mild = World::empty().pool(pool("mild").taint(mild)).node(node("a").taint(mild));
     assert_eq!(only_mild.pod(pod("web")).solve().new_nodes(), 0);
 }
@@ -83,23 +83,25 @@ fn ignored_preferences_do_not_choose_a_node() {
     ]);
     let respected = world.solve();
     assert_eq!(respected.label_of("flexible", "zone"), "test-zone-2", "20/C50: Respect");
-    let ignored = world.with(|options| options.preferences = PreferencePolicy::Ignore).solve();
+    let ignored =
+        world.with_options(|options| options.preferences = PreferencePolicy::Ignore).solve();
     let name = |pod| &ignored.node_of(pod).unwrap().name;
     assert_eq!(name("flexible"), name("one"), "20/C50: the node with the fewest pods");
 }
 
 #[test]
-fn ignored_preferences_spread_nothing() {
+fn ignored_preferences_do_not_spread_pods() {
     let rows = [
-        ("zone spread", pod("web").spread(spread("zone", 1).anyway())),
-        ("hostname spread", pod("web").spread(spread("hostname", 1).anyway())),
-        ("zone anti-affinity", pod("web").prefer_away_from(1, term("zone"))),
-        ("hostname anti-affinity", pod("web").prefer_away_from(1, term("hostname"))),
+        ("zone spread", pod("web").spread(spread("zone", 1).schedule_anyway())),
+        ("hostname spread", pod("web").spread(spread("hostname", 1).schedule_anyway())),
+        ("zone anti-affinity", pod("web").prefer_pod_anti_affinity(1, term("zone"))),
+        ("hostname anti-affinity", pod("web").prefer_pod_anti_affinity(1, term("hostname"))),
     ];
     for (row, web) in rows {
-        let world = World::new().pod(web.times(5));
-        let ignoring = world.clone().with(|options| options.preferences = PreferencePolicy::Ignore);
-        assert_eq!(ignoring.solve().sizes(), [5], "20/C51: {row}");
+        let world = World::new().pod(web.replicas(5));
+        let ignoring =
+            world.clone().with_options(|options| options.preferences = PreferencePolicy::Ignore);
+        assert_eq!(ignoring.solve().pods_per_new_node(), [5], "20/C51: {row}");
         // A preference for other zones is given up by the second pod: the first might be anywhere.
         let respecting = if row == "zone anti-affinity" { 1 } else { 2 };
         assert!(world.solve().new_nodes() >= respecting, "20/C51: {row}, Respect");
@@ -116,10 +118,10 @@ fn terms_are_exhausted_before_the_first_preference_is_dropped() {
 }
 
 #[test]
-fn soft_spread_gives_way_before_the_pod_does() {
+fn schedule_anyway_spread_is_relaxed_before_the_pod_is_rejected() {
     let world = World::empty()
         .pool(pool("default").require("zone", In, &ZONES[..1]))
         .node(node("b").zone(ZONES[1]))
-        .pod(pod("web").spread(spread("zone", 1).anyway()).times(3));
-    assert_eq!(world.solve().refused(), [""; 0]);
+        .pod(pod("web").spread(spread("zone", 1).schedule_anyway()).replicas(3));
+    assert_eq!(world.solve().rejected(), [""; 0]);
 }

@@ -14,7 +14,7 @@ pub(crate) fn kind_of(object: &Value) -> Option<&'static CustomKind> {
         let api_version = format!("{}/{}", kind.group(), kind.version());
         object["kind"] == kind.kind() && object["apiVersion"] == *api_version
     };
-    kinds().iter().find(is_kind)
+    custom_kinds().iter().find(is_kind)
 }
 
 /// The fields of an object of a kind of Karpenter that no API server would keep, as paths. Metadata
@@ -24,7 +24,7 @@ pub(crate) fn unknown_fields(object: &Value) -> Vec<String> {
     if !GROUPS.iter().any(|group| api_version.split('/').next() == Some(group)) {
         return Vec::new();
     }
-    let Some(kind) = kind_of(object).or_else(|| kwok_class(object)) else { return Vec::new() };
+    let Some(kind) = kind_of(object).or_else(|| kwok_node_class(object)) else { return Vec::new() };
     let mut fields = kind.prune(&mut object.clone());
     fields.retain(|field| !field.starts_with("metadata."));
     fields
@@ -43,7 +43,7 @@ pub(crate) fn admit(kind: &CustomKind, object: &Value) -> (Value, Vec<FieldError
 }
 
 /// The NodeClass of KWOK, if the object is one. The other kinds have the same fields as with AWS.
-fn kwok_class(object: &Value) -> Option<&'static CustomKind> {
+fn kwok_node_class(object: &Value) -> Option<&'static CustomKind> {
     static KIND: OnceLock<Option<CustomKind>> = OnceLock::new();
     let find = || {
         let mut crds = crds(CrdSet::Kwok).into_iter();
@@ -56,7 +56,7 @@ fn kwok_class(object: &Value) -> Option<&'static CustomKind> {
 }
 
 /// Compiled once.
-fn kinds() -> &'static [CustomKind] {
+fn custom_kinds() -> &'static [CustomKind] {
     static KINDS: OnceLock<Vec<CustomKind>> = OnceLock::new();
     KINDS.get_or_init(|| {
         let compile = |crd| CustomKind::from_crd(crd).expect("our own CRDs compile");

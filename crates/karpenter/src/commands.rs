@@ -43,7 +43,7 @@ enum Command {
 /// How a command that did its work ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    Fine,
+    Success,
     /// The work was done and showed something that the caller has to look at.
     Finding,
 }
@@ -85,14 +85,14 @@ pub(crate) fn run(cli: Cli) -> ExitCode {
         Command::Reference(args) => reference::run(&args),
     };
     match result {
-        Ok(Outcome::Fine) => ExitCode::SUCCESS,
+        Ok(Outcome::Success) => ExitCode::SUCCESS,
         Ok(Outcome::Finding) => ExitCode::from(1),
         Err(Failure::Failed(diagnostic)) => {
-            report(&diagnostic.to_string());
+            print_to_stderr(&diagnostic.to_string());
             ExitCode::from(1)
         }
         Err(Failure::Usage(diagnostic)) => {
-            report(&diagnostic.to_string());
+            print_to_stderr(&diagnostic.to_string());
             ExitCode::from(2)
         }
     }
@@ -110,12 +110,12 @@ pub(crate) fn print(data: &str) -> Result<(), Failure> {
 }
 
 /// `1 pod`, `2 pods`.
-pub(crate) fn count(number: usize, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+pub(crate) fn count_noun(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
 /// Writes one message to stderr. Where stderr is gone there is nobody left to tell.
-pub(crate) fn report(message: &str) {
+pub(crate) fn print_to_stderr(message: &str) {
     let _ = writeln!(io::stderr().lock(), "{message}");
 }
 
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_are_told_outermost_first() {
+    fn error_causes_are_printed_outermost_first() {
         use anyhow::Context as _;
         let io: Result<(), _> = Err(io::Error::other("disk full"));
         let error = io.context("writing the kubeconfig").unwrap_err();

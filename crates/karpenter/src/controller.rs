@@ -10,59 +10,60 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use futures_util::future::{Either, select};
-use karpenter_controllers::{Cache, Context, Ports, process};
+use karpenter_controllers::{Cache, Context, Dependencies, process};
 use karpenter_core::catalog::InstanceType;
-use karpenter_operator::chance::{Chance, unpredictable_seed};
-use karpenter_operator::client::{self, ClientConfig, OnRequest, RequestLimit};
+use karpenter_operator::client::{self, ClientConfig, RequestLimit, RequestObserver};
 use karpenter_operator::clock::{Clock, SystemClock};
-use karpenter_operator::cloud::{CloudProvider, Metered, check_repair_policies};
-use karpenter_operator::events::Recorder;
+use karpenter_operator::cloud::{CloudProvider, MetricsDecorator, check_repair_policies};
+use karpenter_operator::compute::Blocking;
+use karpenter_operator::events::EventRecorder;
 use karpenter_operator::harness::Shutdown;
-use karpenter_operator::harness::spawn::Tasks;
-use karpenter_operator::health::{Apart, Checks, Routes, Server};
+use karpenter_operator::harness::tasks::Tasks;
+use karpenter_operator::health::{HealthChecks, Routes, Server, ServerThread};
 use karpenter_operator::kwok::catalog;
 use karpenter_operator::kwok::provider::KwokProvider;
-use karpenter_operator::leader::{Leader, LeaderConfig};
+use karpenter_operator::leader_election::{LeaderElectionConfig, LeaderElector};
 use karpenter_operator::metrics::labels::{BuildInfo, Name};
 use karpenter_operator::metrics::{Metrics, MetricsConfig};
-use karpenter_operator::options::{FeatureGates, Ignored, Options};
+use karpenter_operator::options::{FeatureGates, IgnoredVariable, Options};
+use karpenter_operator::rng::{SeededRng, unpredictable_seed};
 use karpenter_operator::telemetry::{self, LogConfig};
-use karpenter_operator::think::OtherThread;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
 
 use crate::commands::Failure;
-use crate::device_selectors::Cel;
+use crate::device_selectors::CelDeviceSelectors;
 use crate::diagnostic::Diagnostic;
-use crate::nap::{NAP, Naps};
+use crate::wakeup_limiter::{BUSY_PAUSE, WakeupLimiter};
 use crate::{environment, kubeconfig};
 
 /// How long what is in work may take to end.
-const GRACE: Duration = Duration::from_secs(30);
+const SHUTDOWN_GRACE_PERIOD: Duration = Duration::from_secs(30);
 /// Where a pod finds the name of its namespace.
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// Runs until a signal, or until the lease is lost; false then.
-pub(crate) fn run(options: Options, ignored: &[Ignored]) -> Result<bool, Failure> {
+pub(crate) fn run(options: Options, ignored: &[IgnoredVariable]) -> Result<bool, Failure> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     check_options(&options)?;
-    let types = types(&options)?;
+    let types = load_instance_types(&options)?;
     telemetry::install(&LogConfig::new(&options, None), clock.clone())
-        .map_err(|error| usage(error.to_string()))?;
+        .map_err(|error| usage_error(error.to_string()))?;
     let seed = unpredictable_seed();
     info!(version = env!("CARGO_PKG_VERSION"), seed, "starting");
     // First of all, as a variable that was ignored may be what the next check misses.
-    warn_of_typos(&options, ignored);
-    tell_default_spread(&options);
+    warn_about_ignored_options(&options, ignored);
+    log_default_spread(&options);
     check_lease(&options, std::path::Path::new(NAMESPACE_FILE).exists())?;
     // One thread for everything that waits for others: watches and controllers that wake each other
     // on two threads cost a sixth more CPU in a scale-up. What computes long has its own threads. The
     // naps are for this one thread: with others beside it they would count each other's.
-    let (naps, awake) = (Mutex::new(Naps::default()), clock.clone());
+    let (naps, awake) = (Mutex::new(WakeupLimiter::default()), clock.clone());
     let nap = move || {
-        let is_due = naps.lock().unwrap_or_else(PoisonError::into_inner).is_due(awake.monotonic());
+        let is_due =
+            naps.lock().unwrap_or_else(PoisonError::into_inner).should_pause(awake.monotonic());
         if is_due {
-            std::thread::sleep(NAP);
+            std::thread::sleep(BUSY_PAUSE);
         }
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -71,18 +72,24 @@ pub(crate) fn run(options: Options, ignored: &[Ignored]) -> Result<bool, Failure
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    let config = runtime.block_on(kubeconfig::config(None, None));
-    let mut config = config.map_err(|error| error.by_environment("no cluster"))?;
+    let config = runtime.block_on(kubeconfig::load_config(None, None));
+    let mut config = config.map_err(|error| error.diagnostic_with_fix("no cluster"))?;
     config.apply_debug_overrides();
-    Ok(runtime.block_on(run_on(options, types, config, clock, Arc::new(Chance::new(seed))))?)
+    Ok(runtime.block_on(run_with_config(
+        options,
+        types,
+        config,
+        clock,
+        Arc::new(SeededRng::new(seed)),
+    ))?)
 }
 
-async fn run_on(
+async fn run_with_config(
     options: Options,
     types: Vec<Arc<InstanceType>>,
     config: kube::Config,
     clock: Arc<dyn Clock>,
-    chance: Arc<Chance>,
+    rng: Arc<SeededRng>,
 ) -> anyhow::Result<bool> {
     let tasks = Tasks::new();
     let agent = format!("karpenter/{}", env!("CARGO_PKG_VERSION"));
@@ -93,51 +100,53 @@ async fn run_on(
         &clock,
         Arc::new(|_| {}),
     )?;
-    let limit = limit(&options);
-    let provider_client = connect(&config, limit, &agent, &clock, Arc::new(|_| {}))?;
+    let limit = request_limit(&options);
+    let provider_client = connect_client(&config, limit, &agent, &clock, Arc::new(|_| {}))?;
     let provider: Arc<dyn CloudProvider> =
-        Arc::new(KwokProvider::new(provider_client, clock.clone(), &chance, tasks.clone(), types));
+        Arc::new(KwokProvider::new(provider_client, clock.clone(), &rng, tasks.clone(), types));
     check_repair_policies(&options, &provider.repair_policies())?;
-    let metrics = Metrics::new(clock.clone(), &MetricsConfig::of(provider.as_ref()));
+    let metrics = Metrics::new(clock.clone(), &MetricsConfig::for_provider(provider.as_ref()));
     let host = config.cluster_url.authority().map_or("", |authority| authority.as_str());
-    let client = connect(&config, limit, &agent, &clock, metrics.on_request(host))?;
+    let client = connect_client(&config, limit, &agent, &clock, metrics.request_observer(host))?;
     // Their own limit, as upstream's have: thousands of pods that are told of must not hold up nodes.
-    let events_client = connect(&config, limit, &agent, &clock, metrics.on_request(host))?;
-    let metered = Arc::new(Metered::new(provider, metrics.clone(), clock.clone()));
-    let context = Context::new(Ports {
+    let events_client =
+        connect_client(&config, limit, &agent, &clock, metrics.request_observer(host))?;
+    let metered = Arc::new(MetricsDecorator::new(provider, metrics.clone(), clock.clone()));
+    let context = Context::new(Dependencies {
         client,
         clock: clock.clone(),
-        chance: chance.clone(),
+        rng: rng.clone(),
         cloud: metered,
         options: Arc::new(options.clone()),
         metrics: Arc::new(metrics.clone()),
-        events: Recorder::start(events_client, clock.clone(), &tasks),
-        thinker: Arc::new(OtherThread),
-        device_selectors: Arc::new(Cel),
+        events: EventRecorder::start(events_client, clock.clone(), &tasks),
+        executor: Arc::new(Blocking),
+        device_selectors: Arc::new(CelDeviceSelectors),
     });
-    build_info(&metrics);
-    let _probes = serve(&context, &options, &metrics, &tasks).await?;
+    record_build_info(&metrics);
+    let _probes = serve_probes_and_metrics(&context, &options, &metrics, &tasks).await?;
 
     let shutdown = Shutdown::new();
-    let ended = lead(&context, &options, &config, lease_client, &metrics, &shutdown, &tasks).await;
+    let ended =
+        run_as_leader(&context, &options, &config, lease_client, &metrics, &shutdown, &tasks).await;
     tasks.stop().await;
     ended
 }
 
 /// Upstream takes these in silence, so they are no errors; but somebody meant something by them.
-fn warn_of_typos(options: &Options, ignored: &[Ignored]) {
+fn warn_about_ignored_options(options: &Options, ignored: &[IgnoredVariable]) {
     let known = FeatureGates::names().join(", ");
     for gate in &options.unknown_feature_gates {
         warn!(gate, known, "ignoring a feature gate that nobody knows");
     }
-    for Ignored { variable, text, allowed, default } in ignored {
+    for IgnoredVariable { variable, text, allowed, default } in ignored {
         let value = text.as_str();
         warn!(variable, value, allowed, default, "ignoring a variable that cannot be read");
     }
 }
 
 /// Constraints that no pod shows, so whoever wonders about a placement finds them here.
-fn tell_default_spread(options: &Options) {
+fn log_default_spread(options: &Options) {
     for constraint in &options.default_spread {
         let unsatisfiable = if constraint.is_required { "DoNotSchedule" } else { "ScheduleAnyway" };
         info!(
@@ -150,7 +159,7 @@ fn tell_default_spread(options: &Options) {
 }
 
 /// Waits for the lease, works, and ends in order. False if the lease was lost.
-async fn lead(
+async fn run_as_leader(
     context: &Context,
     options: &Options,
     config: &kube::Config,
@@ -165,7 +174,7 @@ async fn lead(
     // A standby, too, knows the cluster: it is ready, and takes over at once.
     process::watch(context, tasks);
     if options.disable_leader_election {
-        work(context, observer, shutdown, tasks, stop).await;
+        run_controllers(context, observer, shutdown, tasks, stop).await;
         return Ok(true);
     }
     let name = options.leader_election_name.clone();
@@ -173,10 +182,10 @@ async fn lead(
         "" => &config.default_namespace,
         named => named,
     };
-    let identity = identity(context);
-    let lease = LeaderConfig::new(namespace, &name, identity);
-    let chance = context.chance.fork("leader");
-    let mut leader = Leader::new(lease, client, context.clock.clone(), chance);
+    let identity = lease_identity(context);
+    let lease = LeaderElectionConfig::new(namespace, &name, identity);
+    let rng = context.rng.fork("leader");
+    let mut leader = LeaderElector::new(lease, client, context.clock.clone(), rng);
     let status = &metrics.leader_election_master_status;
     status.set(&Name { name: &name }, 0.0);
     {
@@ -187,8 +196,8 @@ async fn lead(
     }
     status.set(&Name { name: &name }, 1.0);
     let is_lost = {
-        let held = std::pin::pin!(leader.hold());
-        let work = std::pin::pin!(work(context, observer, shutdown, tasks, stop));
+        let held = std::pin::pin!(leader.renew_until_lost());
+        let work = std::pin::pin!(run_controllers(context, observer, shutdown, tasks, stop));
         matches!(select(held, work).await, Either::Left(_))
     };
     status.set(&Name { name: &name }, 0.0);
@@ -196,14 +205,14 @@ async fn lead(
         error!("leader election lost");
         return Ok(false);
     }
-    if let Err(trouble) = leader.release().await {
-        error!(error = %trouble, "could not release the lease");
+    if let Err(error) = leader.release().await {
+        error!(error = %error, "could not release the lease");
     }
     Ok(true)
 }
 
 /// Runs the controllers until the signal, and then until they have ended, but not for ever.
-async fn work(
+async fn run_controllers(
     context: &Context,
     observer: Arc<Metrics>,
     shutdown: &Shutdown,
@@ -215,7 +224,7 @@ async fn work(
         stop.await;
         info!("shutting down");
         shutdown.begin();
-        context.clock.sleep(GRACE).await;
+        context.clock.sleep(SHUTDOWN_GRACE_PERIOD).await;
         error!("some work did not end in time");
     };
     select(running, std::pin::pin!(end)).await;
@@ -230,97 +239,101 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
 }
 
 /// Probes and metrics, which run on every replica; the probes until what this returns is dropped.
-async fn serve(
+async fn serve_probes_and_metrics(
     context: &Context,
     options: &Options,
     metrics: &Metrics,
     tasks: &Tasks,
-) -> anyhow::Result<Apart> {
-    let readyz = Checks::new("readyz", &context.clock);
+) -> anyhow::Result<ServerThread> {
+    let readyz = HealthChecks::new("readyz", &context.clock);
     let cache = context.cache.clone();
     let clock = context.clock.clone();
     readyz.add("manager", move || {
-        listed(&cache, |_| true)?;
-        let stale = cache.stale(clock.now());
-        let told = stale.iter().map(|(kind, error)| {
+        check_listed(&cache, |_| true)?;
+        let stale = cache.stale_kinds(clock.now());
+        let messages = stale.iter().map(|(kind, error)| {
             format!("{kind}: {}", error.as_deref().unwrap_or("cannot be listed"))
         });
-        let told: Vec<_> = told.collect();
-        if told.is_empty() { Ok(()) } else { Err(told.join(", ")) }
+        let messages: Vec<_> = messages.collect();
+        if messages.is_empty() { Ok(()) } else { Err(messages.join(", ")) }
     });
     let cache = context.cache.clone();
-    readyz.add("crd", move || listed(&cache, |kind| ["nodepools", "nodeclaims"].contains(&kind)));
+    readyz.add("crd", move || {
+        check_listed(&cache, |kind| ["nodepools", "nodeclaims"].contains(&kind))
+    });
     let state = context.clone();
     readyz.add("state", move || karpenter_controllers::state::ready(&state));
-    let healthz = Checks::new("healthz", &context.clock);
+    let healthz = HealthChecks::new("healthz", &context.clock);
     let mirror = context.mirror.clone();
     healthz.add("mirror", move || {
-        if mirror.is_broken() {
+        if mirror.is_poisoned() {
             return Err("a bug has left the picture of the cluster half changed".to_owned());
         }
         Ok(())
     });
     let running = tasks.clone();
-    healthz.add("tasks", move || match running.panicked() {
+    healthz.add("tasks", move || match running.panic_count() {
         0 => Ok(()),
         count => Err(format!("{count} tasks have ended by a bug; see the log")),
     });
-    healthz.keep_looking(tasks);
-    readyz.keep_looking(tasks);
-    let probes = listen("probes", options.health_probe_port, Routes::Health { healthz, readyz });
-    let probes = probes.await?.run_apart(context.clock.clone());
+    healthz.evaluate_periodically(tasks);
+    readyz.evaluate_periodically(tasks);
+    let probes =
+        start_server("probes", options.health_probe_port, Routes::Health { healthz, readyz });
+    let probes = probes.await?.run_on_thread(context.clock.clone());
     let probes = probes.context("cannot start the thread for probes")?;
     let numbers = Routes::Metrics {
         registry: metrics.registry().clone(),
         profiling: options.enable_profiling,
     };
-    let numbers = listen("metrics", options.metrics_port, numbers).await?;
+    let numbers = start_server("metrics", options.metrics_port, numbers).await?;
     let clock = context.clock.clone();
     tasks.spawn("metrics", async move { numbers.run(clock).await });
     Ok(probes)
 }
 
-async fn listen(name: &str, port: u16, routes: Routes) -> anyhow::Result<Server> {
+async fn start_server(name: &str, port: u16, routes: Routes) -> anyhow::Result<Server> {
     let server = Server::listen(port, routes).await?;
     info!(address = %server.address()?, name, "starting server");
     Ok(server)
 }
 
 /// Whether the kinds have been listed, or which one has not, and why.
-fn listed(cache: &Cache, kinds: impl Fn(&str) -> bool) -> Result<(), String> {
-    match cache.missing().into_iter().find(|(kind, _)| kinds(kind)) {
+fn check_listed(cache: &Cache, kinds: impl Fn(&str) -> bool) -> Result<(), String> {
+    match cache.unsynced_kinds().into_iter().find(|(kind, _)| kinds(kind)) {
         None => Ok(()),
-        Some((kind, trouble)) => {
-            Err(format!("{kind}: {}", trouble.as_deref().unwrap_or("not listed yet")))
+        Some((kind, error)) => {
+            Err(format!("{kind}: {}", error.as_deref().unwrap_or("not listed yet")))
         }
     }
 }
 
-fn connect(
+fn connect_client(
     config: &kube::Config,
     limit: Option<RequestLimit>,
     agent: &str,
     clock: &Arc<dyn Clock>,
-    on_request: OnRequest,
+    on_request: RequestObserver,
 ) -> anyhow::Result<kube::Client> {
     let behaviour = ClientConfig { limit, user_agent: agent.to_owned() };
     Ok(client::connect(config.clone(), &behaviour, clock, on_request)?)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "some hundreds")]
-fn limit(options: &Options) -> Option<RequestLimit> {
+fn request_limit(options: &Options) -> Option<RequestLimit> {
     (options.kube_client_qps > 0).then(|| RequestLimit {
         per_second: options.kube_client_qps as f64,
         burst: options.kube_client_burst.max(1) as f64,
     })
 }
 
-fn types(options: &Options) -> Result<Vec<Arc<InstanceType>>, Failure> {
+fn load_instance_types(options: &Options) -> Result<Vec<Arc<InstanceType>>, Failure> {
     let path = &options.instance_types_file_path;
     if path.is_empty() {
         return Ok(catalog::built_in());
     }
-    let wrong = |problem: String| usage(format!("--instance-types-file-path {path}: {problem}"));
+    let wrong =
+        |problem: String| usage_error(format!("--instance-types-file-path {path}: {problem}"));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     let types = catalog::from_file(text.as_bytes()).map_err(|error| wrong(error.to_string()))?;
     if types.is_empty() {
@@ -336,10 +349,10 @@ fn check_options(options: &Options) -> Result<(), Failure> {
     let port = options.metrics_port;
     if port != 0 && port == options.health_probe_port {
         let flags = "--metrics-port and --health-probe-port";
-        return Err(usage(format!("{flags} are both {port}; each needs a port of its own")));
+        return Err(usage_error(format!("{flags} are both {port}; each needs a port of its own")));
     }
     if !options.disable_leader_election && options.leader_election_name.is_empty() {
-        return Err(usage(
+        return Err(usage_error(
             "--leader-election-name is empty; name the lease, or --disable-leader-election"
                 .to_owned(),
         ));
@@ -347,11 +360,11 @@ fn check_options(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-fn usage(problem: String) -> Failure {
-    Failure::Usage(Diagnostic::new(problem).more("karpenter controller --help").into())
+fn usage_error(problem: String) -> Failure {
+    Failure::Usage(Diagnostic::new(problem).help_command("karpenter controller --help").into())
 }
 
-fn build_info(metrics: &Metrics) {
+fn record_build_info(metrics: &Metrics) {
     metrics.build_info.set(
         &BuildInfo {
             version: env!("CARGO_PKG_VERSION"),
@@ -377,14 +390,14 @@ fn check_lease(options: &Options, is_pod: bool) -> Result<(), Failure> {
         "outside of a cluster the namespace of the lease has to be named",
     )
     .fix("add --disable-leader-election for a single replica, or --leader-election-namespace")
-    .more("karpenter controller --help");
+    .help_command("karpenter controller --help");
     Err(Failure::Usage(diagnostic.into()))
 }
 
 /// Who we are in the lease.
-fn identity(context: &Context) -> String {
+fn lease_identity(context: &Context) -> String {
     let host = environment::variable("HOSTNAME").unwrap_or_else(|| "karpenter".to_owned());
-    format!("{host}_{:032x}", context.chance.fork("identity").u128())
+    format!("{host}_{:032x}", context.rng.fork("identity").u128())
 }
 
 #[cfg(test)]

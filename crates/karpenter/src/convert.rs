@@ -3,19 +3,19 @@
 //! [`convert`] is a pure function from objects to objects. Each kind has a file: [`provisioner`]
 //! and [`node_template`] for v1alpha5, [`nodepool`] and [`nodeclass`] for v1beta1, [`workloads`]
 //! for everything that makes Pods. What they have to say is a value from [`notes`]. Kubelet
-//! settings cross objects, from pools to classes, which is [`placement`]. The end of the way is
-//! [`validate`]: what v1 would refuse is not written.
+//! settings cross objects, from pools to classes, which is [`kubelet_migration`]. The end of the way is
+//! [`validate`]: object v1 would refuse is not written.
 
-mod class;
+mod class_fields;
 mod draft;
 mod fields;
 mod kubelet;
+mod kubelet_migration;
 mod metadata;
 mod node_template;
 mod nodeclass;
 mod nodepool;
 mod notes;
-mod placement;
 mod provisioner;
 mod selectors;
 mod template;
@@ -25,7 +25,7 @@ mod workloads;
 use karpenter_api::labels::{self, aws};
 use serde_json::{Map, Value, json};
 
-use draft::{Draft, Part};
+use draft::{Draft, DraftKind};
 use fields::Section;
 pub(crate) use notes::Finding;
 use notes::{Note, Notes, Subject};
@@ -52,20 +52,20 @@ pub(crate) struct Options {
 #[derive(Debug)]
 pub(crate) struct Conversion {
     /// One for each input object, in order.
-    pub(crate) results: Vec<Converted>,
+    pub(crate) results: Vec<ConversionResult>,
     /// Inputs that only make sense together, since settings moved from one to the other.
-    pub(crate) links: Vec<Link>,
+    pub(crate) linked_inputs: Vec<PoolClassLink>,
     /// Pools with kubelet settings, which leave them: nothing may be lost on the way.
-    pub(crate) movers: Vec<usize>,
+    pub(crate) inputs_with_kubelet: Vec<usize>,
 }
 
 /// The indexes of a pool and of the class that got its kubelet settings.
-pub(crate) type Link = (usize, usize);
+pub(crate) type PoolClassLink = (usize, usize);
 
 /// What became of one input object.
 #[derive(Debug)]
-pub(crate) struct Converted {
-    pub(crate) fate: Fate,
+pub(crate) struct ConversionResult {
+    pub(crate) status: ConversionStatus,
     pub(crate) outputs: Vec<Output>,
     /// What is to be said and belongs to no output.
     pub(crate) findings: Vec<Finding>,
@@ -80,22 +80,22 @@ pub(crate) struct Output {
 
 /// In a word, what became of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum ConversionStatus {
     /// Something else stands in its place.
     Changed,
     /// It is what it was.
-    Same,
+    Unchanged,
     /// Not ours.
-    Foreign,
+    Skipped,
     /// Ours, and made again by the controller.
     Dropped,
     /// Not written, because of an error.
     Failed,
 }
 
-impl Fate {
+impl ConversionStatus {
     /// Whether what stands in the place of the object is not what it was.
-    pub(crate) fn changes(self) -> bool {
+    pub(crate) fn is_changed(self) -> bool {
         matches!(self, Self::Changed | Self::Dropped)
     }
 }
@@ -105,53 +105,61 @@ pub(crate) fn convert(objects: &[&Value], options: &Options) -> Conversion {
     let mut drafts = Vec::new();
     let mut results = Vec::new();
     for (input, object) in objects.iter().enumerate() {
-        let mut notes = Notes::about(subject(object));
-        let kind = Kind::of(object, options);
+        let mut notes = Notes::for_object(subject_of(object));
+        let kind = InputKind::of_object(object, options);
         let fate = match &kind {
-            Kind::Foreign { kind } => {
+            InputKind::Other { kind } => {
                 notes.add(&FieldPath::default(), Note::Skipped { kind: kind.clone() });
-                Fate::Foreign
+                ConversionStatus::Skipped
             }
-            Kind::Recreated { kind } => {
+            InputKind::Recreated { kind } => {
                 notes.add(&FieldPath::default(), Note::Recreated { kind: kind.clone() });
                 // What v1 takes as it is stays where somebody keeps it.
                 let is_v1 = object["apiVersion"] == "karpenter.sh/v1";
-                if is_v1 { Fate::Foreign } else { Fate::Dropped }
+                if is_v1 { ConversionStatus::Skipped } else { ConversionStatus::Dropped }
             }
             kind => {
-                let parts = draft(kind, object, options, notes.fresh());
+                let parts = draft_objects(kind, object, options, notes.empty_for_same_object());
                 drafts.extend(parts.into_iter().map(|(part, object, notes)| Draft {
                     input,
-                    part,
+                    kind: part,
                     object,
                     notes,
                 }));
-                Fate::Same
+                ConversionStatus::Unchanged
             }
         };
-        results.push(Converted { fate, outputs: Vec::new(), findings: notes.findings });
+        results.push(ConversionResult {
+            status: fate,
+            outputs: Vec::new(),
+            findings: notes.findings,
+        });
     }
-    draft::settle_names(&mut drafts);
-    validate::check_kubelets(&mut drafts);
+    draft::resolve_name_conflicts(&mut drafts);
+    validate::validate_kubelet_settings(&mut drafts);
     let movers = drafts.iter().filter(|draft| draft.kubelet().is_some());
     let movers = movers.map(|draft| draft.input).collect();
-    let links = placement::place(&mut drafts);
-    validate::check(&mut drafts);
-    assemble(objects, drafts, &mut results);
-    Conversion { results, links, movers }
+    let links = kubelet_migration::move_kubelet_settings(&mut drafts);
+    validate::validate_drafts(&mut drafts);
+    assign_drafts_to_results(objects, drafts, &mut results);
+    Conversion { results, linked_inputs: links, inputs_with_kubelet: movers }
 }
 
 /// Hands the drafts over to the inputs that they came from.
-fn assemble(objects: &[&Value], drafts: Vec<Draft>, results: &mut [Converted]) {
+fn assign_drafts_to_results(
+    objects: &[&Value],
+    drafts: Vec<Draft>,
+    results: &mut [ConversionResult],
+) {
     let failed = draft::failed_inputs(&drafts);
     for Draft { input, object, notes, .. } in drafts {
         let result = &mut results[input];
         if failed.contains(&input) {
-            result.fate = Fate::Failed;
+            result.status = ConversionStatus::Failed;
             result.findings.extend(notes.findings);
         } else {
             if object != *objects[input] {
-                result.fate = Fate::Changed;
+                result.status = ConversionStatus::Changed;
             }
             result.outputs.push(Output { object, notes: notes.findings });
         }
@@ -159,7 +167,7 @@ fn assemble(objects: &[&Value], drafts: Vec<Draft>, results: &mut [Converted]) {
 }
 
 /// The kinds that are told apart, by what is done with them.
-enum Kind {
+enum InputKind {
     Provisioner,
     NodeTemplate,
     BetaNodePool,
@@ -171,13 +179,13 @@ enum Kind {
     Recreated {
         kind: String,
     },
-    Foreign {
+    Other {
         kind: String,
     },
 }
 
-impl Kind {
-    fn of(object: &Value, options: &Options) -> Self {
+impl InputKind {
+    fn of_object(object: &Value, options: &Options) -> Self {
         let text = |key: &str| object[key].as_str().unwrap_or_default();
         let (api_version, kind) = (text("apiVersion"), text("kind"));
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -191,74 +199,77 @@ impl Kind {
             (labels::GROUP, _, "Machine" | "NodeClaim") => Self::Recreated { kind: kind.into() },
             // Of our groups, but nothing to convert: the version may be what is odd about it.
             (labels::GROUP | aws::GROUP, ..) => {
-                Self::Foreign { kind: format!("{kind} of {api_version}") }
+                Self::Other { kind: format!("{kind} of {api_version}") }
             }
             _ => match workloads::template_path(group, kind).filter(|_| options.workloads) {
                 Some(template) => Self::Workload(template),
-                None => Self::Foreign { kind: kind.into() },
+                None => Self::Other { kind: kind.into() },
             },
         }
     }
 }
 
 /// What an object becomes, before it is known what the others become.
-fn draft(
-    kind: &Kind,
+fn draft_objects(
+    kind: &InputKind,
     object: &Value,
     options: &Options,
     mut notes: Notes,
-) -> Vec<(Part, Value, Notes)> {
+) -> Vec<(DraftKind, Value, Notes)> {
     let from = Section::root(object);
-    if let Kind::Workload(template) = kind {
+    if let InputKind::Workload(template) = kind {
         let mut workload = object.clone();
         workloads::convert(&mut workload, template, &mut notes);
-        return vec![(Part::Workload, workload, notes)];
+        return vec![(DraftKind::Workload, workload, notes)];
     }
     let metadata = metadata::convert(&from, &mut notes);
     // What a v1 object says is not looked into here, but it has to be a mapping.
     from.section("spec", &mut notes);
     let spec = object.get("spec").cloned();
     match kind {
-        Kind::Provisioner => {
+        InputKind::Provisioner => {
             let pool = provisioner::convert(&from, options, &mut notes);
             let class = pool.inline_class.map(|(spec, notes)| {
                 let metadata = json!({ "name": metadata["name"] });
-                (Part::InlineClass, node_class(metadata, Some(spec)), notes)
+                (DraftKind::InlineClass, node_class(metadata, Some(spec)), notes)
             });
-            let part = Part::Pool { kubelet: pool.kubelet };
+            let part = DraftKind::Pool { kubelet: pool.kubelet };
             let pool = (part, node_pool(metadata, Some(pool.spec)), notes);
             [pool].into_iter().chain(class).collect()
         }
-        Kind::BetaNodePool => {
+        InputKind::BetaNodePool => {
             let (spec, kubelet) = nodepool::convert(&from, &mut notes);
-            vec![(Part::Pool { kubelet }, node_pool(metadata, Some(spec)), notes)]
+            vec![(DraftKind::Pool { kubelet }, node_pool(metadata, Some(spec)), notes)]
         }
-        Kind::NodePool => {
-            let kubelet = kubelet::parked(&from.section("metadata", &mut notes), &mut notes);
-            vec![(Part::Pool { kubelet }, node_pool(metadata, spec), notes)]
+        InputKind::NodePool => {
+            let kubelet =
+                kubelet::read_annotation(&from.section("metadata", &mut notes), &mut notes);
+            vec![(DraftKind::Pool { kubelet }, node_pool(metadata, spec), notes)]
         }
-        Kind::NodeTemplate => {
+        InputKind::NodeTemplate => {
             let spec = node_template::convert(&from, options, &mut notes);
-            vec![(Part::Class, node_class(metadata, Some(spec)), notes)]
+            vec![(DraftKind::Class, node_class(metadata, Some(spec)), notes)]
         }
-        Kind::BetaNodeClass => {
+        InputKind::BetaNodeClass => {
             let spec = nodeclass::convert(&from, &mut notes);
-            vec![(Part::Class, node_class(metadata, Some(spec)), notes)]
+            vec![(DraftKind::Class, node_class(metadata, Some(spec)), notes)]
         }
-        Kind::NodeClass => vec![(Part::Class, node_class(metadata, spec), notes)],
-        Kind::Workload(_) | Kind::Recreated { .. } | Kind::Foreign { .. } => Vec::new(),
+        InputKind::NodeClass => vec![(DraftKind::Class, node_class(metadata, spec), notes)],
+        InputKind::Workload(_) | InputKind::Recreated { .. } | InputKind::Other { .. } => {
+            Vec::new()
+        }
     }
 }
 
 fn node_pool(metadata: Value, spec: Option<Value>) -> Value {
-    v1(labels::GROUP, NODE_POOL, metadata, spec)
+    v1_object(labels::GROUP, NODE_POOL, metadata, spec)
 }
 
 fn node_class(metadata: Value, spec: Option<Value>) -> Value {
-    v1(aws::GROUP, EC2_NODE_CLASS, metadata, spec)
+    v1_object(aws::GROUP, EC2_NODE_CLASS, metadata, spec)
 }
 
-fn v1(group: &str, kind: &str, metadata: Value, spec: Option<Value>) -> Value {
+fn v1_object(group: &str, kind: &str, metadata: Value, spec: Option<Value>) -> Value {
     let mut object = Map::new();
     object.insert("apiVersion".into(), format!("{group}/v1").into());
     object.insert("kind".into(), kind.into());
@@ -267,7 +278,7 @@ fn v1(group: &str, kind: &str, metadata: Value, spec: Option<Value>) -> Value {
     object.into()
 }
 
-fn subject(object: &Value) -> Subject {
+fn subject_of(object: &Value) -> Subject {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
     Subject {
         kind: text("/kind").unwrap_or_default().to_owned(),

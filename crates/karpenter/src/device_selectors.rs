@@ -4,43 +4,57 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use karpenter_apiserver::admission::device::{Attribute as Seen, Device, Prepared, Selector};
+use karpenter_apiserver::admission::device_selector::{
+    Attribute as Seen, CelDevice, Device, Selector,
+};
 use karpenter_core::catalog::Catalog;
-use karpenter_core::scheduling::dra::{Attribute, DeviceShape, DynamicState, SelectorError};
-use karpenter_operator::devices::DeviceSelectors;
+use karpenter_core::scheduling::dra::{
+    Attribute, DeviceShape, DynamicResourceState, SelectorError,
+};
+use karpenter_operator::device_selectors::DeviceSelectorEvaluator;
 
 /// What all selectors and devices may cost together: seconds, and far more than real ones need.
-const STEPS: u64 = 100_000_000;
+const MAX_STEPS: u64 = 100_000_000;
 
 /// The CEL of the embedded API server.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Cel;
+pub(crate) struct CelDeviceSelectors;
 
 /// A selector and what became of it.
-struct Known {
+struct CompiledSelector {
     compiled: Result<Selector, String>,
     /// Why it has no value for the first such device.
     failure: Option<String>,
 }
 
-impl DeviceSelectors for Cel {
-    fn evaluate(&self, state: &mut DynamicState, catalog: &Catalog) -> BTreeMap<String, String> {
-        evaluate(state, catalog, STEPS)
+impl DeviceSelectorEvaluator for CelDeviceSelectors {
+    fn evaluate(
+        &self,
+        state: &mut DynamicResourceState,
+        catalog: &Catalog,
+    ) -> BTreeMap<String, String> {
+        evaluate(state, catalog, MAX_STEPS)
     }
 }
 
-fn evaluate(state: &mut DynamicState, catalog: &Catalog, most: u64) -> BTreeMap<String, String> {
-    let known: RefCell<BTreeMap<String, Known>> = RefCell::default();
+fn evaluate(
+    state: &mut DynamicResourceState,
+    catalog: &Catalog,
+    most: u64,
+) -> BTreeMap<String, String> {
+    let known: RefCell<BTreeMap<String, CompiledSelector>> = RefCell::default();
     let steps = Cell::new(most);
     // By where they are in memory, which is where they stay while selectors are evaluated.
-    let prepared: RefCell<BTreeMap<*const DeviceShape, Prepared>> = RefCell::default();
+    let prepared: RefCell<BTreeMap<*const DeviceShape, CelDevice>> = RefCell::default();
     state.evaluate_selectors(catalog, &|text, shape| {
         let mut known = known.borrow_mut();
         if !known.contains_key(text) {
-            let new = Known { compiled: Selector::compile(text), failure: None };
+            let new = CompiledSelector { compiled: Selector::compile(text), failure: None };
             known.insert(text.to_owned(), new);
         }
-        let Some(Known { compiled, failure }) = known.get_mut(text) else { return Ok(false) };
+        let Some(CompiledSelector { compiled, failure }) = known.get_mut(text) else {
+            return Ok(false);
+        };
         let selector = compiled.as_ref().map_err(|error| SelectorError::Compile(error.clone()))?;
         let mut left = steps.get();
         if left == 0 {
@@ -48,9 +62,9 @@ fn evaluate(state: &mut DynamicState, catalog: &Catalog, most: u64) -> BTreeMap<
         }
         let mut prepared = prepared.borrow_mut();
         let device = if shape.driver.is_empty() {
-            &device(shape).prepare()
+            &cel_device(shape).to_cel()
         } else {
-            prepared.entry(shape).or_insert_with(|| device(shape).prepare())
+            prepared.entry(shape).or_insert_with(|| cel_device(shape).to_cel())
         };
         let answer = selector.matches(device, &mut left);
         steps.set(left);
@@ -70,7 +84,7 @@ fn evaluate(state: &mut DynamicState, catalog: &Catalog, most: u64) -> BTreeMap<
     failed.filter_map(|(text, known)| Some((text, known.failure?))).collect()
 }
 
-fn device(shape: &DeviceShape) -> Device<'_> {
+fn cel_device(shape: &DeviceShape) -> Device<'_> {
     let attributes = shape.attributes.iter().map(|(name, attribute)| {
         let seen = match attribute {
             Attribute::Text(value) => Seen::Text(value),
@@ -94,13 +108,13 @@ mod tests {
     use std::sync::Arc;
 
     use karpenter_core::scheduling::dra::{
-        Device as Published, DeviceClass, DeviceSelector, Reach, Slice,
+        Device as Published, DeviceClass, DeviceSelector, NodeAccess, Slice,
     };
 
     use super::*;
 
     /// Three different devices, and a selector that is long.
-    fn state() -> DynamicState {
+    fn state_with_three_devices() -> DynamicResourceState {
         let device = |number: i64| {
             let attributes = BTreeMap::from([("number".to_owned(), Attribute::Int(number))]);
             let shape = DeviceShape { driver: "d".into(), attributes, ..DeviceShape::default() };
@@ -113,27 +127,27 @@ mod tests {
             generation: 1,
             slice_count: 1,
             owner_node: None,
-            reach: Reach::AllNodes,
+            node_access: NodeAccess::AllNodes,
             devices: (0..3).map(device).collect(),
             counters: Vec::new(),
         };
         let long = "[1, 2, 3, 4, 5, 6, 7, 8].all(a, a > 0)".to_owned();
         let class = DeviceClass { selectors: vec![DeviceSelector::Cel(long)] };
-        let mut state = DynamicState::default();
+        let mut state = DynamicResourceState::default();
         state.slices.push(Arc::new(slice));
         state.classes.insert("gpu".to_owned(), Arc::new(class));
         state
     }
 
     #[test]
-    fn what_took_too_long_is_answered_later() {
+    fn selectors_that_run_out_of_steps_are_evaluated_later() {
         let catalog = Catalog::default();
-        let mut whole = state();
-        evaluate(&mut whole, &catalog, STEPS);
-        let (mut part, mut calls) = (state(), 0);
+        let mut whole = state_with_three_devices();
+        evaluate(&mut whole, &catalog, MAX_STEPS);
+        let (mut part, mut calls) = (state_with_three_devices(), 0);
         while part.matches != whole.matches {
-            let told = evaluate(&mut part, &catalog, 100);
-            assert_eq!(told, BTreeMap::new(), "it is no failure of the selector");
+            let failures = evaluate(&mut part, &catalog, 100);
+            assert_eq!(failures, BTreeMap::new(), "it is no failure of the selector");
             calls += 1;
             assert!(calls < 100, "it gets further each time");
         }

@@ -9,17 +9,17 @@ use std::fmt;
 #[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
 pub(crate) struct Diagnostic {
     /// One line: what is wrong.
-    what: String,
-    place: Place,
+    summary: String,
+    location: Location,
     found: Option<String>,
     fix: Option<String>,
     /// A command that shows the details.
-    more: Option<String>,
+    help_command: Option<String>,
 }
 
 /// Where a problem is: a file and line, a field, or both. What is unknown is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Location {
     pub(crate) file: Option<String>,
     /// Counted from 1.
     pub(crate) line: Option<usize>,
@@ -29,12 +29,12 @@ pub(crate) struct Place {
 }
 
 impl Diagnostic {
-    pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), ..Self::default() }
+    pub(crate) fn new(summary: impl Into<String>) -> Self {
+        Self { summary: summary.into(), ..Self::default() }
     }
 
-    pub(crate) fn at(self, place: Place) -> Self {
-        Self { place, ..self }
+    pub(crate) fn at(self, place: Location) -> Self {
+        Self { location: place, ..self }
     }
 
     pub(crate) fn found(self, found: impl Into<String>) -> Self {
@@ -45,20 +45,20 @@ impl Diagnostic {
         Self { fix: Some(fix.into()), ..self }
     }
 
-    pub(crate) fn more(self, more: impl Into<String>) -> Self {
-        Self { more: Some(more.into()), ..self }
+    pub(crate) fn help_command(self, more: impl Into<String>) -> Self {
+        Self { help_command: Some(more.into()), ..self }
     }
 
     /// What is wrong, with what was found.
     pub(crate) fn problem(&self) -> String {
         match &self.found {
-            Some(found) => format!("{}: {found}", self.what),
-            None => self.what.clone(),
+            Some(found) => format!("{}: {found}", self.summary),
+            None => self.summary.clone(),
         }
     }
 
-    pub(crate) fn place(&self) -> &Place {
-        &self.place
+    pub(crate) fn location(&self) -> &Location {
+        &self.location
     }
 
     pub(crate) fn remedy(&self) -> Option<&str> {
@@ -66,7 +66,7 @@ impl Diagnostic {
     }
 }
 
-impl Place {
+impl Location {
     pub(crate) fn file(name: impl Into<String>) -> Self {
         Self { file: Some(name.into()), ..Self::default() }
     }
@@ -84,7 +84,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(file) = &self.file {
             write!(f, "{}", printable(file))?;
@@ -105,11 +105,11 @@ impl fmt::Display for Place {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error: {}", printable(&self.what))?;
-        if self.place != Place::default() {
-            write!(f, "\n where: {}", self.place)?;
+        write!(f, "error: {}", printable(&self.summary))?;
+        if self.location != Location::default() {
+            write!(f, "\n where: {}", self.location)?;
         }
-        let rows = [(" found", &self.found), ("   fix", &self.fix), ("  more", &self.more)];
+        let rows = [(" found", &self.found), ("   fix", &self.fix), ("  more", &self.help_command)];
         for (head, text) in rows {
             if let Some(text) = text {
                 write!(f, "\n{head}: {}", printable(text))?;
@@ -133,12 +133,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_diagnostic_says_what_where_found_fix_and_more() {
+    fn a_diagnostic_prints_problem_location_finding_fix_and_help() {
         let full = Diagnostic::new("`weight` is not a number")
-            .at(Place::file("pool.yaml").line(7).column(3).field("spec.weight"))
+            .at(Location::file("pool.yaml").line(7).column(3).field("spec.weight"))
             .found("\"heavy\"")
             .fix("write a number between 1 and 100")
-            .more("karpenter convert --help");
+            .help_command("karpenter convert --help");
         insta::assert_snapshot!(full, @r#"
         error: `weight` is not a number
          where: pool.yaml:7:3  spec.weight
@@ -149,12 +149,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_left_out() {
+    fn missing_parts_of_a_diagnostic_are_left_out() {
         assert_eq!(
             Diagnostic::new("no objects passed to convert").to_string(),
             "error: no objects passed to convert"
         );
-        let field_only = Diagnostic::new("x").at(Place::default().field("spec"));
+        let field_only = Diagnostic::new("x").at(Location::default().field("spec"));
         assert_eq!(field_only.to_string(), "error: x\n where: spec");
     }
 

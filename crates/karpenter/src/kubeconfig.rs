@@ -3,45 +3,45 @@
 
 use std::path::{Path, PathBuf};
 
-use karpenter_operator::client::chain;
+use karpenter_operator::client::error_chain;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use serde_saphyr::{MessageFormatter as _, UserMessageFormatter};
 
-use crate::diagnostic::{Diagnostic, Place};
+use crate::diagnostic::{Diagnostic, Location};
 use crate::environment;
 
 /// Why there is no cluster.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct NoCluster {
-    place: Place,
+pub(crate) struct ClusterConfigError {
+    location: Location,
     found: String,
     /// For who can name another kubeconfig only by the environment.
     fix: &'static str,
 }
 
-const NONE_NAMED: &str = "set KUBECONFIG, or run in a pod with a service account";
-const UNREADABLE: &str = "let KUBECONFIG name a file that can be read";
-const UNUSABLE: &str = "mend the file, or let KUBECONFIG name another";
+const FIX_NOT_SET: &str = "set KUBECONFIG, or run in a pod with a service account";
+const FIX_UNREADABLE: &str = "let KUBECONFIG name a file that can be read";
+const FIX_INVALID: &str = "mend the file, or let KUBECONFIG name another";
 
-impl NoCluster {
+impl ClusterConfigError {
     /// What is wrong and where, still without what to do.
-    pub(crate) fn diagnostic(self, what: &str) -> Diagnostic {
-        Diagnostic::new(what).at(self.place).found(self.found)
+    pub(crate) fn diagnostic(self, summary: &str) -> Diagnostic {
+        Diagnostic::new(summary).at(self.location).found(self.found)
     }
 
     /// The same with what to do, where only the environment says which cluster.
-    pub(crate) fn by_environment(self, what: &str) -> Diagnostic {
+    pub(crate) fn diagnostic_with_fix(self, summary: &str) -> Diagnostic {
         let fix = self.fix;
-        self.diagnostic(what).fix(fix)
+        self.diagnostic(summary).fix(fix)
     }
 }
 
 /// The cluster of a kubeconfig: of this file, else of those that `KUBECONFIG` names, else of the one
 /// in the home directory. Who names neither file nor context may also run in a pod.
-pub(crate) async fn config(
+pub(crate) async fn load_config(
     file: Option<&Path>,
     context: Option<&str>,
-) -> Result<Config, Box<NoCluster>> {
+) -> Result<Config, Box<ClusterConfigError>> {
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..Default::default() };
     let read = match file {
         Some(path) => match Kubeconfig::read_from(path) {
@@ -56,31 +56,31 @@ pub(crate) async fn config(
     };
     let named = match file {
         Some(path) => vec![path.to_owned()],
-        None => named(environment::variable("KUBECONFIG").as_deref()),
+        None => kubeconfig_paths(environment::variable("KUBECONFIG").as_deref()),
     };
     if file.is_some() || context.is_some() {
-        return Err(no_cluster(&error, &named).into());
+        return Err(config_error(&error, &named).into());
     }
     Config::incluster().map_err(|inside| {
         let is_pod = environment::variable("KUBERNETES_SERVICE_HOST").is_some();
-        if is_pod && named.is_empty() && is_absent(&error) {
+        if is_pod && named.is_empty() && is_file_missing(&error) {
             // Nobody meant a kubeconfig.
-            let (place, found) = (Place::default(), chain(&inside));
+            let (place, found) = (Location::default(), error_chain(&inside));
             let fix = "give the pod a service account whose token is mounted, or set KUBECONFIG";
-            return NoCluster { place, found, fix }.into();
+            return ClusterConfigError { location: place, found, fix }.into();
         }
-        no_cluster(&error, &named).into()
+        config_error(&error, &named).into()
     })
 }
 
 /// The files that the variable names.
-fn named(variable: Option<&str>) -> Vec<PathBuf> {
+fn kubeconfig_paths(variable: Option<&str>) -> Vec<PathBuf> {
     let paths = variable.map(std::env::split_paths).into_iter().flatten();
     paths.filter(|path| !path.as_os_str().is_empty()).collect()
 }
 
 /// Whether there is just no file.
-fn is_absent(error: &KubeconfigError) -> bool {
+fn is_file_missing(error: &KubeconfigError) -> bool {
     match error {
         KubeconfigError::FindPath => true,
         KubeconfigError::ReadConfig(cause, _) => cause.kind() == std::io::ErrorKind::NotFound,
@@ -89,21 +89,21 @@ fn is_absent(error: &KubeconfigError) -> bool {
 }
 
 /// The cause, in the words of somebody who writes kubeconfigs. Texts of the errors carry their
-/// causes, so the causes are not told again.
-fn no_cluster(error: &KubeconfigError, named: &[PathBuf]) -> NoCluster {
-    let place = |path: &Path| Place::file(path.display().to_string());
+/// causes, so the causes are not repeated.
+fn config_error(error: &KubeconfigError, named: &[PathBuf]) -> ClusterConfigError {
+    let place = |path: &Path| Location::file(path.display().to_string());
     let fix = match error {
-        error if named.is_empty() && is_absent(error) => NONE_NAMED,
-        KubeconfigError::ReadConfig(..) => UNREADABLE,
-        _ => UNUSABLE,
+        error if named.is_empty() && is_file_missing(error) => FIX_NOT_SET,
+        KubeconfigError::ReadConfig(..) => FIX_UNREADABLE,
+        _ => FIX_INVALID,
     };
     let home = || std::env::home_dir().map(|home| home.join(".kube/config"));
     let files = if named.is_empty() { home().into_iter().collect() } else { named.to_vec() };
     let all = || match files.as_slice() {
-        [] => Place::default(),
+        [] => Location::default(),
         files => {
             let shown: Vec<_> = files.iter().map(|path| path.display().to_string()).collect();
-            Place::file(shown.join(", "))
+            Location::file(shown.join(", "))
         }
     };
     let (place, found) = match error {
@@ -131,32 +131,32 @@ fn no_cluster(error: &KubeconfigError, named: &[PathBuf]) -> NoCluster {
         KubeconfigError::MissingClusterUrl => (all(), "the cluster has no `server`".to_owned()),
         other => (all(), other.to_string()),
     };
-    NoCluster { place, found, fix }
+    ClusterConfigError { location: place, found, fix }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What is told of a file with this text; none is no file.
+    /// Returns the diagnostic for a kubeconfig with this text; `None` is a missing file.
     #[track_caller]
-    fn told(text: Option<&str>) -> String {
+    fn load_error(text: Option<&str>) -> String {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config");
         if let Some(text) = text {
             std::fs::write(&path, text).unwrap();
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let error = runtime.block_on(config(Some(&path), None)).unwrap_err();
-        let told = error.by_environment("no cluster").to_string();
-        told.replace(path.to_str().unwrap(), "CONFIG")
+        let error = runtime.block_on(load_config(Some(&path), None)).unwrap_err();
+        let diagnostic = error.diagnostic_with_fix("no cluster").to_string();
+        diagnostic.replace(path.to_str().unwrap(), "CONFIG")
     }
 
     #[test]
-    fn a_kubeconfig_that_cannot_be_used_is_told_once_with_its_file() {
+    fn an_unusable_kubeconfig_is_reported_once_with_its_file() {
         let no_server = "current-context: a\ncontexts: [{name: a, context: {cluster: b}}]\n\
                          clusters: [{name: b, cluster: {}}]";
-        let (mend, read) = (UNUSABLE, UNREADABLE);
+        let (mend, read) = (FIX_INVALID, FIX_UNREADABLE);
         for (text, place, found, fix) in [
             (None, "CONFIG", "No such file or directory (os error 2)", read),
             (Some("a: [\n"), "CONFIG:1:4", "unclosed bracket '['", mend),
@@ -165,25 +165,32 @@ mod tests {
             (Some("current-context: a"), "CONFIG", "there is no context `a`", mend),
             (Some(no_server), "CONFIG", "the cluster has no `server`", mend),
         ] {
-            let told = told(text);
-            let lines: Vec<_> = told.lines().collect();
-            assert_eq!(lines.len(), 4, "{told}");
-            assert_eq!(lines[..2], ["error: no cluster", &format!(" where: {place}")], "{told}");
-            assert!(lines[2].starts_with(&format!(" found: {found}")), "{told}");
-            assert!(!lines[2].contains('\\') && !lines[2].contains(" | "), "one line: {told}");
+            let diagnostic = load_error(text);
+            let lines: Vec<_> = diagnostic.lines().collect();
+            assert_eq!(lines.len(), 4, "{diagnostic}");
+            assert_eq!(
+                lines[..2],
+                ["error: no cluster", &format!(" where: {place}")],
+                "{diagnostic}"
+            );
+            assert!(lines[2].starts_with(&format!(" found: {found}")), "{diagnostic}");
+            assert!(
+                !lines[2].contains('\\') && !lines[2].contains(" | "),
+                "one line: {diagnostic}"
+            );
             assert_eq!(lines[3], format!("   fix: {fix}"));
         }
     }
 
     #[test]
-    fn of_several_files_the_broken_one_is_named() {
+    fn the_broken_one_of_several_kubeconfigs_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let paths = ["good", "bad"].map(|name| folder.path().join(name));
         std::fs::write(&paths[0], "kind: Config\n").unwrap();
         std::fs::write(&paths[1], "a: [\n").unwrap();
         let error = Kubeconfig::read_from(&paths[1]).unwrap_err();
-        let told = no_cluster(&error, &paths);
-        assert_eq!(told.place.file.as_deref(), paths[1].to_str());
-        assert_eq!(named(Some("/a::/b")), [PathBuf::from("/a"), PathBuf::from("/b")]);
+        let diagnostic = config_error(&error, &paths);
+        assert_eq!(diagnostic.location.file.as_deref(), paths[1].to_str());
+        assert_eq!(kubeconfig_paths(Some("/a::/b")), [PathBuf::from("/a"), PathBuf::from("/b")]);
     }
 }

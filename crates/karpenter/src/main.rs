@@ -13,9 +13,9 @@ mod diagnostic;
 mod environment;
 mod kubeconfig;
 mod manifest;
-mod nap;
 mod options;
 mod plan;
+mod wakeup_limiter;
 
 use std::process::ExitCode;
 

@@ -11,7 +11,7 @@
 //! given twice in one YAML mapping is an error (in JSON the last one counts). Unlike there, keys
 //! are the text that was written: `on: x` has the key `on`, not `true`.
 //!
-//! Every input is bounded, see [`Bounds`] and the constants below it, so that no file can exhaust memory or stack.
+//! Every input is bounded, see [`InputLimits`] and the constants below it, so that no file can exhaust memory or stack.
 
 mod input;
 mod locate;
@@ -28,13 +28,13 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 pub(crate) use input::Input;
-pub(crate) use path::{FieldPath, describe};
+pub(crate) use path::{FieldPath, describe_value};
 
-use crate::diagnostic::{Diagnostic, Place};
+use crate::diagnostic::{Diagnostic, Location};
 
 /// How much is read before somebody must be feeding us nonsense.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct InputLimits {
     /// Largest file or stream.
     file_bytes: u64,
     /// Largest sum of all inputs, which are held in memory together.
@@ -42,17 +42,25 @@ pub(crate) struct Bounds {
     /// Documents in one file.
     documents: usize,
     /// Values in one document.
-    nodes: usize,
+    values: usize,
 }
 
-impl Bounds {
+impl InputLimits {
     /// What people write by hand. Manifests of a whole company are far below it.
-    pub(crate) const MANIFESTS: Self =
-        Self { file_bytes: 64 << 20, input_bytes: 256 << 20, documents: 100_000, nodes: 2_000_000 };
+    pub(crate) const MANIFESTS: Self = Self {
+        file_bytes: 64 << 20,
+        input_bytes: 256 << 20,
+        documents: 100_000,
+        values: 2_000_000,
+    };
     /// Snapshots of clusters: 100,000 pods as kubectl prints them are some 500 MB, 60 values each
     /// at the least, in a single list.
-    pub(crate) const SNAPSHOT: Self =
-        Self { file_bytes: 1 << 30, input_bytes: 2 << 30, documents: 2_000_000, nodes: 50_000_000 };
+    pub(crate) const SNAPSHOT: Self = Self {
+        file_bytes: 1 << 30,
+        input_bytes: 2 << 30,
+        documents: 2_000_000,
+        values: 50_000_000,
+    };
 }
 
 /// Values in one document that aliases stand for: enough for people, not for a bomb.
@@ -67,7 +75,7 @@ pub(crate) struct Manifests {
     pub(crate) objects: Vec<Object>,
     pub(crate) problems: Vec<Problem>,
     /// Documents that a directory walk met and that are no Kubernetes objects.
-    pub(crate) strangers: Vec<Place>,
+    pub(crate) non_objects: Vec<Location>,
 }
 
 /// One file or stream.
@@ -78,7 +86,7 @@ pub(crate) struct Source {
     /// Nothing for stdin.
     pub(crate) path: Option<PathBuf>,
     /// Found by walking a directory, so nobody said that it holds manifests.
-    walked: bool,
+    is_from_directory: bool,
     /// Its text without a byte order mark.
     text: String,
     had_byte_order_mark: bool,
@@ -127,16 +135,16 @@ pub(crate) struct Problem {
 
 /// Reads every object of the inputs, in order. What cannot be read becomes a problem and does not
 /// keep the rest from being read.
-pub(crate) fn read(inputs: &[Input], bounds: &Bounds) -> Manifests {
+pub(crate) fn read(inputs: &[Input], bounds: &InputLimits) -> Manifests {
     let mut manifests = Manifests::default();
     let mut bytes_left = bounds.input_bytes;
-    for file in input::files(inputs, &mut manifests.problems) {
+    for file in input::expand_inputs(inputs, &mut manifests.problems) {
         let number = manifests.sources.len();
-        match input::load(&file, bounds, &mut bytes_left) {
+        match input::load_text(&file, bounds, &mut bytes_left) {
             Ok(text) => {
                 let (source, values) =
-                    parse::source(&file, text, number, bounds, &mut manifests.problems);
-                object::extract(&source, number, values, &mut manifests);
+                    parse::parse_source(&file, text, number, bounds, &mut manifests.problems);
+                object::extract_objects(&source, number, values, &mut manifests);
                 manifests.sources.push(source);
             }
             Err(diagnostic) => manifests.problems.push(Problem { source: None, diagnostic }),
@@ -149,33 +157,33 @@ pub(crate) fn read(inputs: &[Input], bounds: &Bounds) -> Manifests {
 #[cfg(test)]
 pub(crate) fn read_text(name: &str, text: &str) -> Manifests {
     let mut manifests = Manifests::default();
-    let file = input::Found { path: Some(name.into()), walked: false };
-    let bounds = &Bounds::MANIFESTS;
+    let file = input::InputFile { path: Some(name.into()), is_from_directory: false };
+    let bounds = &InputLimits::MANIFESTS;
     let (source, values) =
-        parse::source(&file, text.to_owned(), 0, bounds, &mut manifests.problems);
-    object::extract(&source, 0, values, &mut manifests);
+        parse::parse_source(&file, text.to_owned(), 0, bounds, &mut manifests.problems);
+    object::extract_objects(&source, 0, values, &mut manifests);
     manifests.sources.push(source);
     manifests
 }
 
 impl Manifests {
     /// File and line of a field, or of the nearest thing around it that was written.
-    pub(crate) fn place(&self, origin: &Origin, field: &FieldPath) -> Place {
+    pub(crate) fn location(&self, origin: &Origin, field: &FieldPath) -> Location {
         let source = &self.sources[origin.source];
         let line = source.line(origin.document, &origin.path.join(field));
-        Place::file(&source.name).line(line)
+        Location::file(&source.name).line(line)
     }
 
     /// The same where that is quick. In a document as large as a cluster, lines take longer to find
     /// than a plan takes to make: there it is the file and the path of the object.
-    pub(crate) fn quick_place(&self, origin: &Origin, field: &FieldPath) -> Place {
+    pub(crate) fn quick_location(&self, origin: &Origin, field: &FieldPath) -> Location {
         const BYTES_MAX: usize = 1 << 20;
         let source = &self.sources[origin.source];
         let path = origin.path.join(field);
         if path.is_root() || source.documents[origin.document].segment.bytes.len() <= BYTES_MAX {
-            return self.place(origin, field);
+            return self.location(origin, field);
         }
-        Place::file(&source.name).field(path.to_string())
+        Location::file(&source.name).field(path.to_string())
     }
 }
 
@@ -187,7 +195,7 @@ impl Source {
     fn line(&self, document: usize, field: &FieldPath) -> usize {
         let document = &self.documents[document];
         let text = &self.text[document.segment.bytes.clone()];
-        let lines = || document.lines.get_or_init(|| locate::lines(text)).as_ref();
+        let lines = || document.lines.get_or_init(|| locate::field_lines(text)).as_ref();
         let found = || lines().and_then(|lines| locate::line_of(lines, field));
         let inside = if field.is_root() { None } else { found() };
         let first =

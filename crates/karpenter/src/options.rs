@@ -1,5 +1,5 @@
 //! The controller's options that change decisions, for commands that decide without a controller.
-//! They flatten [`DecisionArgs`] and get a [`Decision`].
+//! They flatten [`DecisionArgs`] and get a [`DecisionOptions`].
 //!
 //! What the options are, and how texts are read, is in [`karpenter_operator::options`]; here they
 //! become clap's arguments, and problems become diagnostics.
@@ -10,8 +10,8 @@ use karpenter_core::id::PodId;
 use karpenter_core::pod::SpreadConstraint;
 use karpenter_core::scheduling::{self, MinValuesPolicy, PreferencePolicy};
 use karpenter_operator::options::{
-    ConsolidationSearch, FeatureGates, Ignored, Options, OptionsError, Problem, definitions, flags,
-    looks_like_a_path,
+    ConsolidationSearch, FeatureGates, IgnoredVariable, Options, OptionsError, ValueProblem,
+    definitions, flags, is_path_like,
 };
 
 pub(crate) use karpenter_operator::options::Gate;
@@ -55,7 +55,7 @@ pub(crate) struct DecisionArgs {
 
 /// What the flags and the environment say.
 #[derive(Clone, Debug)]
-pub(crate) struct Decision {
+pub(crate) struct DecisionOptions {
     pub(crate) preferences: PreferencePolicy,
     pub(crate) min_values: MinValuesPolicy,
     pub(crate) gates: FeatureGates,
@@ -73,7 +73,7 @@ impl DecisionArgs {
     pub(crate) fn resolve(
         &self,
         environment: impl Fn(&str) -> Option<String>,
-    ) -> Result<Decision, Box<Diagnostic>> {
+    ) -> Result<DecisionOptions, Box<Diagnostic>> {
         let flags = [
             ("preference-policy", &self.preference_policy),
             ("min-values-policy", &self.min_values_policy),
@@ -87,20 +87,23 @@ impl DecisionArgs {
         let mut definitions = definitions();
         definitions.retain(|definition| flags.iter().any(|(flag, _)| *flag == definition.flag));
         let resolved = flags::resolve_flags(&definitions, given, environment);
-        let resolved = resolved.map_err(|error| diagnostic(&error))?;
-        let options = Options::from_resolved(&resolved).map_err(|error| diagnostic(&error))?;
-        let unknown_gates = resolved.given("feature-gates").and_then(|given| {
+        let resolved = resolved.map_err(|error| option_diagnostic(&error))?;
+        let options =
+            Options::from_resolved(&resolved).map_err(|error| option_diagnostic(&error))?;
+        let unknown_gates = resolved.value("feature-gates").and_then(|given| {
             let (unknown, known) = (&options.unknown_feature_gates, FeatureGates::names());
             (!unknown.is_empty()).then(|| {
                 let (unknown, known) = (unknown.join(", "), known.join(", "));
                 format!("{}: no such gate: {unknown}; there are {known}", given.from)
             })
         });
-        let unread = resolved.ignored.iter().map(|Ignored { variable, text, allowed, default }| {
-            format!("{variable} is ignored: {text:?} is not {allowed}; {default} counts")
-        });
+        let unread = resolved.ignored_variables.iter().map(
+            |IgnoredVariable { variable, text, allowed, default }| {
+                format!("{variable} is ignored: {text:?} is not {allowed}; {default} counts")
+            },
+        );
         let warnings = unknown_gates.into_iter().chain(unread).collect();
-        Ok(Decision {
+        Ok(DecisionOptions {
             preferences: options.preference_policy,
             min_values: options.min_values_policy,
             gates: options.feature_gates,
@@ -114,25 +117,25 @@ impl DecisionArgs {
 
 /// The options of the controllers in a demo: `CONSOLIDATION_SEARCH`, and else the defaults. What is
 /// set for a controller on a real cluster has no business here, but who compares searches wants to.
-pub(crate) fn of_demo(
+pub(crate) fn demo_options(
     environment: impl Fn(&str) -> Option<String>,
 ) -> Result<Options, Box<Diagnostic>> {
     let mut definitions = definitions();
     definitions.retain(|definition| definition.flag == "consolidation-search");
     let resolved = flags::resolve_flags(&definitions, BTreeMap::new(), environment);
-    let resolved = resolved.map_err(|error| diagnostic(&error))?;
-    let given = Options::from_resolved(&resolved).map_err(|error| diagnostic(&error))?;
+    let resolved = resolved.map_err(|error| option_diagnostic(&error))?;
+    let given = Options::from_resolved(&resolved).map_err(|error| option_diagnostic(&error))?;
     // Who is not asked about has no default there.
     Ok(Options { consolidation_search: given.consolidation_search, ..Options::default() })
 }
 
-impl Decision {
+impl DecisionOptions {
     /// The switches of a solve for pending pods; the whole tree of refusals is kept for `explain`.
     pub(crate) fn solve_options(&self, explain: BTreeSet<PodId>) -> scheduling::Options {
         scheduling::Options {
             preferences: self.preferences,
             min_values: self.min_values,
-            reserved_capacity: self.gates.is_on(Gate::ReservedCapacity),
+            reserved_capacity: self.gates.is_enabled(Gate::ReservedCapacity),
             ignore_dynamic_resources: self.ignore_dynamic_resources,
             default_spread: self.default_spread.clone(),
             explain,
@@ -142,7 +145,7 @@ impl Decision {
 }
 
 /// What to do about a wrong option.
-fn diagnostic(error: &OptionsError) -> Box<Diagnostic> {
+fn option_diagnostic(error: &OptionsError) -> Box<Diagnostic> {
     let unknown = |from: &str, text: &str, known: &str| {
         Diagnostic::new(format!("{from} must be {known}"))
             .found(format!("{text:?}"))
@@ -150,13 +153,13 @@ fn diagnostic(error: &OptionsError) -> Box<Diagnostic> {
     };
     let diagnostic = match error {
         OptionsError::Bool { name, text } => unknown(&format!("--{name}"), text, "true or false"),
-        OptionsError::Invalid { given, problem: Problem::NotOneOf(known), .. } => {
+        OptionsError::Invalid { given, problem: ValueProblem::NotOneOf(known), .. } => {
             unknown(&given.from.to_string(), &given.text, known)
         }
-        OptionsError::Invalid { env, given, problem: Problem::Other(problem) } => {
+        OptionsError::Invalid { env, given, problem: ValueProblem::Other(problem) } => {
             let wrong = Diagnostic::new(format!("{}: {problem}", given.from));
             match *env {
-                "SCHEDULER_CONFIG" if looks_like_a_path(&given.text) => {
+                "SCHEDULER_CONFIG" if is_path_like(&given.text) => {
                     let path = given.text.trim();
                     wrong.found(format!("{path:?}, which looks like a path")).fix(format!(
                         "it takes the text itself: --scheduler-config \"$(cat {path})\""

@@ -1,21 +1,21 @@
 //! `karpenter plan` between its command line and its output: reading a cluster from manifests or
-//! live ([`gather`], [`live`]), filling in what a folder of manifests leaves to controllers
-//! ([`expand`]), deciding ([`decide`], [`consolidate`]), and telling ([`report`], [`table`]).
+//! live ([`cluster_objects`], [`live`]), filling in what a folder of manifests leaves to controllers
+//! ([`expand`]), deciding ([`decision`], [`consolidate`]), and telling ([`report`], [`table`]).
 
+pub(crate) mod cluster_objects;
 pub(crate) mod consolidate;
-pub(crate) mod decide;
+pub(crate) mod decision;
 mod decode;
 mod devices;
 pub(crate) mod expand;
-pub(crate) mod gather;
 mod grid;
 mod hints;
+mod ingest_remark;
+pub(crate) mod input_warnings;
 pub(crate) mod live;
-mod marked;
-pub(crate) mod overlooked;
 pub(crate) mod progress;
 pub(crate) mod provider;
+mod rejection_text;
 pub(crate) mod report;
 pub(crate) mod table;
-mod unusable;
-mod words;
+mod unusable_pool;

@@ -8,9 +8,9 @@ use karpenter_api::crds::{CrdSet, crds};
 use karpenter_apiserver::admission::CustomKind;
 use karpenter_apiserver::testing::admission_table::{Row, parse};
 
-type Kinds = BTreeMap<String, CustomKind>;
+type CustomKindsByName = BTreeMap<String, CustomKind>;
 
-fn kinds(set: CrdSet) -> Kinds {
+fn compile_kinds(set: CrdSet) -> CustomKindsByName {
     let compiled = crds(set).into_iter().map(|crd| {
         let kind = CustomKind::from_crd(&crd).unwrap_or_else(|error| panic!("{error}"));
         (kind.kind().to_owned(), kind)
@@ -20,10 +20,10 @@ fn kinds(set: CrdSet) -> Kinds {
 
 #[track_caller]
 fn check(set: CrdSet, table: &str) {
-    let kinds = kinds(set);
+    let kinds = compile_kinds(set);
     let rows = parse(table).rows;
     assert!(rows.len() > 50, "the table was read");
-    let problems: Vec<_> = rows.iter().filter_map(|row| judge(&kinds, row)).collect();
+    let problems: Vec<_> = rows.iter().filter_map(|row| row_problem(&kinds, row)).collect();
     assert!(
         problems.is_empty(),
         "{} of {} rows:\n{}",
@@ -33,39 +33,39 @@ fn check(set: CrdSet, table: &str) {
     );
 }
 
-fn judge(kinds: &Kinds, row: &Row) -> Option<String> {
+fn row_problem(kinds: &CustomKindsByName, row: &Row) -> Option<String> {
     let kind = &kinds[row.object["kind"].as_str().unwrap_or_default()];
-    let answer = row.ask(kind);
-    let problem = row.judge(answer.as_ref().map_err(String::as_str))?;
-    Some(format!("{} {}: {}: {problem}", row.id, row.says, row.object))
+    let answer = row.admit(kind);
+    let problem = row.find_mismatch(answer.as_ref().map_err(String::as_str))?;
+    Some(format!("{} {}: {}: {problem}", row.id, row.claim, row.object))
 }
 
 #[test]
-fn nodepool() {
+fn nodepool_admission_table_holds() {
     check(CrdSet::Aws, include_str!("../../../scenarios/admission/nodepool.yaml"));
 }
 
 #[test]
-fn nodeclaim() {
+fn nodeclaim_admission_table_holds() {
     check(CrdSet::Aws, include_str!("../../../scenarios/admission/nodeclaim.yaml"));
 }
 
 #[test]
-fn nodeoverlay() {
+fn nodeoverlay_admission_table_holds() {
     check(CrdSet::Aws, include_str!("../../../scenarios/admission/nodeoverlay.yaml"));
 }
 
 #[test]
-fn capacitybuffer() {
+fn capacitybuffer_admission_table_holds() {
     check(CrdSet::Aws, include_str!("../../../scenarios/admission/capacitybuffer.yaml"));
 }
 
 #[test]
-fn ec2nodeclass() {
+fn ec2nodeclass_admission_table_holds() {
     check(CrdSet::Aws, include_str!("../../../scenarios/admission/ec2nodeclass.yaml"));
 }
 
 #[test]
-fn kwok() {
+fn kwok_admission_table_holds() {
     check(CrdSet::Kwok, include_str!("../../../scenarios/admission/kwok.yaml"));
 }

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 /// Starts it where there is no cluster.
-fn controller(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+fn run_controller(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_karpenter"));
     command.args(["controller", "--provider", "kwok"]).args(arguments);
     command.env_clear().env("KUBECONFIG", "/nowhere/kubeconfig");
@@ -13,7 +13,7 @@ fn controller(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
 }
 
 /// The warnings in the log, without what every line has.
-fn warnings(output: &Output) -> Vec<Value> {
+fn logged_warnings(output: &Output) -> Vec<Value> {
     logged(output, "WARN")
 }
 
@@ -31,7 +31,7 @@ fn logged(output: &Output, level: &str) -> Vec<Value> {
 }
 
 #[test]
-fn gates_that_nobody_knows_are_warned_about_once_each() {
+fn unknown_feature_gates_are_logged_once_each() {
     let gates = "NodeOverlayy=true,NodeOverlay=true,Foo=false,Foo=true";
     let known = "NodeRepair, ReservedCapacity, SpotToSpotConsolidation, NodeOverlay, \
                  StaticCapacity, CapacityBuffer, TerminateFirstDrift, TerminateFirstRepair, \
@@ -41,53 +41,56 @@ fn gates_that_nobody_knows_are_warned_about_once_each() {
         serde_json::json!({"message": message, "gate": gate, "known": known})
     };
     let wanted = [warning("NodeOverlayy"), warning("Foo")];
-    assert_eq!(warnings(&controller(&["--feature-gates", gates], &[])), wanted);
-    assert_eq!(warnings(&controller(&[], &[("FEATURE_GATES", gates)])), wanted);
-    assert_eq!(warnings(&controller(&["--feature-gates", "NodeOverlay=true"], &[])).len(), 0);
+    assert_eq!(logged_warnings(&run_controller(&["--feature-gates", gates], &[])), wanted);
+    assert_eq!(logged_warnings(&run_controller(&[], &[("FEATURE_GATES", gates)])), wanted);
+    assert_eq!(
+        logged_warnings(&run_controller(&["--feature-gates", "NodeOverlay=true"], &[])).len(),
+        0
+    );
 }
 
 #[test]
-fn variables_that_upstream_ignores_in_silence_are_warned_about() {
-    let output = controller(&[], &[("METRICS_PORT", "abc"), ("KUBE_CLIENT_QPS", "")]);
+fn variables_that_upstream_ignores_silently_are_logged() {
+    let output = run_controller(&[], &[("METRICS_PORT", "abc"), ("KUBE_CLIENT_QPS", "")]);
     let wanted = serde_json::json!({
         "message": "ignoring a variable that cannot be read",
         "variable": "METRICS_PORT", "value": "abc",
         "allowed": "a whole number from 0 to 65535", "default": "8080",
     });
-    assert_eq!(warnings(&output), [wanted]);
+    assert_eq!(logged_warnings(&output), [wanted]);
 }
 
 #[test]
-fn default_spread_constraints_are_told() {
+fn default_spread_constraints_are_logged() {
     let config = "podTopologySpread: {defaultConstraints: [{maxSkew: 2, \
                   topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}]}";
-    let mut told = logged(&controller(&["--scheduler-config", config], &[]), "INFO");
-    told.retain(|line| line["message"] != "starting");
+    let mut logged_lines = logged(&run_controller(&["--scheduler-config", config], &[]), "INFO");
+    logged_lines.retain(|line| line["message"] != "starting");
     let wanted = serde_json::json!({
         "message": "pods without spread constraints of their own get this one",
         "topologyKey": "topology.kubernetes.io/zone", "maxSkew": 2,
         "whenUnsatisfiable": "ScheduleAnyway",
     });
-    assert_eq!(told, [wanted], "40 §7.4");
+    assert_eq!(logged_lines, [wanted], "40 §7.4");
 }
 
 #[test]
-fn what_upstream_refuses_is_wrong_usage_and_names_what_is_allowed() {
-    for (variable, value, said) in [
+fn values_that_upstream_rejects_are_usage_errors() {
+    for (variable, value, message) in [
         ("LOG_LEVEL", "loud", r#"invalid LOG_LEVEL "loud": must be debug, info or error"#),
         ("METRICS_PORT", "70000", r#"invalid METRICS_PORT "70000": must be a whole number from"#),
         ("PREFERENCE_POLICY", "x", r#"invalid PREFERENCE_POLICY "x": must be Respect or Ignore"#),
         ("FEATURE_GATES", "NodeOverlay", r#"invalid FEATURE_GATES "NodeOverlay": malformed pair"#),
     ] {
-        let output = controller(&[], &[(variable, value)]);
+        let output = run_controller(&[], &[(variable, value)]);
         let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{complaint}");
-        assert!(complaint.contains(said), "{complaint}");
+        assert!(complaint.contains(message), "{complaint}");
     }
 }
 
 #[test]
-fn options_that_make_no_sense_are_wrong_usage_and_name_the_flag() {
+fn contradictory_options_are_usage_errors_that_name_the_flag() {
     let folder = std::env::temp_dir().join(format!("karpenter-types-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let (bad, empty) = (folder.join("bad.json"), folder.join("empty.json"));
@@ -96,7 +99,7 @@ fn options_that_make_no_sense_are_wrong_usage_and_name_the_flag() {
     let of = |path: &std::path::Path| format!("--instance-types-file-path={}", path.display());
     let no_log = r#"--log-output-paths: opening log output "/no/log": No such file"#;
     let no_error_log = r#"--log-error-output-paths: opening log output "/no/log": No such file"#;
-    for (arguments, said) in [
+    for (arguments, message) in [
         (vec!["--log-output-paths=/no/log"], no_log),
         (vec!["--log-error-output-paths=/no/log"], no_error_log),
         (vec![&*of(&bad)], "bad.json: instance types are not JSON"),
@@ -109,33 +112,33 @@ fn options_that_make_no_sense_are_wrong_usage_and_name_the_flag() {
         ),
         (vec!["--batch-max-duration=-1s"], "such as 10s or 1m30s, 0s or longer"),
     ] {
-        let output = controller(&arguments, &[]);
+        let output = run_controller(&arguments, &[]);
         let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {complaint}");
-        assert!(complaint.contains(said), "{arguments:?}: {complaint}");
+        assert!(complaint.contains(message), "{arguments:?}: {complaint}");
     }
     std::fs::remove_dir_all(folder).expect("is removed");
 }
 
 #[test]
-fn a_lease_without_a_namespace_is_wrong_usage_before_anything_starts() {
+fn a_lease_without_a_namespace_is_a_usage_error_before_the_start() {
     if std::path::Path::new("/var/run/secrets/kubernetes.io/serviceaccount/namespace").exists() {
         return; // in a pod it has one
     }
-    let output = controller(&[], &[("DISABLE_LEADER_ELECTION", "yess")]);
+    let output = run_controller(&[], &[("DISABLE_LEADER_ELECTION", "yess")]);
     assert_eq!(output.status.code(), Some(2));
     insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @r"
     error: outside of a cluster the namespace of the lease has to be named
        fix: add --disable-leader-election for a single replica, or --leader-election-namespace
       more: karpenter controller --help
     ");
-    assert_eq!(warnings(&output).len(), 1, "why it was not heard is told before");
+    assert_eq!(logged_warnings(&output).len(), 1, "why it was not heard is told before");
     assert_eq!(logged(&output, "INFO").len(), 1, "nothing but that it starts");
 }
 
 #[test]
-fn a_kubeconfig_that_cannot_be_used_is_told_once() {
-    let output = controller(&["--disable-leader-election"], &[]);
+fn an_unusable_kubeconfig_is_reported_once() {
+    let output = run_controller(&["--disable-leader-election"], &[]);
     assert_eq!(output.status.code(), Some(1));
     insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @r"
     error: no cluster
@@ -143,7 +146,7 @@ fn a_kubeconfig_that_cannot_be_used_is_told_once() {
      found: No such file or directory (os error 2)
        fix: let KUBECONFIG name a file that can be read
     ");
-    let output = controller(&["--disable-leader-election"], &[("KUBECONFIG", "")]);
+    let output = run_controller(&["--disable-leader-election"], &[("KUBECONFIG", "")]);
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(complaint.contains("fix: set KUBECONFIG, or run in a pod"), "{complaint}");
 }

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-fn demo(args: &[&str]) -> Output {
+fn run_demo(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_karpenter")).arg("demo").args(args).output().expect("starts")
 }
 
@@ -12,16 +12,16 @@ fn stdout(output: &Output) -> String {
 }
 
 /// Writes a scenario and plays it as fast as it goes.
-fn play(scenario: &str, args: &[&str]) -> Output {
+fn play_scenario(scenario: &str, args: &[&str]) -> Output {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), scenario).expect("written");
     let path = file.path().to_str().expect("a path of ours");
-    demo(&[&["--scenario", path, "--speed", "max"], args].concat())
+    run_demo(&[&["--scenario", path, "--speed", "max"], args].concat())
 }
 
 #[test]
-fn the_tour_ends_with_every_pod_in_its_place() {
-    let output = demo(&["--speed", "max", "--exit-when-done"]);
+fn the_built_in_tour_ends_with_every_pod_running() {
+    let output = run_demo(&["--speed", "max", "--exit-when-done"]);
     let text = stdout(&output);
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     for part in [
@@ -42,7 +42,7 @@ fn the_tour_ends_with_every_pod_in_its_place() {
 }
 
 #[test]
-fn the_end_is_after_the_consolidation() {
+fn the_demo_ends_after_consolidation_has_finished() {
     let scenario = "
 name: nodes are left alone for a while
 objects:
@@ -64,7 +64,7 @@ objects:
 steps:
 - {at: 2m, scale: {name: web, replicas: 0}}
 ";
-    let output = play(scenario, &["--exit-when-done"]);
+    let output = play_scenario(scenario, &["--exit-when-done"]);
     let text = stdout(&output);
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("plan  Empty: delete: nodepools=[default]"), "{text}");
@@ -72,16 +72,16 @@ steps:
 }
 
 #[test]
-fn one_seed_gives_one_timeline_and_another_seed_another() {
-    let timeline = |seed| stdout(&demo(&["--speed", "max", "--seed", seed]));
+fn equal_seeds_give_equal_timelines_and_other_seeds_others() {
+    let timeline = |seed| stdout(&run_demo(&["--speed", "max", "--seed", seed]));
     let first = timeline("7");
     assert_eq!(first, timeline("7"));
     assert_ne!(first, timeline("8"));
 }
 
 #[test]
-fn a_pod_that_is_left_pending_is_a_finding_with_its_reason() {
-    let output = play(
+fn a_pending_pod_at_the_end_sets_exit_code_1_with_its_reason() {
+    let output = play_scenario(
         "name: nobody has room\nsettle: 2m\nobjects:\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: alone, namespace: default}\n  spec: {containers: [{name: c, image: i}]}\n",
         &[],
     );
@@ -93,7 +93,7 @@ fn a_pod_that_is_left_pending_is_a_finding_with_its_reason() {
 }
 
 /// A pool that may not grow beyond one small node.
-const LIMITED: &str = "\
+const LIMITED_POOL_SCENARIO: &str = "\
 name: the pool is full
 settle: 20m
 objects:
@@ -118,19 +118,19 @@ objects:
 ";
 
 #[test]
-fn a_limit_that_keeps_pods_pending_is_told_once() {
-    let output = play(LIMITED, &[]);
+fn limits_that_keep_pods_pending_are_reported_once() {
+    let output = play_scenario(LIMITED_POOL_SCENARIO, &[]);
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     let reason = "no new node would help: all available instance types exceed limits for nodepool (NodePool=small)";
     let lines: Vec<_> = text.lines().filter(|line| line.contains(reason)).collect();
     assert_eq!(lines.len(), 1, "{text}");
     assert!(lines[0].contains("  pods  default/web-"), "{text}");
-    assert_eq!(text, stdout(&play(LIMITED, &[])), "two runs are alike");
+    assert_eq!(text, stdout(&play_scenario(LIMITED_POOL_SCENARIO, &[])), "two runs are alike");
 }
 
 /// A node falls silent, and pods are left on it.
-const SILENT: &str = "\
+const SILENT_NODE_SCENARIO: &str = "\
 name: a node falls silent
 settle: 2m
 objects:
@@ -150,8 +150,8 @@ steps:
 ";
 
 #[test]
-fn those_that_do_not_come_to_rest_are_named_with_what_they_wait_for() {
-    let output = play(SILENT, &[]);
+fn unsettled_pods_are_listed_with_the_node_that_they_wait_for() {
+    let output = play_scenario(SILENT_NODE_SCENARIO, &[]);
     assert_eq!(output.status.code(), Some(1));
     let text = stdout(&output);
     for part in [
@@ -166,7 +166,7 @@ fn those_that_do_not_come_to_rest_are_named_with_what_they_wait_for() {
 }
 
 #[test]
-fn mistakes_are_told_with_their_place() {
+fn scenario_errors_are_reported_with_file_and_line() {
     for (scenario, args, code, expected) in [
         (
             "name: x\nsteps:\n- {at: soon, say: x}",
@@ -199,20 +199,20 @@ fn mistakes_are_told_with_their_place() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), scenario).expect("written");
         let path = file.path().to_str().expect("a path of ours");
-        let output = demo(&[&["--scenario", path, "--speed", "max"], args].concat());
+        let output = run_demo(&[&["--scenario", path, "--speed", "max"], args].concat());
         let complaint = String::from_utf8_lossy(&output.stderr).replace(path, "FILE");
         assert_eq!(output.status.code(), Some(code), "{scenario}: {complaint}");
         assert!(complaint.contains(expected), "{scenario}: {complaint}");
         assert_eq!(stdout(&output).lines().filter(|line| line.contains("done")).count(), 0);
     }
-    let output = demo(&["--speed", "0"]);
+    let output = run_demo(&["--speed", "0"]);
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{complaint}");
     assert!(complaint.contains("use a number from 0.01 to 10000, or `max`"), "{complaint}");
 }
 
 #[test]
-fn files_that_cannot_be_scenarios_are_refused() {
+fn unreadable_scenario_files_are_rejected() {
     let folder = tempfile::tempdir().expect("a folder");
     let binary = folder.path().join("binary");
     std::fs::write(&binary, [0xff, 0xfe, 0x00]).expect("written");
@@ -222,7 +222,7 @@ fn files_that_cannot_be_scenarios_are_refused() {
         (&folder.path().join("none"), "error: cannot read the scenario"),
         (std::path::Path::new("/dev/zero"), "more than 64 MiB"),
     ] {
-        let output = demo(&["--scenario", path.to_str().expect("a path of ours")]);
+        let output = run_demo(&["--scenario", path.to_str().expect("a path of ours")]);
         let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{complaint}");
         assert!(complaint.contains(expected), "{complaint}");
@@ -233,8 +233,8 @@ fn files_that_cannot_be_scenarios_are_refused() {
 }
 
 #[test]
-fn the_help_tells_the_exit_codes() {
-    let help = stdout(&demo(&["--help"]));
+fn the_demo_help_lists_the_exit_codes() {
+    let help = stdout(&run_demo(&["--help"]));
     for part in [
         "Exit codes: 0 =",
         "1 = done and something is left",

@@ -14,15 +14,15 @@ use kube::{Client, Config};
 use tower::{BoxError, Layer, Service, ServiceExt as _};
 
 use crate::clock::Clock;
-use crate::harness::{Bucket, Trouble};
+use crate::harness::{ReconcileError, TokenBucket};
 
 /// How often a request is repeated that the server asks to repeat.
-const REPEATS: u32 = 10;
+const MAX_RETRIES: u32 = 10;
 /// The longest pause that a server may ask for.
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
 /// A connection on which nothing comes for so long is dead, also if nobody has said so. Servers send
 /// a bookmark every minute to those who watch, and answer anything else in a minute.
-const SILENCE: Duration = Duration::from_secs(150);
+const READ_TIMEOUT: Duration = Duration::from_secs(150);
 
 /// How the client behaves.
 #[derive(Clone, Debug)]
@@ -43,11 +43,11 @@ pub struct RequestLimit {
 }
 
 /// Is told of every request that was answered: method, path, code, and how long it took.
-pub type OnRequest = Arc<dyn Fn(&RequestDone<'_>) + Send + Sync>;
+pub type RequestObserver = Arc<dyn Fn(&CompletedRequest<'_>) + Send + Sync>;
 
 /// A request that was answered.
 #[derive(Clone, Copy, Debug)]
-pub struct RequestDone<'a> {
+pub struct CompletedRequest<'a> {
     /// The method.
     pub method: &'a http::Method,
     /// The address.
@@ -55,7 +55,7 @@ pub struct RequestDone<'a> {
     /// The status; none if there was no answer.
     pub status: Option<http::StatusCode>,
     /// From sending to the head of the answer.
-    pub took: std::time::Duration,
+    pub duration: std::time::Duration,
 }
 
 /// A client of the cluster.
@@ -63,13 +63,13 @@ pub fn connect(
     mut config: Config,
     behaviour: &ClientConfig,
     clock: &Arc<dyn Clock>,
-    on_request: OnRequest,
-) -> Result<Client, Trouble> {
+    on_request: RequestObserver,
+) -> Result<Client, ReconcileError> {
     // kube's own repeats every 429, so also that of a budget, for minutes.
     config.default_retry = false;
-    config.read_timeout = Some(SILENCE);
+    config.read_timeout = Some(READ_TIMEOUT);
     let layer = RequestLayer::new(behaviour, clock, on_request)?;
-    let builder = ClientBuilder::try_from(config).map_err(Trouble::from)?;
+    let builder = ClientBuilder::try_from(config).map_err(ReconcileError::from)?;
     Ok(builder.with_layer(&layer).build())
 }
 
@@ -77,9 +77,9 @@ pub fn connect(
 #[derive(Clone)]
 pub struct RequestLayer {
     user_agent: HeaderValue,
-    bucket: Option<Arc<Mutex<Bucket>>>,
+    bucket: Option<Arc<Mutex<TokenBucket>>>,
     clock: Arc<dyn Clock>,
-    on_request: OnRequest,
+    observer: RequestObserver,
 }
 
 impl RequestLayer {
@@ -87,14 +87,15 @@ impl RequestLayer {
     pub fn new(
         behaviour: &ClientConfig,
         clock: &Arc<dyn Clock>,
-        on_request: OnRequest,
-    ) -> Result<Self, Trouble> {
-        let bucket = |limit: RequestLimit| Bucket::new(limit.per_second, limit.burst);
+        on_request: RequestObserver,
+    ) -> Result<Self, ReconcileError> {
+        let bucket = |limit: RequestLimit| TokenBucket::new(limit.per_second, limit.burst);
         Ok(Self {
-            user_agent: HeaderValue::from_str(&behaviour.user_agent).map_err(Trouble::new)?,
+            user_agent: HeaderValue::from_str(&behaviour.user_agent)
+                .map_err(ReconcileError::new)?,
             bucket: behaviour.limit.map(|limit| Arc::new(Mutex::new(bucket(limit)))),
             clock: clock.clone(),
-            on_request,
+            observer: on_request,
         })
     }
 }
@@ -140,10 +141,10 @@ where
         let (inner, layer) = (self.inner.clone(), self.layer.clone());
         request.headers_mut().insert(header::USER_AGENT, layer.user_agent.clone());
         Box::pin(async move {
-            for _ in 0..REPEATS {
-                let Some(again) = copy(&request) else { break };
+            for _ in 0..MAX_RETRIES {
+                let Some(again) = try_clone_request(&request) else { break };
                 let result = layer.send(&inner, request).await;
-                let pause = result.as_ref().ok().and_then(asked_to_wait);
+                let pause = result.as_ref().ok().and_then(retry_after);
                 let Some(pause) = pause else { return result };
                 layer.clock.sleep(pause).await;
                 request = again;
@@ -166,7 +167,7 @@ impl RequestLayer {
     {
         if let Some(bucket) = &self.bucket {
             let now = self.clock.now();
-            let pause = bucket.lock().unwrap_or_else(PoisonError::into_inner).take(now);
+            let pause = bucket.lock().unwrap_or_else(PoisonError::into_inner).reserve(now);
             if !pause.is_zero() {
                 self.clock.sleep(pause).await;
             }
@@ -179,18 +180,18 @@ impl RequestLayer {
         };
         let result = answer.await.map_err(Into::into);
         let took = self.clock.now().duration_since(sent);
-        (self.on_request)(&RequestDone {
+        (self.observer)(&CompletedRequest {
             method: &method,
             uri: &uri,
             status: result.as_ref().ok().map(Response::status),
-            took: took.try_into().unwrap_or_default(),
+            duration: took.try_into().unwrap_or_default(),
         });
         result
     }
 }
 
 /// The same request; none if it cannot be sent twice.
-fn copy(request: &Request<Body>) -> Option<Request<Body>> {
+fn try_clone_request(request: &Request<Body>) -> Option<Request<Body>> {
     let mut again = Request::new(request.body().try_clone()?);
     *again.method_mut() = request.method().clone();
     *again.uri_mut() = request.uri().clone();
@@ -201,21 +202,21 @@ fn copy(request: &Request<Body>) -> Option<Request<Body>> {
 }
 
 /// How long to wait until the request is repeated, if the server asks for that.
-fn asked_to_wait<B>(response: &Response<B>) -> Option<Duration> {
+fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
     let status = response.status();
     if status != StatusCode::TOO_MANY_REQUESTS && !status.is_server_error() {
         return None;
     }
     let seconds = response.headers().get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
-    Some(Duration::from_secs(seconds).min(LONGEST_PAUSE))
+    Some(Duration::from_secs(seconds).min(MAX_RETRY_AFTER))
 }
 
 /// An error with its causes, outermost first, each said once.
-pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+pub fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = String::new();
     let mut cause = Some(error);
     while let Some(error) = cause {
-        let answer = answer(error);
+        let answer = api_status_message(error);
         // Its own text repeats the whole answer, and so does its cause.
         cause = if answer.is_some() { None } else { error.source() };
         let more = answer.unwrap_or_else(|| error.to_string());
@@ -229,7 +230,7 @@ pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 /// What the API server said, if that is the error.
-fn answer(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+fn api_status_message(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     match error.downcast_ref()? {
         kube::Error::Api(status) if status.message.is_empty() => {
             Some(format!("the API server answers {} without a word", status.code))
@@ -249,18 +250,18 @@ mod tests {
     use crate::clock::TokioClock;
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_goes_through_and_the_rest_at_its_rate() {
+    async fn requests_beyond_the_burst_are_sent_at_the_configured_rate() {
         let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Timestamp::UNIX_EPOCH));
         let api = karpenter_apiserver::Api::new(Arc::new(TestEnvironment::new()));
         let behaviour = ClientConfig {
             limit: Some(RequestLimit { per_second: 10.0, burst: 5.0 }),
             user_agent: "karpenter/test".to_owned(),
         };
-        let told: Arc<Mutex<Vec<String>>> = Arc::default();
-        let tells = told.clone();
-        let on_request: OnRequest = Arc::new(move |done| {
+        let observed: Arc<Mutex<Vec<String>>> = Arc::default();
+        let observer = observed.clone();
+        let on_request: RequestObserver = Arc::new(move |done| {
             let status = done.status.unwrap().as_u16();
-            tells.lock().unwrap().push(format!("{} {} {status}", done.method, done.uri.path()));
+            observer.lock().unwrap().push(format!("{} {} {status}", done.method, done.uri.path()));
         });
         let layer = RequestLayer::new(&behaviour, &clock, on_request).unwrap();
         let client = Client::new(layer.layer(api.service()), "default");
@@ -270,28 +271,28 @@ mod tests {
         }
         let passed = Duration::try_from(clock.now().duration_since(Timestamp::UNIX_EPOCH)).unwrap();
         assert_eq!(passed, Duration::from_secs(1));
-        assert_eq!(told.lock().unwrap().len(), 15);
-        assert_eq!(told.lock().unwrap()[0], "GET /api/v1/nodes/none 404");
+        assert_eq!(observed.lock().unwrap().len(), 15);
+        assert_eq!(observed.lock().unwrap()[0], "GET /api/v1/nodes/none 404");
     }
 
     #[test]
-    fn an_error_is_told_with_its_causes_and_an_answer_of_the_server_once() {
+    fn an_error_chain_lists_each_cause_and_the_server_message_once() {
         let refused = |message: &str| {
             let status = kube::core::Status::failure(message, "NotFound").with_code(404);
             kube::Error::Api(status.boxed())
         };
         let text = r#"namespaces "nope" not found"#;
-        assert_eq!(chain(&refused(text)), text);
-        assert_eq!(chain(&Trouble::from(refused(text))), text);
-        let doing = Trouble::while_("creating the lease", refused(text));
-        assert_eq!(chain(&doing), format!("creating the lease, {text}"));
-        assert_eq!(chain(&refused("")), "the API server answers 404 without a word");
+        assert_eq!(error_chain(&refused(text)), text);
+        assert_eq!(error_chain(&ReconcileError::from(refused(text))), text);
+        let doing = ReconcileError::with_context("creating the lease", refused(text));
+        assert_eq!(error_chain(&doing), format!("creating the lease, {text}"));
+        assert_eq!(error_chain(&refused("")), "the API server answers 404 without a word");
         let no_route = kube::Error::Service(std::io::Error::other("no route").into());
-        assert_eq!(chain(&Trouble::from(no_route)), "ServiceError: no route");
+        assert_eq!(error_chain(&ReconcileError::from(no_route)), "ServiceError: no route");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_refused_request_is_repeated_only_if_the_server_asks_for_it() {
+    async fn a_rejected_request_is_retried_only_with_a_retry_after_header() {
         let rows = [
             ("a budget refuses", 429, None, 1, 0),
             ("a busy server", 429, Some("1"), 11, 10),
@@ -304,9 +305,9 @@ mod tests {
         for (name, code, after, requests, seconds) in rows {
             let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Timestamp::UNIX_EPOCH));
             let behaviour = ClientConfig { limit: None, user_agent: "karpenter/test".to_owned() };
-            let told: Arc<Mutex<u32>> = Arc::default();
-            let tells = told.clone();
-            let on_request: OnRequest = Arc::new(move |_| *tells.lock().unwrap() += 1);
+            let observed: Arc<Mutex<u32>> = Arc::default();
+            let observer = observed.clone();
+            let on_request: RequestObserver = Arc::new(move |_| *observer.lock().unwrap() += 1);
             let layer = RequestLayer::new(&behaviour, &clock, on_request).unwrap();
             let server = tower::service_fn(move |_: Request<Body>| async move {
                 let mut answer = Response::builder().status(code);
@@ -318,7 +319,7 @@ mod tests {
             let client = Client::new(layer.layer(server), "default");
             kube::Api::<Node>::all(client).get("none").await.unwrap_err();
             let passed = clock.now().duration_since(Timestamp::UNIX_EPOCH).as_secs();
-            assert_eq!((*told.lock().unwrap(), passed), (requests, seconds), "{name}");
+            assert_eq!((*observed.lock().unwrap(), passed), (requests, seconds), "{name}");
         }
     }
 }

@@ -23,7 +23,7 @@ mod tests;
 
 /// Ticks never come closer than this, as the timer below has no finer steps: a loop on an interval
 /// of nothing would otherwise never let others run.
-const SHORTEST_PERIOD: Duration = Duration::from_millis(1);
+const MIN_PERIOD: Duration = Duration::from_millis(1);
 
 /// Where the time comes from. `sleep` and [`Interval`] are for use inside a tokio runtime.
 pub trait Clock: Debug + Send + Sync {
@@ -109,7 +109,7 @@ pub struct Interval {
 impl Interval {
     /// An interval that is ready for its first tick.
     pub fn new(clock: Arc<dyn Clock>, period: Duration) -> Self {
-        Self { clock, period: period.max(SHORTEST_PERIOD), next: None }
+        Self { clock, period: period.max(MIN_PERIOD), next: None }
     }
 
     /// Waits for the next tick. Nothing is lost when it is dropped before.

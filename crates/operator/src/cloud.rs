@@ -16,15 +16,15 @@ use karpenter_core::catalog::InstanceTypes;
 use karpenter_core::requirement::Aliases;
 use kube::core::ApiResource;
 
-pub mod claim;
 mod error;
-mod metered;
-mod overlaid;
+mod metrics_decorator;
+pub mod nodeclaim;
+mod overlay_decorator;
 mod repair;
 
-pub use error::{BoxError, CloudError, CloudErrorClass, causes};
-pub use metered::Metered;
-pub use overlaid::{Overlaid, OverlayStore};
+pub use error::{BoxError, CloudError, CloudErrorClass, cloud_errors};
+pub use metrics_decorator::MetricsDecorator;
+pub use overlay_decorator::{OverlayDecorator, OverlayStore};
 pub use repair::{RepairAction, RepairError, RepairPolicy, check_repair_policies};
 
 /// What a call to the cloud comes to.
@@ -82,7 +82,7 @@ pub trait CloudProvider: Debug + Send + Sync {
     fn supported_node_classes(&self) -> Vec<ApiResource>;
 
     /// The words that it adds to requirements.
-    fn vocabulary(&self) -> Vocabulary;
+    fn provider_labels(&self) -> ProviderLabels;
 
     /// What else has to happen before a node counts as registered.
     fn registration_hooks(&self) -> Vec<Arc<dyn RegistrationHook>> {
@@ -100,7 +100,7 @@ pub type DriftReason = String;
 
 /// Labels that the provider knows; the rest of a [`karpenter_core::catalog::Catalog`].
 #[derive(Clone, Debug, Default)]
-pub struct Vocabulary {
+pub struct ProviderLabels {
     /// Labels that may be asked for although nobody defined them, core's own included.
     pub well_known: Arc<BTreeSet<String>>,
     /// The label that names the reservation of a reserved offering.
@@ -117,23 +117,23 @@ pub trait RegistrationHook: Debug + Send + Sync {
 
     /// What the claim still needs. Hooks do not write: the caller puts their answers together, so
     /// they cannot come into each other's way.
-    fn registered<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, HookAnswer>;
+    fn check_registration<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, HookResult>;
 }
 
 /// What a hook wants for a claim. The default says that all is done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HookAnswer {
+pub struct HookResult {
     /// Labels to set on the claim.
     pub labels: BTreeMap<String, String>,
     /// Annotations to set on the claim.
     pub annotations: BTreeMap<String, String>,
     /// Whether registration has to wait, and how.
-    pub wait: Option<HookWait>,
+    pub requeue: Option<HookRequeue>,
 }
 
 /// When a hook wants to be asked again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HookWait {
+pub enum HookRequeue {
     /// With the usual backoff.
     Backoff,
     /// After this time.

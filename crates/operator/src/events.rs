@@ -1,6 +1,6 @@
 //! Events: what users read in `kubectl describe` (spec 40 §8.3).
 //!
-//! [`list`] has a constructor for every event. [`Recorder`] drops what was just said, writes the
+//! [`definitions`] has a constructor for every event. [`EventRecorder`] drops what was just said, writes the
 //! rest in the background and never makes anybody wait.
 //!
 //! ```text
@@ -14,15 +14,15 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 
-mod correlate;
+mod correlator;
 mod dedupe;
-pub mod list;
+pub mod definitions;
 mod recorder;
 
-pub use recorder::{Published, Recorder};
+pub use recorder::{EventRecorder, PublishedEvents};
 
 /// How long an event is not repeated, unless it says otherwise.
-pub const DEFAULT_TTL: Duration = Duration::from_mins(2);
+pub const DEFAULT_DEDUPE_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Something to tell about an object.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,11 +37,11 @@ pub struct Event {
     pub message: String,
     /// With the reason, what makes it the same event as another. Empty for one that is never the
     /// same.
-    pub dedupe: Vec<String>,
+    pub dedupe_values: Vec<String>,
     /// How long the same event is not published again.
-    pub ttl: Duration,
+    pub dedupe_timeout: Duration,
     /// The bucket that it shares with others.
-    pub limit: Option<Limit>,
+    pub shared_limiter: Option<SharedLimiter>,
 }
 
 /// The type of an event.
@@ -65,7 +65,7 @@ impl Severity {
 
 /// Buckets that events share: five a second, ten at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Limit {
+pub enum SharedLimiter {
     /// Pods that were nominated.
     Nominated,
     /// Pods whose NodeClaim found no capacity.
@@ -86,21 +86,21 @@ impl Event {
             severity,
             reason: reason.into(),
             message: message.into(),
-            dedupe: dedupe.into_iter().map(Into::into).collect(),
-            ttl: DEFAULT_TTL,
-            limit: None,
+            dedupe_values: dedupe.into_iter().map(Into::into).collect(),
+            dedupe_timeout: DEFAULT_DEDUPE_TIMEOUT,
+            shared_limiter: None,
         }
     }
 
     /// The same with another time.
     #[must_use]
-    pub fn with_ttl(self, ttl: Duration) -> Self {
-        Self { ttl, ..self }
+    pub fn with_dedupe_timeout(self, ttl: Duration) -> Self {
+        Self { dedupe_timeout: ttl, ..self }
     }
 
     /// The same with a shared limiter.
     #[must_use]
-    pub fn with_limit(self, limit: Limit) -> Self {
-        Self { limit: Some(limit), ..self }
+    pub fn with_shared_limiter(self, limit: SharedLimiter) -> Self {
+        Self { shared_limiter: Some(limit), ..self }
     }
 }

@@ -12,19 +12,21 @@
 //! failed. The harness knows nothing of nodes or pods.
 
 mod controller;
-mod limit;
-mod observe;
+mod error;
+mod observer;
 mod queue;
-mod run;
+mod rate_limit;
+mod reconcile_loop;
 mod shutdown;
-pub mod spawn;
-mod trouble;
+pub mod tasks;
 
-pub use controller::{Controller, Outcome, Reconcile, Reconciled};
-pub use limit::{Bucket, Limit, scaled_workers};
-pub use observe::{Begun, Ended, Finished, NoObserver, Observe, ObserveWork};
-pub use queue::Queue;
-pub(crate) use run::{Current, carrying, with_current};
-pub use run::{Harness, current_controller};
+pub use controller::{Controller, Outcome, Reconcile, ReconcileResult};
+pub use error::ReconcileError;
+pub use observer::{
+    ControllerObserver, NoopObserver, ReconcileEnd, ReconcileStart, ReconcileStatus, WorkObserver,
+};
+pub use queue::WorkQueue;
+pub use rate_limit::{RateLimit, TokenBucket, scaled_workers};
+pub use reconcile_loop::{Harness, current_controller};
+pub(crate) use reconcile_loop::{ReconcileContext, with_inherited_context, with_reconcile_context};
 pub use shutdown::Shutdown;
-pub use trouble::Trouble;

@@ -7,8 +7,8 @@
 //!                 /debug/pprof/profile heap   with --enable-profiling: how to get them
 //! ```
 //!
-//! Probes have a thread of their own ([`Server::run_apart`]) and show what was found at the last look of
-//! the runtime ([`Checks`]), so nothing holds them up, and they tell if that stands still. Metrics are
+//! Probes have a thread of their own ([`Server::run_on_thread`]) and show what was found at the last look of
+//! the runtime ([`HealthChecks`]), so nothing holds them up, and they tell if that stands still. Metrics are
 //! written where decisions are made. Connections are bounded in number and time.
 
 use std::fmt::Write as _;
@@ -17,13 +17,13 @@ use http::{Method, StatusCode};
 
 use crate::metrics::Registry;
 
-mod checks;
-mod serve;
+mod health_checks;
+mod server;
 #[cfg(test)]
 mod tests;
 
-pub use checks::Checks;
-pub use serve::{Apart, ServeError, Server};
+pub use health_checks::HealthChecks;
+pub use server::{ServeError, Server, ServerThread};
 
 /// What a server answers about.
 #[derive(Clone, Debug)]
@@ -31,9 +31,9 @@ pub enum Routes {
     /// Probes.
     Health {
         /// Whether the process should go on.
-        healthz: Checks,
+        healthz: HealthChecks,
         /// Whether it can do its work.
-        readyz: Checks,
+        readyz: HealthChecks,
     },
     /// Metrics.
     Metrics {
@@ -46,14 +46,14 @@ pub enum Routes {
 
 /// An answer of plain text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct PlainResponse {
     /// The status.
     pub status: StatusCode,
     /// The body.
     pub body: String,
 }
 
-impl Answer {
+impl PlainResponse {
     fn ok(body: impl Into<String>) -> Self {
         Self { status: StatusCode::OK, body: body.into() }
     }
@@ -63,49 +63,51 @@ impl Answer {
     }
 
     /// The answer of one that panicked.
-    fn broken() -> Self {
-        failed("internal server error: a bug; see the log\n".to_owned())
+    fn internal_error() -> Self {
+        server_error("internal server error: a bug; see the log\n".to_owned())
     }
 }
 
 impl Routes {
     /// The answer to a request.
-    pub fn answer(&self, method: &Method, path: &str, query: &str) -> Answer {
+    pub fn respond(&self, method: &Method, path: &str, query: &str) -> PlainResponse {
         if method != Method::GET && method != Method::HEAD {
             let body = "only GET is allowed\n".to_owned();
-            return Answer { status: StatusCode::METHOD_NOT_ALLOWED, body };
+            return PlainResponse { status: StatusCode::METHOD_NOT_ALLOWED, body };
         }
         match self {
             Self::Health { healthz, readyz } => {
-                let probe = |root: &str, checks: &Checks| {
+                let probe = |root: &str, checks: &HealthChecks| {
                     let rest = path.strip_prefix(root)?;
                     let is_root = rest.is_empty() || rest.starts_with('/');
                     is_root.then(|| probe(checks, rest.trim_start_matches('/'), query))
                 };
                 probe("/healthz", healthz)
                     .or_else(|| probe("/readyz", readyz))
-                    .unwrap_or_else(Answer::not_found)
+                    .unwrap_or_else(PlainResponse::not_found)
             }
             Self::Metrics { registry, profiling } => match path {
-                "/metrics" => Answer::ok(registry.text()),
+                "/metrics" => PlainResponse::ok(registry.text()),
                 "/debug/pprof/profile" if *profiling => {
-                    no_profiler("a CPU profile", &profile_hint())
+                    not_implemented("a CPU profile", &profile_hint())
                 }
-                "/debug/pprof/heap" if *profiling => no_profiler("a heap profile", &heap_hint()),
-                _ => Answer::not_found(),
+                "/debug/pprof/heap" if *profiling => {
+                    not_implemented("a heap profile", &heap_hint())
+                }
+                _ => PlainResponse::not_found(),
             },
         }
     }
 }
 
 /// One check, or all of them when no name is given.
-fn probe(checks: &Checks, name: &str, query: &str) -> Answer {
+fn probe(checks: &HealthChecks, name: &str, query: &str) -> PlainResponse {
     let mut results = checks.results();
     if !name.is_empty() {
         return match results.get(name) {
-            None => Answer::not_found(),
-            Some(Ok(())) => Answer::ok("ok"),
-            Some(Err(why)) => failed(format!("internal server error: {why}\n")),
+            None => PlainResponse::not_found(),
+            Some(Ok(())) => PlainResponse::ok("ok"),
+            Some(Err(why)) => server_error(format!("internal server error: {why}\n")),
         };
     }
     let parameters = || query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
@@ -122,19 +124,19 @@ fn probe(checks: &Checks, name: &str, query: &str) -> Answer {
         };
     }
     match (is_well, is_verbose) {
-        (true, false) => Answer::ok("ok"),
-        (true, true) => Answer::ok(format!("{lines}healthz check passed\n")),
-        (false, _) => failed(format!("{lines}healthz check failed\n")),
+        (true, false) => PlainResponse::ok("ok"),
+        (true, true) => PlainResponse::ok(format!("{lines}healthz check passed\n")),
+        (false, _) => server_error(format!("{lines}healthz check failed\n")),
     }
 }
 
-fn failed(body: String) -> Answer {
-    Answer { status: StatusCode::INTERNAL_SERVER_ERROR, body }
+fn server_error(body: String) -> PlainResponse {
+    PlainResponse { status: StatusCode::INTERNAL_SERVER_ERROR, body }
 }
 
-fn no_profiler(what: &str, instead: &str) -> Answer {
-    let body = format!("This process cannot take {what} of itself. {instead}\n");
-    Answer { status: StatusCode::NOT_IMPLEMENTED, body }
+fn not_implemented(profile: &str, instead: &str) -> PlainResponse {
+    let body = format!("This process cannot take {profile} of itself. {instead}\n");
+    PlainResponse { status: StatusCode::NOT_IMPLEMENTED, body }
 }
 
 fn profile_hint() -> String {

@@ -4,21 +4,21 @@
 //! `CloudProvider` port and its decorators, client, watches, leader election, events, metrics,
 //! conditions, health. The harness knows nothing of nodes or pods.
 
-pub mod chance;
 pub mod client;
 pub mod clock;
 pub mod cloud;
-pub mod devices;
+pub mod compute;
+pub mod device_selectors;
 pub mod events;
 pub mod harness;
 pub mod health;
 pub mod kwok;
-pub mod leader;
+pub mod leader_election;
 pub mod metrics;
 pub mod options;
+pub mod rng;
 pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
-pub mod think;
 pub mod watch;
 pub mod write;

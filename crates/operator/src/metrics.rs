@@ -2,7 +2,7 @@
 //!
 //! [`Metrics`] has a field per metric; each takes a struct of labels, so a value cannot end up under
 //! another name. Series of objects go through a [`Store`], which removes the stale ones. Recording
-//! is cheap and takes no part in decisions. [`list`] has every metric of core.
+//! is cheap and takes no part in decisions. [`definitions`] has every metric of core.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -12,28 +12,30 @@ use crate::clock::Clock;
 use crate::cloud::CloudProvider;
 
 pub mod conditions;
+pub mod definitions;
 mod gauges;
 mod harness;
 pub mod labels;
-pub mod list;
 pub mod nodes;
 mod registry;
 mod requests;
-mod solves;
+mod scheduling_runs;
 mod store;
 mod summary;
 #[cfg(test)]
 mod tests;
 
 pub use conditions::ConditionMetrics;
+pub use definitions::CoreMetrics;
 pub use labels::{LabelSet, LabelValues, NoLabels};
-pub use list::CoreMetrics;
 pub use nodes::{label_name, resource_type};
-pub use registry::{Counter, Describe, Family, Gauge, Histogram, Registry, Stage, Summary, Type};
-pub use solves::Solve;
+pub use registry::{
+    Counter, Family, Gauge, Histogram, MetricOpts, MetricType, Registry, Stage, Summary,
+};
+pub use scheduling_runs::SchedulingRunGuard;
 pub use store::{Sample, Store};
 
-use conditions::{KindLabels, Twins};
+use conditions::{DeprecatedConditionMetrics, KindLabels};
 
 /// All metrics of core.
 #[derive(Clone, Debug)]
@@ -50,9 +52,9 @@ pub struct Metrics {
     pub node_status: ConditionMetrics,
     /// Status conditions of CapacityBuffers.
     pub capacitybuffer_status: ConditionMetrics,
-    twins: Twins,
-    work: harness::AllWork,
-    solves: solves::Solves,
+    deprecated: DeprecatedConditionMetrics,
+    controllers: harness::AllControllerWork,
+    scheduling_runs: scheduling_runs::SchedulingRuns,
 }
 
 /// What the labels of metrics depend on.
@@ -66,12 +68,12 @@ pub struct MetricsConfig {
 
 impl MetricsConfig {
     /// What a provider makes of it.
-    pub fn of(cloud: &dyn CloudProvider) -> Self {
+    pub fn for_provider(cloud: &dyn CloudProvider) -> Self {
         let label = |class: kube::core::ApiResource| {
             format!("{}/{}", class.group, class.kind.to_lowercase())
         };
         Self {
-            well_known: cloud.vocabulary().well_known.iter().cloned().collect(),
+            well_known: cloud.provider_labels().well_known.iter().cloned().collect(),
             node_class_labels: cloud.supported_node_classes().into_iter().map(label).collect(),
         }
     }
@@ -87,32 +89,32 @@ impl Metrics {
             let labels = labels::ConsolidationType { consolidation_type };
             core.voluntary_disruption_consolidation_timeouts.add(&labels, 0.0);
         }
-        let work = harness::AllWork::shown_in(&registry, &core);
-        let solves = solves::Solves::shown_in(&registry, &core);
-        let twins = Twins::new(&registry);
+        let work = harness::AllControllerWork::register(&registry, &core);
+        let solves = scheduling_runs::SchedulingRuns::register(&registry, &core);
+        let deprecated = DeprecatedConditionMetrics::new(&registry);
         let classes = config.node_class_labels.iter().map(String::as_str);
         let claim_labels: Vec<&str> = classes.chain([NODEPOOL]).collect();
         let node_labels: Vec<&str> = claim_labels.iter().copied().chain([INITIALIZED]).collect();
         let kind = |group: &str, kind: &str, labels: &[&str]| KindLabels::new(group, kind, labels);
-        let status = |labels: KindLabels, twins: Option<&Twins>| {
-            ConditionMetrics::new(&registry, labels, twins)
+        let status = |labels: KindLabels, deprecated: Option<&DeprecatedConditionMetrics>| {
+            ConditionMetrics::new(&registry, labels, deprecated)
         };
         Self {
             nodes: nodes::NodeMetrics::new(&registry, &config.well_known),
             nodeclaim_status: status(
                 kind("karpenter.sh", "NodeClaim", &claim_labels),
-                Some(&twins),
+                Some(&deprecated),
             ),
-            nodepool_status: status(kind("karpenter.sh", "NodePool", &[]), Some(&twins)),
+            nodepool_status: status(kind("karpenter.sh", "NodePool", &[]), Some(&deprecated)),
             node_status: status(kind("", "Node", &node_labels), None),
             capacitybuffer_status: status(
                 kind("autoscaling.x-k8s.io", "CapacityBuffer", &[]),
-                Some(&twins),
+                Some(&deprecated),
             ),
             core,
-            twins,
-            work,
-            solves,
+            deprecated,
+            controllers: work,
+            scheduling_runs: solves,
             registry,
         }
     }
@@ -123,8 +125,8 @@ impl Metrics {
     }
 
     /// Metrics of the status conditions of another kind, such as a node class.
-    pub fn status_of(&self, labels: KindLabels) -> ConditionMetrics {
-        ConditionMetrics::new(&self.registry, labels, Some(&self.twins))
+    pub fn condition_metrics_for(&self, labels: KindLabels) -> ConditionMetrics {
+        ConditionMetrics::new(&self.registry, labels, Some(&self.deprecated))
     }
 }
 

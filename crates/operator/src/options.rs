@@ -1,7 +1,7 @@
 //! Options of the controller: one table of flag, variable, default and help (spec 40 §7, spec 45 §2).
 //!
 //! `table` lists them, [`flags`] reads command lines and the environment, and [`Options`] is what
-//! everybody else sees: plain data. Providers read their own options from the same [`Resolved`].
+//! everybody else sees: plain data. Providers read their own options from the same [`ResolvedOptions`].
 //! The environment is an argument: nothing here asks the process.
 
 use std::fmt::Write as _;
@@ -17,9 +17,12 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use flags::{Definition, Ignored, Kind, OptionsError, Problem, Resolved, Source};
+pub use flags::{
+    IgnoredVariable, OptionDefinition, OptionsError, ResolvedOptions, ValueKind, ValueProblem,
+    ValueSource,
+};
 pub use gates::{FeatureGates, GATES, Gate, GateEntry};
-pub use scheduler_config::looks_like_a_path;
+pub use scheduler_config::is_path_like;
 pub use table::definitions;
 
 /// What `--cpu-requests` counts as when it says nothing sensible.
@@ -107,9 +110,9 @@ pub enum ConsolidationSearch {
 
 /// What a command line asks for.
 #[derive(Clone, Debug)]
-pub enum Parsed {
-    /// To run. Arguments after the flags are in [`Resolved::rest`].
-    Run(Box<Options>, Resolved),
+pub enum ParsedCommandLine {
+    /// To run. Arguments after the flags are in [`ResolvedOptions::positional`].
+    Run(Box<Options>, ResolvedOptions),
     /// To print [`help`].
     Help,
 }
@@ -119,26 +122,26 @@ impl Options {
     pub fn parse(
         arguments: &[String],
         environment: impl Fn(&str) -> Option<String>,
-    ) -> Result<Parsed, OptionsError> {
+    ) -> Result<ParsedCommandLine, OptionsError> {
         Self::parse_with(&definitions(), arguments, environment)
     }
 
     /// The same with a provider's options beside core's.
     pub fn parse_with(
-        definitions: &[Definition],
+        definitions: &[OptionDefinition],
         arguments: &[String],
         environment: impl Fn(&str) -> Option<String>,
-    ) -> Result<Parsed, OptionsError> {
+    ) -> Result<ParsedCommandLine, OptionsError> {
         let resolved = flags::resolve(definitions, arguments, environment)?;
-        if resolved.wants_help {
-            return Ok(Parsed::Help);
+        if resolved.is_help_requested {
+            return Ok(ParsedCommandLine::Help);
         }
-        Ok(Parsed::Run(Box::new(Self::from_resolved(&resolved)?), resolved))
+        Ok(ParsedCommandLine::Run(Box::new(Self::from_resolved(&resolved)?), resolved))
     }
 
     /// Core's part of what flags and variables came to.
-    pub fn from_resolved(resolved: &Resolved) -> Result<Self, OptionsError> {
-        let invalid = |flag: &str, problem: String| match resolved.given(flag) {
+    pub fn from_resolved(resolved: &ResolvedOptions) -> Result<Self, OptionsError> {
+        let invalid = |flag: &str, problem: String| match resolved.value(flag) {
             Some(given) => given.invalid(problem),
             None => OptionsError::Unknown { name: flag.to_owned(), nearest: None },
         };
@@ -184,7 +187,7 @@ impl Options {
             legacy_node_repair: resolved.bool("legacy-node-repair"),
             feature_gates: FeatureGates::parse(gates)
                 .map_err(|problem| invalid("feature-gates", problem))?,
-            unknown_feature_gates: FeatureGates::unknown(gates)
+            unknown_feature_gates: FeatureGates::unknown_names(gates)
                 .into_iter()
                 .map(str::to_owned)
                 .collect(),
@@ -199,8 +202,8 @@ impl Options {
     }
 
     /// Whether a gate is on.
-    pub fn is_on(&self, gate: Gate) -> bool {
-        self.feature_gates.is_on(gate)
+    pub fn is_enabled(&self, gate: Gate) -> bool {
+        self.feature_gates.is_enabled(gate)
     }
 }
 
@@ -214,18 +217,18 @@ impl Default for Options {
 }
 
 /// The help of a command that takes these options.
-pub fn help(definitions: &[Definition]) -> String {
+pub fn help(definitions: &[OptionDefinition]) -> String {
     let mut text = String::new();
-    for Definition { flag, env, default, kind, help } in definitions {
+    for OptionDefinition { flag, env, default, kind, help } in definitions {
         let value = match kind {
-            Kind::Bool => "[=true|false]".to_owned(),
-            Kind::Int { .. } => " <number>".to_owned(),
-            Kind::Duration => " <duration>".to_owned(),
-            Kind::OneOf(words) => {
+            ValueKind::Bool => "[=true|false]".to_owned(),
+            ValueKind::Int { .. } => " <number>".to_owned(),
+            ValueKind::Duration => " <duration>".to_owned(),
+            ValueKind::OneOf(words) => {
                 let words: Vec<_> = words.iter().copied().filter(|word| !word.is_empty()).collect();
                 format!(" <{}>", words.join("|"))
             }
-            Kind::Text => " <text>".to_owned(),
+            ValueKind::Text => " <text>".to_owned(),
         };
         let _ =
             write!(text, "  --{flag}{value}\n      {help} [env: {env}] [default: {default:?}]\n");
@@ -247,7 +250,7 @@ pub fn reference() -> String {
          | Flag | Variable | Default | Allowed | Meaning |\n\
          |---|---|---|---|---|\n"
         .to_owned();
-    for Definition { flag, env, default, kind, help } in definitions() {
+    for OptionDefinition { flag, env, default, kind, help } in definitions() {
         // Gates have a table of their own.
         let default = match (flag, default.is_empty()) {
             ("feature-gates", _) => "see below".to_owned(),

@@ -22,25 +22,25 @@ use tracing_subscriber::layer::{Context, SubscriberExt as _};
 use tracing_subscriber::registry::{LookupSpan, Scope};
 
 use crate::clock::Clock;
-use crate::harness::with_current;
+use crate::harness::with_reconcile_context;
 use crate::options::{LogLevel, Options};
 
 mod fields;
 mod output;
-mod sample;
+mod sampler;
 #[cfg(test)]
 mod tests;
 
-pub use fields::{Json, Said, json};
+pub use fields::{JsonField, LogRecord, json};
 pub use output::OutputError;
 
-use fields::{Fields, Line};
-use output::Output;
-use sample::Sampler;
+use fields::{LogFields, LogLine};
+use output::LogOutput;
+use sampler::LogSampler;
 
 /// Our own crates. Of others only warnings are logged, and these at debug only: what goes wrong in
 /// them comes back to us as an error, and we tell it once, with the object and the cause.
-const OURS: &str = "karpenter";
+const CRATE_PREFIX: &str = "karpenter";
 
 /// How to log.
 #[derive(Clone, Debug)]
@@ -75,44 +75,45 @@ pub enum TelemetryError {
     Output(#[from] OutputError),
     /// Somebody logs already.
     #[error("logs are set up twice")]
-    Twice,
+    AlreadyInstalled,
 }
 
 /// Logs from now on, for the whole process.
 pub fn install(config: &LogConfig, clock: Arc<dyn Clock>) -> Result<(), TelemetryError> {
-    let output = Output::open(&config.output_paths, &config.error_output_paths)?;
+    let output = LogOutput::open(&config.output_paths, &config.error_output_paths)?;
     let subscriber = subscriber(config, clock, output);
-    tracing::subscriber::set_global_default(subscriber).map_err(|_| TelemetryError::Twice)
+    tracing::subscriber::set_global_default(subscriber)
+        .map_err(|_| TelemetryError::AlreadyInstalled)
 }
 
 fn subscriber(
     config: &LogConfig,
     clock: Arc<dyn Clock>,
-    output: Output,
+    output: LogOutput,
 ) -> impl Subscriber + Send + Sync {
-    tracing_subscriber::registry().with(Logs {
+    tracing_subscriber::registry().with(LogLayer {
         level: config.level,
         commit: config.commit.clone(),
         clock,
-        sink: Mutex::new(Sink { sampler: Sampler::default(), output }),
+        sink: Mutex::new(LogSink { sampler: LogSampler::default(), output }),
     })
 }
 
-struct Logs {
+struct LogLayer {
     level: LogLevel,
     commit: Option<String>,
     clock: Arc<dyn Clock>,
-    sink: Mutex<Sink>,
+    sink: Mutex<LogSink>,
 }
 
-struct Sink {
-    sampler: Sampler,
-    output: Output,
+struct LogSink {
+    sampler: LogSampler,
+    output: LogOutput,
 }
 
-impl Logs {
-    fn wants(&self, metadata: &Metadata<'_>) -> bool {
-        let is_ours = metadata.target().starts_with(OURS);
+impl LogLayer {
+    fn is_level_enabled(&self, metadata: &Metadata<'_>) -> bool {
+        let is_ours = metadata.target().starts_with(CRATE_PREFIX);
         // Spans carry what records inside them say, whatever their own level.
         if metadata.is_span() {
             return is_ours;
@@ -128,13 +129,13 @@ impl Logs {
     }
 }
 
-impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Logs {
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
-        self.wants(metadata)
+        self.is_level_enabled(metadata)
     }
 
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let mut fields = Fields::default();
+        let mut fields = LogFields::default();
         attributes.record(&mut fields);
         if let Some(span) = context.span(id) {
             span.extensions_mut().insert(fields);
@@ -143,7 +144,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Logs {
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         if let Some(span) = context.span(id)
-            && let Some(fields) = span.extensions_mut().get_mut::<Fields>()
+            && let Some(fields) = span.extensions_mut().get_mut::<LogFields>()
         {
             values.record(fields);
         }
@@ -151,21 +152,21 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Logs {
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let now = self.clock.now();
-        let mut fields = Fields::default();
+        let mut fields = LogFields::default();
         event.record(&mut fields);
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
         if !sink.sampler.admits(*event.metadata().level(), fields.message(), now) {
             return;
         }
-        let mut line = Line::new(event.metadata(), now, self.commit.as_deref());
+        let mut line = LogLine::new(event.metadata(), now, self.commit.as_deref());
         if self.level == LogLevel::Debug {
             line.caller(event.metadata());
         }
-        if let Some(reconcile) = with_current(Fields::of_reconcile) {
+        if let Some(reconcile) = with_reconcile_context(LogFields::of_reconcile) {
             line.context(&reconcile);
         }
         for span in context.event_scope(event).into_iter().flat_map(Scope::from_root) {
-            if let Some(of_span) = span.extensions().get::<Fields>() {
+            if let Some(of_span) = span.extensions().get::<LogFields>() {
                 line.context(of_span);
             }
         }

@@ -2,4 +2,4 @@
 
 mod fake_cloud;
 
-pub use fake_cloud::{Calls, FakeCloud};
+pub use fake_cloud::{FakeCloud, RecordedCalls};

@@ -2,7 +2,7 @@
 //!
 //! Who reads an [`Informer`] learns of news in one of two ways. Controllers share one informer per
 //! kind and [subscribe](Informer::subscribe): each change is handed to them as it comes. An actor of
-//! a simulated world has informers of its own, with one [`Wake`] that all of them ring, and takes
+//! a simulated world has informers of its own, with one [`Notifier`] that all of them ring, and takes
 //! the changes when it is ready for them:
 //!
 //! ```no_run
@@ -10,15 +10,15 @@
 //! # use futures_util::future::{self, Either};
 //! # use k8s_openapi::api::core::v1::{Node, Pod};
 //! # use karpenter_operator::clock::Clock;
-//! # use karpenter_operator::watch::{Informer, Wake};
+//! # use karpenter_operator::watch::{Informer, Notifier};
 //! async fn run(client: kube::Client, clock: Arc<dyn Clock>) {
-//!     let wake = Wake::default();
-//!     let pods: Informer<Pod> = Informer::new(kube::Api::all(client.clone()), &clock, &wake);
-//!     let nodes: Informer<Node> = Informer::new(kube::Api::all(client.clone()), &clock, &wake);
-//!     let feeds = future::join(pods.feed(), nodes.feed());
+//!     let notifier = Notifier::default();
+//!     let pods: Informer<Pod> = Informer::new(kube::Api::all(client.clone()), &clock, &notifier);
+//!     let nodes: Informer<Node> = Informer::new(kube::Api::all(client.clone()), &clock, &notifier);
+//!     let watches = future::join(pods.run(), nodes.run());
 //!     let work = async {
 //!         loop {
-//!             wake.rung().await;
+//!             notifier.notified().await;
 //!             if !(pods.is_synced() && nodes.is_synced()) {
 //!                 continue;
 //!             }
@@ -29,7 +29,7 @@
 //!         }
 //!     };
 //!     // Nothing is spawned: dropping this future ends the watches.
-//!     future::select(Box::pin(feeds), Box::pin(work)).await;
+//!     future::select(Box::pin(watches), Box::pin(work)).await;
 //! }
 //! ```
 //!
@@ -55,7 +55,7 @@ use kube::{Api, Resource};
 use tokio::sync::Notify;
 use tracing::error;
 
-use crate::client::chain;
+use crate::client::error_chain;
 use crate::clock::Clock;
 
 mod index;
@@ -69,26 +69,26 @@ pub use subscription::{Subscription, WeakInformer};
 
 /// How long to wait after an error, or after a watch that ended without a word. After each further
 /// error it is twice as long.
-const PAUSE: Duration = Duration::from_secs(1);
+const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
 
 /// The longest pause, as client-go has it.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
 /// Objects per page of a list, as client-go asks for them.
-const PAGE: u32 = 500;
+const LIST_PAGE_SIZE: u32 = 500;
 
 /// Wakes the loop of an actor. Ringing several times before it looks wakes it once.
 #[derive(Clone, Debug, Default)]
-pub struct Wake(Arc<Notify>);
+pub struct Notifier(Arc<Notify>);
 
-impl Wake {
+impl Notifier {
     /// Wakes the one who waits, or the next one who will.
-    pub fn ring(&self) {
+    pub fn notify(&self) {
         self.0.notify_one();
     }
 
     /// Waits for the next ring, or returns at once if nobody has looked since the last one.
-    pub async fn rung(&self) {
+    pub async fn notified(&self) {
         self.0.notified().await;
     }
 }
@@ -148,10 +148,10 @@ pub struct Informer<K> {
     api: Api<K>,
     params: WatchParams,
     clock: Arc<dyn Clock>,
-    wake: Wake,
-    again: Wake,
-    trim: fn(&mut K),
-    is_optional: bool,
+    notifier: Notifier,
+    relist_request: Notifier,
+    transform: fn(&mut K),
+    allows_unserved: bool,
     state: Arc<Mutex<State<K>>>,
     subscribers: Arc<Mutex<Subscribers<K>>>,
 }
@@ -163,11 +163,11 @@ struct State<K> {
     before: BTreeMap<ObjectKey, Option<Arc<K>>>,
     is_shared: bool,
     /// The newest version that the watch has told of; what is older has been told too.
-    told: u64,
+    observed_version: u64,
     is_synced: bool,
     last_error: Option<String>,
     /// The last error that was logged.
-    told_error: Option<String>,
+    logged_error: Option<String>,
     failing_since: Option<Timestamp>,
 }
 
@@ -175,26 +175,26 @@ impl<K> Informer<K>
 where
     K: Resource + Clone + fmt::Debug + DeserializeOwned,
 {
-    /// An informer that knows nothing until its [feed](Self::feed) runs.
-    pub fn new(api: Api<K>, clock: &Arc<dyn Clock>, wake: &Wake) -> Self {
+    /// An informer that knows nothing until its [run](Self::run) runs.
+    pub fn new(api: Api<K>, clock: &Arc<dyn Clock>, wake: &Notifier) -> Self {
         let state = State {
             objects: HashMap::new(),
             before: BTreeMap::new(),
             is_shared: false,
-            told: 0,
+            observed_version: 0,
             is_synced: false,
             last_error: None,
-            told_error: None,
+            logged_error: None,
             failing_since: None,
         };
         Self {
             api,
             params: WatchParams::default(),
             clock: Arc::clone(clock),
-            wake: wake.clone(),
-            again: Wake::default(),
-            trim: |_| {},
-            is_optional: false,
+            notifier: wake.clone(),
+            relist_request: Notifier::default(),
+            transform: |_| {},
+            allows_unserved: false,
             state: Arc::new(Mutex::new(state)),
             subscribers: Arc::default(),
         }
@@ -202,36 +202,36 @@ where
 
     /// An informer for [subscribers](Self::subscribe). It keeps no changes to be taken.
     pub fn shared(api: Api<K>, clock: &Arc<dyn Clock>) -> Self {
-        let informer = Self::new(api, clock, &Wake::default());
+        let informer = Self::new(api, clock, &Notifier::default());
         informer.state().is_shared = true;
         informer
     }
 
     /// Takes from every object what nobody reads, to save memory. Managed fields go anyway.
     #[must_use]
-    pub fn trimmed(mut self, trim: fn(&mut K)) -> Self {
-        self.trim = trim;
+    pub fn with_transform(mut self, trim: fn(&mut K)) -> Self {
+        self.transform = trim;
         self
     }
 
     /// A kind that the server may not have: then there are no objects, until it has. Without this
     /// it is waited for.
     #[must_use]
-    pub fn where_served(mut self) -> Self {
-        self.is_optional = true;
+    pub fn allow_unserved(mut self) -> Self {
+        self.allows_unserved = true;
         self
     }
 
     /// Only objects with these labels, written as `kubectl --selector` takes it.
     #[must_use]
-    pub fn labels(mut self, selector: &str) -> Self {
+    pub fn with_label_selector(mut self, selector: &str) -> Self {
         self.params = self.params.labels(selector);
         self
     }
 
     /// Only objects with these fields, written as `kubectl --field-selector` takes it.
     #[must_use]
-    pub fn fields(mut self, selector: &str) -> Self {
+    pub fn with_field_selector(mut self, selector: &str) -> Self {
         self.params = self.params.fields(selector);
         self
     }
@@ -255,7 +255,7 @@ where
     pub fn all(&self) -> Vec<Arc<K>> {
         let mut all: Vec<Arc<K>> = self.state().objects.values().cloned().collect();
         // Nobody waits for that: it is most of the work.
-        all.sort_unstable_by(|a, b| order(a.as_ref()).cmp(&order(b.as_ref())));
+        all.sort_unstable_by(|a, b| sort_key(a.as_ref()).cmp(&sort_key(b.as_ref())));
         all
     }
 
@@ -283,31 +283,31 @@ where
 
     /// Takes in what a write has answered, so that the writer need not wait for its watch to see
     /// it. What the watch has told already, or will tell again, does no harm.
-    pub fn learn(&self, object: K) {
+    pub fn apply_write_result(&self, object: K) {
         let mut state = self.state();
         let key = ObjectKey::of(&object);
-        let is_news = number_of(&object) > state.told
+        let is_change = version_number(&object) > state.observed_version
             && state.objects.get(&key).is_none_or(|known| is_newer(&object, known.as_ref()));
-        if is_news {
-            let change = state.set(key, Some(self.trimmed_object(object)));
+        if is_change {
+            let change = state.set(key, Some(self.transformed(object)));
             drop(state);
-            self.announce([change]);
+            self.notify_subscribers([change]);
         }
     }
 
-    /// Takes in that a write has removed the object, as [`Self::learn`] does for what is left.
-    pub fn learn_gone(&self, key: &ObjectKey) {
+    /// Takes in that a write has removed the object, as [`Self::apply_write_result`] does for what is left.
+    pub fn apply_deletion(&self, key: &ObjectKey) {
         let mut state = self.state();
         if state.objects.contains_key(key) {
             let change = state.set(key.clone(), None);
             drop(state);
-            self.announce([change]);
+            self.notify_subscribers([change]);
         }
     }
 
     /// Lists all objects anew, soon. For who has reason to doubt what it knows.
     pub fn relist(&self) {
-        self.again.ring();
+        self.relist_request.notify();
     }
 
     /// Why the last list or watch ended, until the next list that succeeds.
@@ -316,33 +316,33 @@ where
     }
 
     /// Lists and watches until it is dropped.
-    pub async fn feed(&self) -> Infallible {
-        let mut pause = PAUSE;
+    pub async fn run(&self) -> Infallible {
+        let mut pause = INITIAL_BACKOFF;
         loop {
             let Err(error) = self.list_and_watch(&mut pause).await;
-            if self.is_optional && is_not_served(&error) {
+            if self.allows_unserved && is_kind_unserved(&error) {
                 self.replace(BTreeMap::new(), 0);
-                self.state().last_error = Some(chain(&error));
-                pause = LONGEST_PAUSE;
+                self.state().last_error = Some(error_chain(&error));
+                pause = MAX_BACKOFF;
             } else {
-                self.fail(&error);
+                self.record_failure(&error);
             }
             self.clock.sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_BACKOFF);
         }
     }
 
     /// Notes why nothing is told any more. Watches end now and then, so the first time is no news; what
     /// lasts is said once for each cause. What is missing at the start others say.
-    fn fail(&self, error: &kube::Error) {
-        let text = chain(error);
+    fn record_failure(&self, error: &kube::Error) {
+        let text = error_chain(error);
         let mut state = self.state();
         let is_lasting = state.is_synced && state.failing_since.is_some();
         state.failing_since.get_or_insert(self.clock.now());
-        if is_lasting && state.told_error.as_ref() != Some(&text) {
+        if is_lasting && state.logged_error.as_ref() != Some(&text) {
             let url = self.api.resource_url();
             error!(url, error = text, "cannot list or watch, going on with what is known");
-            state.told_error = Some(text.clone());
+            state.logged_error = Some(text.clone());
         }
         state.last_error = Some(text);
     }
@@ -359,7 +359,7 @@ where
             let mut is_silent = true;
             loop {
                 // Events come first, so a list replaces nothing that has been told after it.
-                let next = match select(events.next(), pin!(self.again.rung())).await {
+                let next = match select(events.next(), pin!(self.relist_request.notified())).await {
                     Either::Left((next, _)) => next,
                     Either::Right(_) => {
                         version = self.list().await?;
@@ -370,19 +370,19 @@ where
                 let Some(event) = next else { break };
                 is_silent = false;
                 let event = event?;
-                *pause = PAUSE;
+                *pause = INITIAL_BACKOFF;
                 match event {
                     WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                        version = version_of(&object);
-                        self.put(object);
+                        version = resource_version(&object);
+                        self.apply_upsert(object);
                     }
                     WatchEvent::Deleted(object) => {
-                        version = version_of(&object);
-                        self.remove(&object);
+                        version = resource_version(&object);
+                        self.apply_delete_event(&object);
                     }
                     WatchEvent::Bookmark(bookmark) => {
                         version = bookmark.metadata.resource_version;
-                        self.state().tell(number(&version));
+                        self.state().observe_version(parse_version(&version));
                     }
                     WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
                 }
@@ -390,7 +390,7 @@ where
             // The server ended the watch, as it does after some minutes. One that does so at once
             // must not be asked again at once.
             if is_silent {
-                self.clock.sleep(PAUSE).await;
+                self.clock.sleep(INITIAL_BACKOFF).await;
             }
         }
     }
@@ -400,19 +400,19 @@ where
         let mut params = ListParams {
             label_selector: self.params.label_selector.clone(),
             field_selector: self.params.field_selector.clone(),
-            limit: Some(PAGE),
+            limit: Some(LIST_PAGE_SIZE),
             ..ListParams::default()
         };
         let mut found = BTreeMap::new();
         loop {
             let page = self.api.list(&params).await?;
             for object in page.items {
-                found.insert(ObjectKey::of(&object), self.trimmed_object(object));
+                found.insert(ObjectKey::of(&object), self.transformed(object));
             }
             params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
             if params.continue_token.is_none() {
                 let version = page.metadata.resource_version.unwrap_or_default();
-                self.replace(found, number(&version));
+                self.replace(found, parse_version(&version));
                 return Ok(version);
             }
         }
@@ -422,70 +422,71 @@ where
         let mut state = self.state();
         // Versions only grow, unless the server was set back to an older state: then all that is
         // known is of a time that never was.
-        let is_set_back = version != 0 && version < state.told;
+        let is_set_back = version != 0 && version < state.observed_version;
         if is_set_back {
-            state.told = 0;
+            state.observed_version = 0;
         }
         let is_final = is_set_back || version == 0;
         let gone = state.objects.iter().filter(|(key, known)| {
             // What was learned after the list is not in it.
-            !found.contains_key(*key) && (is_final || number_of(known.as_ref()) <= version)
+            !found.contains_key(*key) && (is_final || version_number(known.as_ref()) <= version)
         });
         let mut gone: Vec<_> = gone.map(|(key, _)| key.clone()).collect();
         gone.sort_unstable();
         let mut changes: Vec<_> = gone.into_iter().map(|key| state.set(key, None)).collect();
         for (key, object) in found {
             let known = state.objects.get(&key);
-            let is_news = known.is_none_or(|known| {
+            let is_change = known.is_none_or(|known| {
                 is_set_back
-                    || (version_of(known.as_ref()) != version_of(&object)
+                    || (resource_version(known.as_ref()) != resource_version(&object)
                         && !is_newer(known.as_ref(), &object))
             });
-            if is_news {
+            if is_change {
                 changes.push(state.set(key, Some(object)));
             }
         }
-        state.tell(version);
+        state.observe_version(version);
         state.is_synced = true;
-        (state.last_error, state.told_error, state.failing_since) = (None, None, None);
+        (state.last_error, state.logged_error, state.failing_since) = (None, None, None);
         drop(state);
-        self.announce(changes);
+        self.notify_subscribers(changes);
     }
 
-    fn put(&self, object: K) {
+    fn apply_upsert(&self, object: K) {
         let key = ObjectKey::of(&object);
         let mut state = self.state();
-        state.tell(number_of(&object));
+        state.observe_version(version_number(&object));
         let known = state.objects.get(&key);
         // What was learned is told again, or is newer than what is told.
         if known.is_none_or(|known| {
-            !is_newer(known.as_ref(), &object) && version_of(known.as_ref()) != version_of(&object)
+            !is_newer(known.as_ref(), &object)
+                && resource_version(known.as_ref()) != resource_version(&object)
         }) {
-            let change = state.set(key, Some(self.trimmed_object(object)));
+            let change = state.set(key, Some(self.transformed(object)));
             drop(state);
-            self.announce([change]);
+            self.notify_subscribers([change]);
         }
     }
 
-    fn remove(&self, object: &K) {
+    fn apply_delete_event(&self, object: &K) {
         let key = ObjectKey::of(object);
         let mut state = self.state();
-        state.tell(number_of(object));
+        state.observe_version(version_number(object));
         if state.objects.get(&key).is_some_and(|known| !is_newer(known.as_ref(), object)) {
             let change = state.set(key, None);
             drop(state);
-            self.announce([change]);
+            self.notify_subscribers([change]);
         }
     }
 
-    fn trimmed_object(&self, mut object: K) -> K {
+    fn transformed(&self, mut object: K) -> K {
         // Half of a pod's bytes, and of no use to any reader.
         object.meta_mut().managed_fields = None;
-        (self.trim)(&mut object);
+        (self.transform)(&mut object);
         object
     }
 
-    fn announce(&self, changes: impl IntoIterator<Item = Change<K>>) {
+    fn notify_subscribers(&self, changes: impl IntoIterator<Item = Change<K>>) {
         let subscribers = lock(&self.subscribers).all();
         if !subscribers.is_empty() {
             for change in changes {
@@ -494,7 +495,7 @@ where
                 }
             }
         }
-        self.wake.ring();
+        self.notifier.notify();
     }
 }
 
@@ -505,7 +506,7 @@ impl<K> Informer<K> {
 }
 
 /// Whether the server does not know the kind.
-fn is_not_served(error: &kube::Error) -> bool {
+fn is_kind_unserved(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
@@ -515,8 +516,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<K: Resource> State<K> {
-    fn tell(&mut self, version: u64) {
-        self.told = self.told.max(version);
+    fn observe_version(&mut self, version: u64) {
+        self.observed_version = self.observed_version.max(version);
     }
 
     fn set(&mut self, key: ObjectKey, object: Option<K>) -> Change<K> {
@@ -538,10 +539,10 @@ impl<K: Clone> Clone for Informer<K> {
             api: self.api.clone(),
             params: self.params.clone(),
             clock: Arc::clone(&self.clock),
-            wake: self.wake.clone(),
-            again: self.again.clone(),
-            trim: self.trim,
-            is_optional: self.is_optional,
+            notifier: self.notifier.clone(),
+            relist_request: self.relist_request.clone(),
+            transform: self.transform,
+            allows_unserved: self.allows_unserved,
             state: Arc::clone(&self.state),
             subscribers: Arc::clone(&self.subscribers),
         }
@@ -558,25 +559,25 @@ impl<K> fmt::Debug for Informer<K> {
     }
 }
 
-fn version_of<K: Resource>(object: &K) -> String {
+fn resource_version<K: Resource>(object: &K) -> String {
     object.meta().resource_version.clone().unwrap_or_default()
 }
 
 /// Versions are numbers that grow, as Kubernetes promises since 1.35; 0 for others.
-fn number(version: &str) -> u64 {
+fn parse_version(version: &str) -> u64 {
     version.parse().unwrap_or_default()
 }
 
 /// What puts objects into the order of their keys.
-fn order<K: Resource>(object: &K) -> (Option<&str>, Option<&str>) {
+fn sort_key<K: Resource>(object: &K) -> (Option<&str>, Option<&str>) {
     let meta = object.meta();
     (meta.name.as_deref(), meta.namespace.as_deref())
 }
 
-fn number_of<K: Resource>(object: &K) -> u64 {
-    object.meta().resource_version.as_deref().map_or(0, number)
+fn version_number<K: Resource>(object: &K) -> u64 {
+    object.meta().resource_version.as_deref().map_or(0, parse_version)
 }
 
 fn is_newer<K: Resource>(one: &K, other: &K) -> bool {
-    number_of(one) > number_of(other)
+    version_number(one) > version_number(other)
 }

@@ -12,39 +12,39 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
 use serde_json::{Map, Value, json};
 
-use crate::harness::{Outcome, Trouble};
+use crate::harness::{Outcome, ReconcileError};
 
 /// What became of a write.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Written<K> {
+pub enum WriteOutcome<K> {
     /// There was nothing to write.
     Unchanged,
     /// It is done, and the object is now this.
-    Done(Box<K>),
+    Applied(Box<K>),
     /// Somebody else was faster: look again.
     Conflict,
     /// The object is gone.
-    Gone,
+    NotFound,
 }
 
-impl<K> Written<K> {
+impl<K> WriteOutcome<K> {
     /// The answer of a call, in which a conflict and a missing object are no errors.
-    pub fn of(result: Result<K, kube::Error>) -> Result<Self, Trouble> {
+    pub fn from_result(result: Result<K, kube::Error>) -> Result<Self, ReconcileError> {
         match result {
-            Ok(object) => Ok(Self::Done(Box::new(object))),
+            Ok(object) => Ok(Self::Applied(Box::new(object))),
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(Self::Conflict),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Self::Gone),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Self::NotFound),
             Err(error) => Err(error.into()),
         }
     }
 
     /// How a reconcile ends that cannot go on after this: with backoff after a conflict, and for
     /// good if the object is gone. None if it can go on.
-    pub fn end(&self) -> Option<Outcome> {
+    pub fn early_outcome(&self) -> Option<Outcome> {
         match self {
-            Self::Unchanged | Self::Done(_) => None,
-            Self::Conflict => Some(Outcome::Again),
-            Self::Gone => Some(Outcome::Done),
+            Self::Unchanged | Self::Applied(_) => None,
+            Self::Conflict => Some(Outcome::Requeue),
+            Self::NotFound => Some(Outcome::Done),
         }
     }
 }
@@ -52,11 +52,11 @@ impl<K> Written<K> {
 /// Whether a patch is refused if the object has changed since it was read. Lists are replaced as a
 /// whole, so a patch of finalizers, taints or conditions has to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Check {
+pub enum Precondition {
     /// Refused if anything has changed.
-    Version,
+    ResourceVersion,
     /// Taken in any case.
-    Nothing,
+    None,
 }
 
 /// Patches what differs between the object as it was read and as it should be, but for its status.
@@ -64,19 +64,19 @@ pub async fn patch<K>(
     api: &Api<K>,
     before: &K,
     after: &K,
-    check: Check,
-) -> Result<Written<K>, Trouble>
+    check: Precondition,
+) -> Result<WriteOutcome<K>, ReconcileError>
 where
     K: Resource + Clone + Debug + PartialEq + Serialize + DeserializeOwned,
 {
     if before == after {
-        return Ok(Written::Unchanged);
+        return Ok(WriteOutcome::Unchanged);
     }
-    let Some(body) = difference(before, after, |key| key != "status", check)? else {
-        return Ok(Written::Unchanged);
+    let Some(body) = diff_patch(before, after, |key| key != "status", check)? else {
+        return Ok(WriteOutcome::Unchanged);
     };
     let params = PatchParams::default();
-    Written::of(api.patch(&before.name_any(), &params, &Patch::Merge(body)).await)
+    WriteOutcome::from_result(api.patch(&before.name_any(), &params, &Patch::Merge(body)).await)
 }
 
 /// The same for the status alone.
@@ -84,42 +84,44 @@ pub async fn patch_status<K>(
     api: &Api<K>,
     before: &K,
     after: &K,
-    check: Check,
-) -> Result<Written<K>, Trouble>
+    check: Precondition,
+) -> Result<WriteOutcome<K>, ReconcileError>
 where
     K: Resource + Clone + Debug + PartialEq + Serialize + DeserializeOwned,
 {
     // Most of the time, and much cheaper to see than by writing both down.
     if before == after {
-        return Ok(Written::Unchanged);
+        return Ok(WriteOutcome::Unchanged);
     }
-    let Some(body) = difference(before, after, |key| key == "status", check)? else {
-        return Ok(Written::Unchanged);
+    let Some(body) = diff_patch(before, after, |key| key == "status", check)? else {
+        return Ok(WriteOutcome::Unchanged);
     };
     let params = PatchParams::default();
-    Written::of(api.patch_status(&before.name_any(), &params, &Patch::Merge(body)).await)
+    WriteOutcome::from_result(
+        api.patch_status(&before.name_any(), &params, &Patch::Merge(body)).await,
+    )
 }
 
-fn difference<K: Resource + Serialize>(
+fn diff_patch<K: Resource + Serialize>(
     before: &K,
     after: &K,
     part: impl Fn(&str) -> bool,
-    check: Check,
-) -> Result<Option<Value>, Trouble> {
-    let of = |object: &K| -> Result<Map<String, Value>, Trouble> {
-        match serde_json::to_value(object).map_err(Trouble::new)? {
+    check: Precondition,
+) -> Result<Option<Value>, ReconcileError> {
+    let of = |object: &K| -> Result<Map<String, Value>, ReconcileError> {
+        match serde_json::to_value(object).map_err(ReconcileError::new)? {
             Value::Object(mut map) => {
                 map.retain(|key, _| part(key));
                 Ok(map)
             }
-            other => Err(Trouble::new(format!("not an object: {other}"))),
+            other => Err(ReconcileError::new(format!("not an object: {other}"))),
         }
     };
     let Some(mut patch) = merge_patch(&Value::Object(of(before)?), &Value::Object(of(after)?))
     else {
         return Ok(None);
     };
-    if check == Check::Version {
+    if check == Precondition::ResourceVersion {
         patch["metadata"]["resourceVersion"] = json!(before.meta().resource_version);
     }
     Ok(Some(patch))
@@ -151,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_merge_patch_holds_what_differs() {
+    fn a_merge_patch_contains_only_differences() {
         let before = json!({"a": 1, "b": {"c": [1, 2], "d": "x"}, "gone": true, "same": {"e": 1}});
         let after = json!({"a": 1, "b": {"c": [1], "d": "x"}, "new": 2, "same": {"e": 1}});
         let patch = merge_patch(&before, &after);

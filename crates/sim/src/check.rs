@@ -36,7 +36,7 @@ pub const WINDOW: Duration = Duration::from_mins(15);
 
 /// A world at one moment.
 #[derive(Debug, Clone, Default)]
-pub struct Facts {
+pub struct WorldSnapshot {
     pub now: Timestamp,
     pub nodes: Vec<Node>,
     pub pods: Vec<Pod>,
@@ -50,45 +50,46 @@ pub struct Facts {
 /// Why a world could not be looked at.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
-    #[error("listing {what}: {source}")]
-    List { what: &'static str, source: Box<kube::Error> },
+    #[error("listing {resource}: {source}")]
+    List { resource: &'static str, source: Box<kube::Error> },
     #[error("listing instances: {0}")]
     Instances(#[from] CloudError),
 }
 
-impl Facts {
+impl WorldSnapshot {
     /// Looks at everything, around the faults of the world.
     pub async fn gather(world: &World) -> Result<Self, CheckError> {
         let client = world.client();
         Ok(Self {
             now: world.clock.now(),
             // Pods first: what they are bound to was there before them.
-            pods: namespaced(&client, "pods").await?,
+            pods: list_namespaced(&client, "pods").await?,
             nodes: all(Api::all(client.clone()), "nodes").await?,
             namespaces: all(Api::all(client.clone()), "namespaces").await?,
-            budgets: namespaced(&client, "poddisruptionbudgets").await?,
+            budgets: list_namespaced(&client, "poddisruptionbudgets").await?,
             claims: all(Api::all(client), "nodeclaims").await?,
-            instances: world.instances.instances().await?,
+            instances: world.faulty_cloud.instances().await?,
         })
     }
 }
 
-async fn namespaced<K>(client: &Client, what: &'static str) -> Result<Vec<K>, CheckError>
+async fn list_namespaced<K>(client: &Client, resource: &'static str) -> Result<Vec<K>, CheckError>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
         + DeserializeOwned
         + fmt::Debug,
 {
-    all(Api::all(client.clone()), what).await
+    all(Api::all(client.clone()), resource).await
 }
 
-async fn all<K>(api: Api<K>, what: &'static str) -> Result<Vec<K>, CheckError>
+async fn all<K>(api: Api<K>, resource: &'static str) -> Result<Vec<K>, CheckError>
 where
     K: Clone + DeserializeOwned + fmt::Debug,
 {
     let listed = api.list(&ListParams::default()).await;
-    let listed = listed.map_err(|source| CheckError::List { what, source: Box::new(source) })?;
+    let listed =
+        listed.map_err(|source| CheckError::List { resource, source: Box::new(source) })?;
     Ok(listed.items)
 }
 
@@ -96,17 +97,17 @@ where
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Violation {
     /// Pods use more of a resource than their node has.
-    Overdrawn { node: String, resource: String, used: i64, has: i64 },
+    NodeOvercommitted { node: String, resource: String, used: i64, has: i64 },
     /// A pod was bound to a node that is closed to it.
-    Forbidden { pod: ObjectKey, node: String, why: &'static str },
+    PodNotAllowedOnNode { pod: ObjectKey, node: String, reason: &'static str },
     /// A pod has been on a node that is not there.
     NodeMissing { pod: ObjectKey, node: String },
     /// Two pods are together of which one does not want to be with the other.
-    Together { pod: ObjectKey, other: ObjectKey, domain: String },
+    AntiAffinityViolated { pod: ObjectKey, other: ObjectKey, domain: String },
     /// More healthy pods are being evicted at once than the budget allows.
-    BudgetOverdrawn { budget: ObjectKey, evicted: i64, allowed: i64 },
+    BudgetExceeded { budget: ObjectKey, evicted: i64, allowed: i64 },
     /// An instance runs that no NodeClaim knows of.
-    Unclaimed { instance: String },
+    InstanceWithoutClaim { instance: String },
     /// The instance of a NodeClaim is gone.
     InstanceMissing { claim: String },
     /// A NodeClaim never got an instance.
@@ -118,23 +119,25 @@ pub enum Violation {
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Overdrawn { node, resource, used, has } => {
+            Self::NodeOvercommitted { node, resource, used, has } => {
                 write!(f, "pods on node {node} use {used} {resource} of {has}")
             }
-            Self::Forbidden { pod, node, why } => {
+            Self::PodNotAllowedOnNode { pod, node, reason: why } => {
                 write!(f, "pod {pod} was bound to node {node} {why}")
             }
             Self::NodeMissing { pod, node } => {
                 write!(f, "pod {pod} is on node {node}, which does not exist")
             }
-            Self::Together { pod, other, domain } => {
+            Self::AntiAffinityViolated { pod, other, domain } => {
                 write!(f, "pod {pod} is with pod {other} in {domain}, against its anti-affinity")
             }
-            Self::BudgetOverdrawn { budget, evicted, allowed } => {
+            Self::BudgetExceeded { budget, evicted, allowed } => {
                 let (pods, are) = if *evicted == 1 { ("pod", "is") } else { ("pods", "are") };
                 write!(f, "{evicted} {pods} of budget {budget} {are} evicted at once, of {allowed}")
             }
-            Self::Unclaimed { instance } => write!(f, "instance {instance} has no NodeClaim"),
+            Self::InstanceWithoutClaim { instance } => {
+                write!(f, "instance {instance} has no NodeClaim")
+            }
             Self::InstanceMissing { claim } => write!(f, "NodeClaim {claim} has no instance"),
             Self::NeverLaunched { claim } => write!(f, "NodeClaim {claim} was never launched"),
             Self::NotRunning { pod, phase } => write!(f, "pod {pod} is {phase}"),
@@ -144,17 +147,17 @@ impl fmt::Display for Violation {
 
 /// What must hold at the end, when the world has come to rest: all that must always hold, nothing
 /// leaks, and every pod runs or has finished.
-pub fn at_rest(facts: &Facts) -> Vec<Violation> {
-    let mut found = rules::always(facts);
-    found.extend(leaks(facts));
-    found.extend(rules::not_running(facts));
+pub fn violations_at_rest(snapshot: &WorldSnapshot) -> Vec<Violation> {
+    let mut found = rules::immediate_violations(snapshot);
+    found.extend(leaks(snapshot));
+    found.extend(rules::not_running(snapshot));
     found
 }
 
 /// What is left behind: instances without claims, claims without instances, pods without nodes.
-pub fn leaks(facts: &Facts) -> Vec<Violation> {
-    let mut found = rules::claims_and_instances(facts);
-    found.extend(rules::missing_nodes(facts));
+pub fn leaks(snapshot: &WorldSnapshot) -> Vec<Violation> {
+    let mut found = rules::claims_and_instances(snapshot);
+    found.extend(rules::missing_nodes(snapshot));
     found
 }
 
@@ -163,7 +166,7 @@ pub fn leaks(facts: &Facts) -> Vec<Violation> {
 pub struct Checker {
     /// How long something may be wrong that has to be noticed first.
     window: Duration,
-    before: Option<Facts>,
+    before: Option<WorldSnapshot>,
     /// Since when something is wrong that may be for a while.
     since: BTreeMap<Violation, Timestamp>,
     /// The most that budgets have allowed while pods of theirs were going.
@@ -190,14 +193,14 @@ impl Checker {
     }
 
     /// Looks at the world, and says what is wrong that was not known yet.
-    pub fn look(&mut self, facts: &Facts) -> Vec<Violation> {
-        let mut found = rules::always(facts);
+    pub fn check(&mut self, snapshot: &WorldSnapshot) -> Vec<Violation> {
+        let mut found = rules::immediate_violations(snapshot);
         if let Some(before) = &self.before {
-            found.extend(rules::wrongly_bound(before, facts));
+            found.extend(rules::wrongly_bound_pods(before, snapshot));
         }
-        found.extend(rules::overdrawn_budgets(facts, &mut self.allowances));
-        found.extend(self.lasting(facts));
-        self.before = Some(facts.clone());
+        found.extend(rules::exceeded_budgets(snapshot, &mut self.allowances));
+        found.extend(self.lasting(snapshot));
+        self.before = Some(snapshot.clone());
         found.retain(|violation| self.found.insert(violation.clone()));
         found
     }
@@ -208,13 +211,13 @@ impl Checker {
     }
 
     /// What has been wrong at every look for too long.
-    fn lasting(&mut self, facts: &Facts) -> Vec<Violation> {
-        let wrong = leaks(facts);
+    fn lasting(&mut self, snapshot: &WorldSnapshot) -> Vec<Violation> {
+        let wrong = leaks(snapshot);
         self.since.retain(|violation, _| wrong.contains(violation));
         let mut lasting = Vec::new();
         for violation in wrong {
-            let since = *self.since.entry(violation.clone()).or_insert(facts.now);
-            let passed = Duration::try_from(facts.now.duration_since(since)).unwrap_or_default();
+            let since = *self.since.entry(violation.clone()).or_insert(snapshot.now);
+            let passed = Duration::try_from(snapshot.now.duration_since(since)).unwrap_or_default();
             if passed >= self.window {
                 lasting.push(violation);
             }

@@ -9,9 +9,9 @@
 //! It knows nothing of how the provider works: short offerings are left out by narrowing the
 //! claim, and an instance that never registers is one that was ended at once and goes on being
 //! shown. What an instance that is lost leaves behind, a node without a kubelet, is the work of
-//! [`Troubled::silence_lost`], which a world runs beside it.
+//! [`FaultyCloud::silence_lost`], which a world runs beside it.
 
-mod fate;
+mod instance_faults;
 mod price;
 mod shortage;
 
@@ -27,22 +27,22 @@ use k8s_openapi::api::core::v1::Node;
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodepool::NodePool;
 use karpenter_core::catalog::InstanceTypes;
-use karpenter_operator::chance::Chance;
 use karpenter_operator::clock::Clock;
 use karpenter_operator::cloud::{
-    CloudError, CloudFuture, CloudProvider, CloudResult, DriftReason, RegistrationHook,
-    RepairPolicy, Vocabulary,
+    CloudError, CloudFuture, CloudProvider, CloudResult, DriftReason, ProviderLabels,
+    RegistrationHook, RepairPolicy,
 };
+use karpenter_operator::rng::SeededRng;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::core::ApiResource;
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 
-use self::fate::Fates;
+use self::instance_faults::InstanceFaults;
 pub use self::price::PriceChange;
 pub use self::shortage::Shortage;
 pub(crate) use self::shortage::glob;
-use crate::faults::{Journal, Late, Switch};
+use crate::faults::{Journal, RandomDelay, Switch};
 use crate::kubelet;
 
 #[cfg(test)]
@@ -52,7 +52,7 @@ mod tests;
 const DELAY_JITTER: f64 = 0.25;
 
 /// How often somebody looks for instances that are lost by now.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const LOST_INSTANCE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What goes wrong in the cloud. Rates are from 0 (never) to 1 (always).
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -62,7 +62,7 @@ pub struct CloudFaults {
     /// Offerings that there is nothing left of.
     pub shortages: Vec<Shortage>,
     /// Instances that are lost, and within which time after their launch.
-    pub lost_instances: Late,
+    pub lost_instances: RandomDelay,
     /// Instances whose node never appears.
     pub failed_registrations: f64,
     /// Calls of methods that [`Self::methods`] does not name.
@@ -79,7 +79,7 @@ pub struct CallFaults {
     /// They fail without any effect.
     pub errors: f64,
     /// They take longer.
-    pub slow: Late,
+    pub slow: RandomDelay,
     /// They happen, and the answer is lost.
     pub lost_answers: f64,
 }
@@ -122,59 +122,59 @@ impl Method {
 }
 
 /// Is shown a NodeClaim, as the product sees it.
-pub type Witness = Arc<dyn Fn(NodeClaim) -> BoxFuture<'static, ()> + Send + Sync>;
+pub type InstanceDeletionHook = Arc<dyn Fn(NodeClaim) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// A cloud with troubles.
-pub struct Troubled {
+pub struct FaultyCloud {
     inner: Arc<dyn CloudProvider>,
     switch: Switch<CloudFaults>,
     clock: Arc<dyn Clock>,
-    chance: Chance,
+    rng: SeededRng,
     journal: Journal,
     calls: AtomicU64,
     in_flight: AtomicU32,
-    fates: Fates,
+    instance_faults: InstanceFaults,
     /// Is shown every instance that is to be ended, before it is.
-    witness: Mutex<Option<Witness>>,
+    deletion_hook: Mutex<Option<InstanceDeletionHook>>,
     /// What is not at its usual price.
     prices: Mutex<Vec<PriceChange>>,
     /// The types of a pool with their prices and the offerings that are short, as last made.
-    marked: Mutex<BTreeMap<String, shortage::Marked>>,
+    adjusted_types: Mutex<BTreeMap<String, shortage::AdjustedTypes>>,
 }
 
-impl Troubled {
+impl FaultyCloud {
     /// The provider, with the troubles that the switch turns on.
     pub fn new(
         inner: Arc<dyn CloudProvider>,
         switch: Switch<CloudFaults>,
         clock: &Arc<dyn Clock>,
-        chance: Chance,
+        rng: SeededRng,
         journal: Journal,
     ) -> Self {
         Self {
             inner,
             switch,
             clock: Arc::clone(clock),
-            chance,
+            rng,
             journal,
             calls: AtomicU64::new(0),
             in_flight: AtomicU32::new(0),
-            fates: Fates::default(),
-            witness: Mutex::default(),
+            instance_faults: InstanceFaults::default(),
+            deletion_hook: Mutex::default(),
             prices: Mutex::default(),
-            marked: Mutex::default(),
+            adjusted_types: Mutex::default(),
         }
     }
 
     /// Shows every instance that the product ends to somebody, who may look at the world before.
-    pub fn show_to(&self, witness: Witness) {
-        *self.witness.lock().unwrap_or_else(PoisonError::into_inner) = Some(witness);
+    pub fn set_deletion_hook(&self, hook: InstanceDeletionHook) {
+        *self.deletion_hook.lock().unwrap_or_else(PoisonError::into_inner) = Some(hook);
     }
 
     /// The instances that there are, as somebody sees them whose calls work.
     pub async fn instances(&self) -> CloudResult<Vec<NodeClaim>> {
         let found = self.inner.list().await?;
-        Ok(self.fates.seen(found, self.clock.now()))
+        Ok(self.instance_faults.visible_instances(found, self.clock.now()))
     }
 
     /// From now on these prices are other than usual, and no others.
@@ -185,7 +185,7 @@ impl Troubled {
     /// What an instance costs per hour at the moment; none if it is not known.
     pub async fn price(&self, node_claim: &NodeClaim) -> Option<f64> {
         let types = self.inner.instance_types(&shortage::pool_of(node_claim)).await.ok()?;
-        price::of(node_claim, &price::changed(types, &self.prices()))
+        price::hourly_price(node_claim, &price::apply_price_changes(types, &self.prices()))
     }
 
     fn prices(&self) -> Vec<PriceChange> {
@@ -194,8 +194,8 @@ impl Troubled {
 
     /// Loses an instance now.
     pub fn lose(&self, provider_id: &str) {
-        self.journal.note("instance lost", provider_id);
-        self.fates.lose(provider_id, self.clock.now());
+        self.journal.record("instance lost", provider_id);
+        self.instance_faults.mark_lost(provider_id, self.clock.now());
     }
 
     /// Lets the kubelets of lost instances fall silent, and clears away what belongs to nobody, for
@@ -204,14 +204,14 @@ impl Troubled {
         let claims: Api<NodeClaim> = Api::all(client.clone());
         let nodes: Api<Node> = Api::all(client);
         loop {
-            self.clock.sleep(LOOK_EVERY).await;
-            if self.fates.has_hidden()
+            self.clock.sleep(LOST_INSTANCE_CHECK_INTERVAL).await;
+            if self.instance_faults.has_never_registering()
                 && let Ok(found) = claims.list(&ListParams::default()).await
             {
-                let owners: Vec<_> = found.items.iter().map(fate::owner).collect();
-                self.fates.clear_hidden(&owners);
+                let owners: Vec<_> = found.items.iter().map(instance_faults::owner).collect();
+                self.instance_faults.remove_never_registering_except(&owners);
             }
-            let lost = self.fates.to_silence(self.clock.now());
+            let lost = self.instance_faults.lost_with_speaking_kubelet(self.clock.now());
             if lost.is_empty() {
                 continue;
             }
@@ -223,7 +223,7 @@ impl Troubled {
                 let silent = Patch::Merge(silent);
                 let patched = nodes.patch(&node.name_any(), &PatchParams::default(), &silent).await;
                 if patched.is_ok() {
-                    self.fates.silenced(id);
+                    self.instance_faults.mark_kubelet_silenced(id);
                 }
             }
         }
@@ -237,15 +237,15 @@ impl Troubled {
         call: impl Future<Output = CloudResult<T>> + Send,
     ) -> CloudResult<T> {
         let _in_flight = InFlight::new(&self.in_flight);
-        let Some(on) = self.switch.now() else { return call.await };
-        let faults = on.what.methods.get(&method).copied().unwrap_or(on.what.calls);
-        let mut chance = self.chance_of_next_call();
-        let note = |what| self.journal.note(what, format!("{} {about}", method.name()));
-        let is_late = chance.happens(faults.slow.rate);
-        let is_error = chance.happens(faults.errors);
-        let is_lost = chance.happens(faults.lost_answers);
+        let Some(on) = self.switch.active_faults() else { return call.await };
+        let faults = on.faults.methods.get(&method).copied().unwrap_or(on.faults.calls);
+        let mut rng = self.chance_of_next_call();
+        let note = |fault| self.journal.record(fault, format!("{} {about}", method.name()));
+        let is_late = rng.random_bool(faults.slow.rate);
+        let is_error = rng.random_bool(faults.errors);
+        let is_lost = rng.random_bool(faults.lost_answers);
         let running = self.in_flight.load(Ordering::Relaxed);
-        if on.what.calls_in_flight.is_some_and(|most| running > most) {
+        if on.faults.calls_in_flight.is_some_and(|most| running > most) {
             note("too many calls");
             return Err(CloudError::other("request limit exceeded"));
         }
@@ -265,40 +265,44 @@ impl Troubled {
         answer
     }
 
-    fn chance_of_next_call(&self) -> Chance {
+    fn chance_of_next_call(&self) -> SeededRng {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        self.chance.fork(&number.to_string())
+        self.rng.fork(&number.to_string())
     }
 
     async fn launch(&self, node_claim: &NodeClaim) -> CloudResult<NodeClaim> {
-        let Some(on) = self.switch.now() else {
+        let Some(on) = self.switch.active_faults() else {
             let narrowed = self.narrowed(node_claim).await?;
             return self.inner.create(narrowed.as_ref().unwrap_or(node_claim)).await;
         };
         let about = format!("NodeClaim {}", node_claim.name_any());
         // Of the claim, not of the call: a launch that is repeated does not get another chance.
         let uid = node_claim.metadata.uid.as_deref().unwrap_or_default();
-        let mut chance = self.chance.fork(&format!("{}/{uid}", node_claim.name_any()));
-        if !on.what.launch_delay.is_zero() {
-            self.journal.note("launch delayed", &*about);
-            self.clock.sleep(chance.jitter(on.what.launch_delay, DELAY_JITTER)).await;
+        let mut rng = self.rng.fork(&format!("{}/{uid}", node_claim.name_any()));
+        if !on.faults.launch_delay.is_zero() {
+            self.journal.record("launch delayed", &*about);
+            self.clock.sleep(rng.jitter(on.faults.launch_delay, DELAY_JITTER)).await;
         }
-        let is_unregistered = chance.happens(on.what.failed_registrations);
-        let is_lost = chance.happens(on.what.lost_instances.rate);
-        let lost_after = chance.duration(Duration::ZERO..on.what.lost_instances.by);
+        let is_unregistered = rng.random_bool(on.faults.failed_registrations);
+        let is_lost = rng.random_bool(on.faults.lost_instances.rate);
+        let lost_after = rng.duration(Duration::ZERO..on.faults.lost_instances.by);
         let narrowed = self.narrowed(node_claim).await.inspect_err(|_| {
-            self.journal.note("out of capacity", &*about);
+            self.journal.record("out of capacity", &*about);
         })?;
         let launched = self.inner.create(narrowed.as_ref().unwrap_or(node_claim)).await?;
         let id = provider_id(&launched).unwrap_or_default().to_owned();
         if is_unregistered {
-            self.journal.note("never registers", &*about);
-            let _ended = self.inner.delete(&fate::nobodys(&launched)).await;
-            self.fates.hide(&id, launched.clone(), fate::owner(node_claim));
-        } else if is_lost && self.fates.is_new(&id) {
-            self.journal.note("instance will be lost", &*about);
+            self.journal.record("never registers", &*about);
+            let _ended = self.inner.delete(&instance_faults::with_unknown_claim(&launched)).await;
+            self.instance_faults.mark_never_registering(
+                &id,
+                launched.clone(),
+                instance_faults::owner(node_claim),
+            );
+        } else if is_lost && self.instance_faults.is_new(&id) {
+            self.journal.record("instance will be lost", &*about);
             let at = self.clock.now().checked_add(lost_after).unwrap_or_default();
-            self.fates.lose(&id, at);
+            self.instance_faults.mark_lost(&id, at);
         }
         Ok(launched)
     }
@@ -306,38 +310,38 @@ impl Troubled {
     /// The claim, narrowed to an offering that is not short; none if nothing is short and prices
     /// are as the provider has them.
     async fn narrowed(&self, node_claim: &NodeClaim) -> CloudResult<Option<NodeClaim>> {
-        let (short, prices) = (self.short(), self.prices());
+        let (short, prices) = (self.active_shortages(), self.prices());
         if short.is_empty() && prices.is_empty() {
             return Ok(None);
         }
         let types = self.inner.instance_types(&shortage::pool_of(node_claim)).await?;
-        let types = price::changed(types, &prices);
-        let vocabulary = self.inner.vocabulary();
+        let types = price::apply_price_changes(types, &prices);
+        let vocabulary = self.inner.provider_labels();
         shortage::narrow(node_claim, &types, &vocabulary, &short, !prices.is_empty())
     }
 
     /// The shortages of this moment.
-    fn short(&self) -> Vec<Shortage> {
-        let Some(on) = self.switch.now() else { return Vec::new() };
+    fn active_shortages(&self) -> Vec<Shortage> {
+        let Some(on) = self.switch.active_faults() else { return Vec::new() };
         let passed = self.clock.now().duration_since(on.since);
         let passed = Duration::try_from(passed).unwrap_or_default();
-        on.what.shortages.iter().filter(|shortage| shortage.is_on(passed)).cloned().collect()
+        on.faults.shortages.iter().filter(|shortage| shortage.is_on(passed)).cloned().collect()
     }
 
     /// The types at their prices, with the offerings marked that are short. Made anew only when
     /// something changes.
-    fn mark(&self, pool: &NodePool, types: InstanceTypes) -> InstanceTypes {
-        let (short, prices) = (self.short(), self.prices());
+    fn adjusted_instance_types(&self, pool: &NodePool, types: InstanceTypes) -> InstanceTypes {
+        let (short, prices) = (self.active_shortages(), self.prices());
         if short.is_empty() && prices.is_empty() {
             return types;
         }
-        let mut marked = self.marked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut marked = self.adjusted_types.lock().unwrap_or_else(PoisonError::into_inner);
         let known = marked.get(&pool.name_any());
-        let known = known.filter(|known| known.is_of(&types, &short, &prices));
+        let known = known.filter(|known| known.is_current(&types, &short, &prices));
         if let Some(known) = known {
             return Arc::clone(&known.types);
         }
-        let made = shortage::Marked::new(types, short, prices);
+        let made = shortage::AdjustedTypes::new(types, short, prices);
         let types = Arc::clone(&made.types);
         marked.insert(pool.name_any(), made);
         types
@@ -368,7 +372,7 @@ fn no_instance(provider_id: &str) -> CloudError {
     CloudError::not_found(format!("no instance (id={provider_id})"))
 }
 
-impl CloudProvider for Troubled {
+impl CloudProvider for FaultyCloud {
     fn create<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, NodeClaim> {
         Box::pin(async move {
             let about = node_claim.name_any();
@@ -378,12 +382,12 @@ impl CloudProvider for Troubled {
 
     fn delete<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, ()> {
         let end = async move {
-            let witness = self.witness.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            if let Some(witness) = witness {
-                witness(node_claim.clone()).await;
+            let hook = self.deletion_hook.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some(hook) = hook {
+                hook(node_claim.clone()).await;
             }
             let id = provider_id(node_claim).unwrap_or_default();
-            let is_gone = self.fates.forget(id, self.clock.now());
+            let is_gone = self.instance_faults.forget(id, self.clock.now());
             let ended = self.inner.delete(node_claim).await;
             if is_gone { Err(no_instance(id)) } else { ended }
         };
@@ -392,10 +396,10 @@ impl CloudProvider for Troubled {
 
     fn get<'a>(&'a self, provider_id: &'a str) -> CloudFuture<'a, NodeClaim> {
         let find = async move {
-            match self.fates.look_up(provider_id, self.clock.now()) {
-                fate::Seen::AsItIs => self.inner.get(provider_id).await,
-                fate::Seen::Instead(hidden) => Ok(*hidden),
-                fate::Seen::Gone => Err(no_instance(provider_id)),
+            match self.instance_faults.view(provider_id, self.clock.now()) {
+                instance_faults::InstanceView::Unchanged => self.inner.get(provider_id).await,
+                instance_faults::InstanceView::Substitute(hidden) => Ok(*hidden),
+                instance_faults::InstanceView::Deleted => Err(no_instance(provider_id)),
             }
         };
         Box::pin(self.call(Method::Get, provider_id, find))
@@ -408,7 +412,7 @@ impl CloudProvider for Troubled {
     fn instance_types<'a>(&'a self, node_pool: &'a NodePool) -> CloudFuture<'a, InstanceTypes> {
         let types = async move {
             let types = self.inner.instance_types(node_pool).await?;
-            Ok(self.mark(node_pool, types))
+            Ok(self.adjusted_instance_types(node_pool, types))
         };
         Box::pin(
             async move { self.call(Method::InstanceTypes, &node_pool.name_any(), types).await },
@@ -416,8 +420,8 @@ impl CloudProvider for Troubled {
     }
 
     fn is_drifted<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, Option<DriftReason>> {
-        let ask = self.inner.is_drifted(node_claim);
-        Box::pin(async move { self.call(Method::IsDrifted, &node_claim.name_any(), ask).await })
+        let request = self.inner.is_drifted(node_claim);
+        Box::pin(async move { self.call(Method::IsDrifted, &node_claim.name_any(), request).await })
     }
 
     fn reboot<'a>(
@@ -441,8 +445,8 @@ impl CloudProvider for Troubled {
         self.inner.supported_node_classes()
     }
 
-    fn vocabulary(&self) -> Vocabulary {
-        self.inner.vocabulary()
+    fn provider_labels(&self) -> ProviderLabels {
+        self.inner.provider_labels()
     }
 
     fn registration_hooks(&self) -> Vec<Arc<dyn RegistrationHook>> {
@@ -454,11 +458,11 @@ impl CloudProvider for Troubled {
     }
 }
 
-impl fmt::Debug for Troubled {
+impl fmt::Debug for FaultyCloud {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Troubled")
+        f.debug_struct("FaultyCloud")
             .field("inner", &self.inner)
-            .field("fates", &self.fates)
+            .field("fates", &self.instance_faults)
             .finish_non_exhaustive()
     }
 }

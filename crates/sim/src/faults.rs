@@ -24,7 +24,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karpenter_operator::clock::Clock;
 
-pub use self::layer::{ApiFaultLayer, Faulty, ResponseBody};
+pub use self::layer::{ApiFaultLayer, FaultyService, ResponseBody};
 use crate::cloud::CloudFaults;
 
 #[cfg(test)]
@@ -38,7 +38,7 @@ pub struct ApiFaults {
     /// Updates and patches that are refused with 409, as if another one had been faster.
     pub conflicts: f64,
     /// Calls that take longer, on the way there or on the way back.
-    pub slow: Late,
+    pub slow: RandomDelay,
     /// Calls that happen, but whose answer is lost with the connection.
     pub lost_answers: f64,
     /// Calls that get no answer until the server (504) or the client gives up. Half of them happen.
@@ -49,7 +49,7 @@ pub struct ApiFaults {
     /// an error of the connection.
     pub watch_cuts: f64,
     /// Events that come later, with all that follow.
-    pub watch_delays: Late,
+    pub watch_delays: RandomDelay,
     /// Events that come twice.
     pub duplicates: f64,
     /// Events that the next event of another object overtakes.
@@ -58,14 +58,14 @@ pub struct ApiFaults {
 
 /// How often something is late, and by how much.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Late {
+pub struct RandomDelay {
     pub rate: f64,
     pub by: Duration,
 }
 
 /// What goes wrong in a world, and for how long.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Trouble {
+pub struct FaultSpec {
     pub api: ApiFaults,
     pub cloud: CloudFaults,
     /// From when it is turned on; without end if it does not say.
@@ -91,8 +91,8 @@ impl Faults {
     }
 
     /// Replaces all faults by these, from now on.
-    pub fn set(&self, trouble: &Trouble) {
-        let Trouble { api, cloud, length } = trouble;
+    pub fn set(&self, spec: &FaultSpec) {
+        let FaultSpec { api, cloud, length } = spec;
         // Nothing is not something that is on.
         if *api == ApiFaults::default() {
             self.api.off();
@@ -111,15 +111,15 @@ impl Faults {
 #[derive(Debug)]
 pub struct Switch<T> {
     clock: Arc<dyn Clock>,
-    window: Arc<Mutex<Option<Window<T>>>>,
+    window: Arc<Mutex<Option<ActiveFaults<T>>>>,
 }
 
 /// Something that is on, and since when.
 #[derive(Debug)]
-pub struct Window<T> {
+pub struct ActiveFaults<T> {
     pub since: Timestamp,
     until: Option<Timestamp>,
-    pub what: Arc<T>,
+    pub faults: Arc<T>,
 }
 
 impl<T> Switch<T> {
@@ -129,10 +129,10 @@ impl<T> Switch<T> {
     }
 
     /// On, for this long or until it is switched again.
-    pub fn set(&self, what: T, length: Option<Duration>) {
+    pub fn set(&self, fault: T, length: Option<Duration>) {
         let since = self.clock.now();
         let until = length.map(|length| since.checked_add(length).unwrap_or(Timestamp::MAX));
-        *self.lock() = Some(Window { since, until, what: Arc::new(what) });
+        *self.lock() = Some(ActiveFaults { since, until, faults: Arc::new(fault) });
     }
 
     pub fn off(&self) {
@@ -140,13 +140,13 @@ impl<T> Switch<T> {
     }
 
     /// What is on now.
-    pub fn now(&self) -> Option<Window<T>> {
+    pub fn active_faults(&self) -> Option<ActiveFaults<T>> {
         let now = self.clock.now();
         let window = self.lock().clone()?;
         window.until.is_none_or(|until| now < until).then_some(window)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Window<T>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<ActiveFaults<T>>> {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -157,9 +157,9 @@ impl<T> Clone for Switch<T> {
     }
 }
 
-impl<T> Clone for Window<T> {
+impl<T> Clone for ActiveFaults<T> {
     fn clone(&self) -> Self {
-        Self { since: self.since, until: self.until, what: Arc::clone(&self.what) }
+        Self { since: self.since, until: self.until, faults: Arc::clone(&self.faults) }
     }
 }
 
@@ -170,21 +170,21 @@ const MOST_KEPT: usize = 100_000;
 #[derive(Debug, Clone)]
 pub struct Journal {
     clock: Arc<dyn Clock>,
-    state: Arc<Mutex<(u64, Vec<Injected>)>>,
+    state: Arc<Mutex<(u64, Vec<InjectedFault>)>>,
 }
 
 /// A fault that has happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Injected {
+pub struct InjectedFault {
     pub at: Timestamp,
-    pub what: &'static str,
+    pub fault: &'static str,
     /// What it happened to: `PATCH /api/v1/nodes/a`, `create NodeClaim a`.
     pub call: String,
 }
 
-impl fmt::Display for Injected {
+impl fmt::Display for InjectedFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.what, self.call)
+        write!(f, "{}: {}", self.fault, self.call)
     }
 }
 
@@ -195,20 +195,20 @@ impl Journal {
     }
 
     /// Those from `first` on, in their order.
-    pub fn since(&self, first: usize) -> Vec<Injected> {
+    pub fn since(&self, first: usize) -> Vec<InjectedFault> {
         self.lock().1.get(first..).unwrap_or_default().to_vec()
     }
 
-    pub(crate) fn note(&self, what: &'static str, call: impl Into<String>) {
+    pub(crate) fn record(&self, fault: &'static str, call: impl Into<String>) {
         let at = self.clock.now();
         let mut state = self.lock();
         state.0 += 1;
         if state.1.len() < MOST_KEPT {
-            state.1.push(Injected { at, what, call: call.into() });
+            state.1.push(InjectedFault { at, fault, call: call.into() });
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, (u64, Vec<Injected>)> {
+    fn lock(&self) -> MutexGuard<'_, (u64, Vec<InjectedFault>)> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

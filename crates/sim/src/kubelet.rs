@@ -25,15 +25,15 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_api::labels;
-use karpenter_operator::chance::Chance;
 use karpenter_operator::clock::Clock;
+use karpenter_operator::rng::SeededRng;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::Value;
 
 pub use self::state::Pace;
 use self::state::{NodeStep, PodStep};
-use karpenter_operator::watch::{Informer, ObjectKey, Wake};
+use karpenter_operator::watch::{Informer, Notifier, ObjectKey};
 
 /// On a Node: its kubelet says nothing any more.
 pub const SILENT: &str = "sim.karpenter.sh/silent";
@@ -46,23 +46,23 @@ pub const STOP_AFTER: &str = "sim.karpenter.sh/stop-after";
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The kubelets, for ever, at this pace.
-pub async fn run(pace: Pace, client: Client, clock: Arc<dyn Clock>, chance: Chance) -> Infallible {
-    let wake = Wake::default();
-    let pods: Informer<Pod> =
-        Informer::new(Api::all(client.clone()), &clock, &wake).fields("spec.nodeName!=");
+pub async fn run(pace: Pace, client: Client, clock: Arc<dyn Clock>, rng: SeededRng) -> Infallible {
+    let wake = Notifier::default();
+    let pods: Informer<Pod> = Informer::new(Api::all(client.clone()), &clock, &wake)
+        .with_field_selector("spec.nodeName!=");
     let nodes: Informer<Node> = Informer::new(Api::all(client.clone()), &clock, &wake);
-    let feeds = Box::pin(future::join(pods.feed(), nodes.feed()));
+    let feeds = Box::pin(future::join(pods.run(), nodes.run()));
     let kubelets = Kubelets {
         client,
         clock: clock.clone(),
-        chance,
+        rng,
         pace,
         pods: &pods,
         nodes: &nodes,
-        due: Due::default(),
+        queue: WorkQueue::default(),
         addresses: AtomicU32::new(0),
-        machines: status::machines(),
-        leased: Mutex::default(),
+        capacities: status::capacities_by_instance_type(),
+        node_leases: Mutex::default(),
     };
     let work = Box::pin(kubelets.work(&wake));
     match future::select(feeds, work).await {
@@ -72,21 +72,21 @@ pub async fn run(pace: Pace, client: Client, clock: Arc<dyn Clock>, chance: Chan
 
 /// What is to be looked at, and when. One entry for an object and a purpose.
 #[derive(Debug, Default)]
-struct Due {
-    times: BTreeSet<(Timestamp, Job)>,
-    jobs: BTreeMap<Job, Timestamp>,
+struct WorkQueue {
+    times: BTreeSet<(Timestamp, WorkItem)>,
+    jobs: BTreeMap<WorkItem, Timestamp>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Job {
+enum WorkItem {
     Node(String),
     Lease(String),
     Pod(ObjectKey),
 }
 
-impl Due {
+impl WorkQueue {
     /// An earlier time for the same job wins.
-    fn at(&mut self, time: Timestamp, job: Job) {
+    fn at(&mut self, time: Timestamp, job: WorkItem) {
         if let Some(old) = self.jobs.get(&job).copied() {
             if old <= time {
                 return;
@@ -101,7 +101,7 @@ impl Due {
         self.times.first().map(|(time, _)| *time)
     }
 
-    fn take(&mut self, now: Timestamp) -> Option<Job> {
+    fn take(&mut self, now: Timestamp) -> Option<WorkItem> {
         let (time, _) = self.times.first()?;
         if *time > now {
             return None;
@@ -115,97 +115,97 @@ impl Due {
 struct Kubelets<'a> {
     client: Client,
     clock: Arc<dyn Clock>,
-    chance: Chance,
+    rng: SeededRng,
     pace: Pace,
     pods: &'a Informer<Pod>,
     nodes: &'a Informer<Node>,
-    due: Due,
+    queue: WorkQueue,
     /// Addresses that have been given out.
     addresses: AtomicU32,
     /// What machines have, by instance type.
-    machines: BTreeMap<String, Value>,
+    capacities: BTreeMap<String, Value>,
     /// The nodes whose lease is there, with their uids: to renew it is a small write.
-    leased: Mutex<BTreeMap<String, String>>,
+    node_leases: Mutex<BTreeMap<String, String>>,
 }
 
 /// What is to be looked at again, and when.
-type Next = Option<(Timestamp, Job)>;
+type Requeue = Option<(Timestamp, WorkItem)>;
 
 impl Kubelets<'_> {
-    async fn work(mut self, wake: &Wake) -> Infallible {
+    async fn work(mut self, wake: &Notifier) -> Infallible {
         loop {
-            let rung = Box::pin(wake.rung());
-            match self.due.next() {
+            let rung = Box::pin(wake.notified());
+            match self.queue.next() {
                 None => rung.await,
                 Some(time) => drop(future::select(rung, self.clock.sleep_until(time)).await),
             }
-            self.look();
+            self.queue_changes();
             loop {
                 let now = self.clock.now();
-                let taken = (0..self.pace.at_once.max(1)).map_while(|_| self.due.take(now));
-                let jobs: Vec<Job> = taken.collect();
+                let taken = (0..self.pace.concurrency.max(1)).map_while(|_| self.queue.take(now));
+                let jobs: Vec<WorkItem> = taken.collect();
                 if jobs.is_empty() {
                     break;
                 }
-                let jobs = jobs.into_iter().map(|job| self.perform(job));
+                let jobs = jobs.into_iter().map(|job| self.sync(job));
                 for (time, job) in future::join_all(jobs).await.into_iter().flatten() {
-                    self.due.at(time, job);
+                    self.queue.at(time, job);
                 }
             }
         }
     }
 
     /// What has changed has to be looked at after a while.
-    fn look(&mut self) {
+    fn queue_changes(&mut self) {
         let now = self.clock.now();
         for change in self.nodes.take_changes() {
             let Some(node) = &change.after else { continue };
             let was_ready = change.before.as_ref().is_some_and(|node| status::is_ready(node));
             if state::is_simulated(node) && !status::is_ready(node) && !was_ready {
-                let after = self.chance.duration(self.pace.node_ready.clone());
-                self.due.at(later(now, after), Job::Node(node.name_any()));
+                let after = self.rng.duration(self.pace.node_ready.clone());
+                self.queue.at(later(now, after), WorkItem::Node(node.name_any()));
             } else if state::is_simulated(node) && status::is_unknown(node) {
                 // Somebody has given it up. A kubelet that lives says so with its next report.
-                self.due.at(later(now, self.pace.lease_every), Job::Node(node.name_any()));
+                self.queue.at(later(now, self.pace.lease_every), WorkItem::Node(node.name_any()));
             } else if state::is_simulated(node) && change.before.is_none() {
-                self.due.at(now, Job::Lease(node.name_any()));
+                self.queue.at(now, WorkItem::Lease(node.name_any()));
             }
         }
         for change in self.pods.take_changes() {
             let Some(pod) = &change.after else { continue };
             let before = change.before.as_deref();
-            if let Some(after) = state::wait(pod, before, &self.pace, &mut self.chance) {
-                self.due.at(later(now, after), Job::Pod(change.key.clone()));
+            if let Some(after) = state::sync_delay(pod, before, &self.pace, &mut self.rng) {
+                self.queue.at(later(now, after), WorkItem::Pod(change.key.clone()));
             }
         }
     }
 
-    async fn perform(&self, job: Job) -> Next {
+    async fn sync(&self, job: WorkItem) -> Requeue {
         let done = match &job {
-            Job::Node(name) => self.ready(name).await,
-            Job::Lease(name) => self.renew(name).await,
-            Job::Pod(key) => self.step(key).await,
+            WorkItem::Node(name) => self.sync_node(name).await,
+            WorkItem::Lease(name) => self.sync_lease(name).await,
+            WorkItem::Pod(key) => self.sync_pod(key).await,
         };
         done.unwrap_or_else(|_| Some((later(self.clock.now(), RETRY), job)))
     }
 
-    async fn ready(&self, name: &str) -> Result<Next, kube::Error> {
+    async fn sync_node(&self, name: &str) -> Result<Requeue, kube::Error> {
         let Some(node) = self.nodes.get("", name) else { return Ok(None) };
         let now = self.clock.now();
         if state::node_step(&node) != NodeStep::BecomeReady {
             return Ok(None);
         }
-        let machine = node.labels().get(labels::INSTANCE_TYPE);
-        let capacity = machine.and_then(|machine| self.machines.get(machine));
+        let instance_type = node.labels().get(labels::INSTANCE_TYPE);
+        let capacity = instance_type.and_then(|instance_type| self.capacities.get(instance_type));
         let patch = Patch::Merge(status::node_ready(&node, capacity, self.address(), now));
         let nodes: Api<Node> = Api::all(self.client.clone());
-        gone_is_fine(nodes.patch_status(name, &PatchParams::default(), &patch).await)?;
-        Ok(Some((now, Job::Lease(name.to_owned()))))
+        ignore_not_found(nodes.patch_status(name, &PatchParams::default(), &patch).await)?;
+        Ok(Some((now, WorkItem::Lease(name.to_owned()))))
     }
 
-    async fn renew(&self, name: &str) -> Result<Next, kube::Error> {
+    async fn sync_lease(&self, name: &str) -> Result<Requeue, kube::Error> {
         let Some(node) = self.nodes.get("", name) else {
-            self.leased().remove(name);
+            self.lock_node_leases().remove(name);
             return Ok(None);
         };
         if state::is_silent(&node) {
@@ -214,17 +214,17 @@ impl Kubelets<'_> {
         let now = self.clock.now();
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), "kube-node-lease");
         let uid = node.metadata.uid.clone().unwrap_or_default();
-        let has_lease = self.leased().get(name) == Some(&uid);
-        if !(has_lease && self.renewed(&leases, name, now).await?) {
+        let has_lease = self.lock_node_leases().get(name) == Some(&uid);
+        if !(has_lease && self.renew_lease(&leases, name, now).await?) {
             let lease = Patch::Apply(status::lease(&node, self.pace.lease_every, now));
             leases.patch(name, &PatchParams::apply("kubelet").force(), &lease).await?;
-            self.leased().insert(name.to_owned(), uid);
+            self.lock_node_leases().insert(name.to_owned(), uid);
         }
-        Ok(Some((later(now, self.pace.lease_every), Job::Lease(name.to_owned()))))
+        Ok(Some((later(now, self.pace.lease_every), WorkItem::Lease(name.to_owned()))))
     }
 
     /// Renews a lease. False if it is gone.
-    async fn renewed(
+    async fn renew_lease(
         &self,
         leases: &Api<Lease>,
         name: &str,
@@ -238,12 +238,12 @@ impl Kubelets<'_> {
         }
     }
 
-    fn leased(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+    fn lock_node_leases(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
         // Nothing panics while it is held.
-        self.leased.lock().unwrap_or_else(PoisonError::into_inner)
+        self.node_leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn step(&self, key: &ObjectKey) -> Result<Next, kube::Error> {
+    async fn sync_pod(&self, key: &ObjectKey) -> Result<Requeue, kube::Error> {
         let Some(pod) = self.pods.get(&key.namespace, &key.name) else { return Ok(None) };
         let node_name =
             pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
@@ -252,20 +252,26 @@ impl Kubelets<'_> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
         match state::pod_step(&pod, &node, now) {
             PodStep::Nothing => {}
-            PodStep::Wait(after) => return Ok(Some((later(now, after), Job::Pod(key.clone())))),
+            PodStep::Wait(after) => {
+                return Ok(Some((later(now, after), WorkItem::Pod(key.clone()))));
+            }
             PodStep::Start => {
                 let patch = Patch::Merge(status::pod_running(&pod, &node, self.address(), now));
-                gone_is_fine(pods.patch_status(&key.name, &PatchParams::default(), &patch).await)?;
+                ignore_not_found(
+                    pods.patch_status(&key.name, &PatchParams::default(), &patch).await,
+                )?;
             }
             PodStep::Succeed => {
                 let patch = Patch::Merge(status::pod_succeeded(&pod, now));
-                gone_is_fine(pods.patch_status(&key.name, &PatchParams::default(), &patch).await)?;
+                ignore_not_found(
+                    pods.patch_status(&key.name, &PatchParams::default(), &patch).await,
+                )?;
             }
             PodStep::End => {
                 let preconditions =
                     Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
                 let params = DeleteParams::default().grace_period(0).preconditions(preconditions);
-                other_is_fine(pods.delete(&key.name, &params).await)?;
+                ignore_not_found_or_conflict(pods.delete(&key.name, &params).await)?;
             }
         }
         Ok(None)
@@ -281,7 +287,7 @@ fn later(now: Timestamp, after: Duration) -> Timestamp {
 }
 
 /// An object that is gone needs nothing any more.
-fn gone_is_fine<T>(result: Result<T, kube::Error>) -> Result<(), kube::Error> {
+fn ignore_not_found<T>(result: Result<T, kube::Error>) -> Result<(), kube::Error> {
     match result {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
@@ -290,9 +296,9 @@ fn gone_is_fine<T>(result: Result<T, kube::Error>) -> Result<(), kube::Error> {
 }
 
 /// Nor does one that is another one by now, if the call was for the first one alone.
-fn other_is_fine<T>(result: Result<T, kube::Error>) -> Result<(), kube::Error> {
+fn ignore_not_found_or_conflict<T>(result: Result<T, kube::Error>) -> Result<(), kube::Error> {
     match result {
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-        result => gone_is_fine(result),
+        result => ignore_not_found(result),
     }
 }

@@ -3,7 +3,6 @@
 //! Everything runs under one seed and, in tests, under paused time; faults and invariants come
 //! with it, and a failing seed can be replayed.
 
-pub mod binder;
 pub mod check;
 pub mod cloud;
 pub mod faults;
@@ -11,6 +10,7 @@ pub mod kubelet;
 pub mod lines;
 pub mod objects;
 pub mod scenario;
+pub mod scheduler;
 pub mod swarm;
 pub mod timeline;
 pub mod view;

@@ -14,12 +14,12 @@ const MANAGER: &str = "scenario";
 pub enum ApplyError {
     #[error("{0}: apiVersion, kind and metadata.name are needed")]
     Incomplete(String),
-    #[error("{object}: {}", words(source))]
-    Refused { object: String, source: Box<kube::Error> },
+    #[error("{object}: {}", api_message(source))]
+    Rejected { object: String, source: Box<kube::Error> },
 }
 
 /// What the API said, without the envelope.
-pub fn words(error: &kube::Error) -> String {
+pub fn api_message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
         other => other.to_string(),
@@ -42,7 +42,7 @@ pub async fn apply(client: &Client, manifest: &Value) -> Result<DynamicObject, A
     let params = PatchParams::apply(MANAGER).force();
     api.patch(&name, &params, &Patch::Apply(manifest))
         .await
-        .map_err(|error| refused(manifest, error))
+        .map_err(|error| rejected(manifest, error))
 }
 
 /// Deletes the object of a manifest; that it is gone already is fine.
@@ -51,7 +51,7 @@ pub async fn delete(client: &Client, manifest: &Value) -> Result<(), ApplyError>
     match api.delete(&name, &DeleteParams::background()).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        Err(error) => Err(refused(manifest, error)),
+        Err(error) => Err(rejected(manifest, error)),
     }
 }
 
@@ -72,7 +72,7 @@ pub async fn locate(
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", &api_version));
     let gvk = GroupVersionKind::gvk(group, version, &kind);
     let (resource, capabilities) =
-        pinned_kind(client, &gvk).await.map_err(|error| refused(manifest, error))?;
+        pinned_kind(client, &gvk).await.map_err(|error| rejected(manifest, error))?;
     let namespace =
         text(&manifest["metadata"]["namespace"]).unwrap_or_else(|| "default".to_owned());
     let api = match capabilities.scope {
@@ -82,6 +82,6 @@ pub async fn locate(
     Ok((api, name))
 }
 
-fn refused(manifest: &Value, error: kube::Error) -> ApplyError {
-    ApplyError::Refused { object: describe(manifest), source: Box::new(error) }
+fn rejected(manifest: &Value, error: kube::Error) -> ApplyError {
+    ApplyError::Rejected { object: describe(manifest), source: Box::new(error) }
 }

@@ -15,12 +15,12 @@
 //! [`Scenario::parse`] reads it and checks what can be checked without a world; [`play`] plays it.
 //! Every field is described in docs/scenarios.md.
 
+mod error_text;
 mod faults;
 mod file;
 mod offerings;
 pub mod play;
 mod source;
-mod words;
 
 use std::fmt;
 use std::time::Duration;
@@ -33,7 +33,7 @@ use self::file::{
     File, FileRestart, FileStep, FileTime, MOST_LAUNCHED, MOST_REPLICAS, parse_duration, whole,
 };
 use self::offerings::Offerings;
-use crate::faults::Trouble;
+use crate::faults::FaultSpec;
 
 #[cfg(test)]
 mod tests;
@@ -42,7 +42,7 @@ mod tests;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ScenarioError {
     /// `steps[2].at`, or `the file`.
-    pub place: String,
+    pub field_path: String,
     /// Counted from 1.
     pub line: Option<usize>,
     /// `is -1`; goes on from the place.
@@ -53,17 +53,17 @@ pub struct ScenarioError {
 
 impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.problem)?;
+        write!(f, "{}: {}", self.field_path, self.problem)?;
         self.fix.as_ref().map_or(Ok(()), |fix| write!(f, "; {fix}"))
     }
 }
 
 impl ScenarioError {
-    fn fix(self, fix: impl Into<String>) -> Self {
+    fn with_fix(self, fix: impl Into<String>) -> Self {
         Self { fix: Some(fix.into()), ..self }
     }
 
-    fn on(self, line: Option<usize>) -> Self {
+    fn at_line(self, line: Option<usize>) -> Self {
         Self { line, ..self }
     }
 }
@@ -79,7 +79,7 @@ pub struct Scenario {
     /// What is there from the start.
     pub objects: Vec<Value>,
     /// What goes wrong from the start.
-    pub faults: Option<Trouble>,
+    pub faults: Option<FaultSpec>,
     /// In the order of their times.
     pub steps: Vec<Step>,
     /// How long it goes on at least; by default until the last step has had its effect.
@@ -95,7 +95,7 @@ pub struct Step {
     /// Since the start.
     pub at: Duration,
     /// What it means, for people.
-    pub say: Option<String>,
+    pub message: Option<String>,
     pub action: Action,
 }
 
@@ -110,11 +110,11 @@ pub enum Action {
     /// The kubelets of these claims fall silent.
     Silence(Claims),
     /// From now on this goes wrong, and nothing else.
-    Faults(Box<Trouble>),
+    Faults(Box<FaultSpec>),
     /// The product's process dies and is started again.
     Restart(Restart),
     /// Nothing but words.
-    Say,
+    Message,
 }
 
 /// A new number of replicas.
@@ -194,8 +194,8 @@ impl Scenario {
     /// Reads a scenario. The error names the field.
     pub fn parse(yaml: &str) -> Result<Self, ScenarioError> {
         Self::parse_file(source::read(yaml)?).map_err(|error| {
-            let line = error.line.or_else(|| source::line_of(yaml, &error.place));
-            error.on(line)
+            let line = error.line.or_else(|| source::line_of(yaml, &error.field_path));
+            error.at_line(line)
         })
     }
 
@@ -212,12 +212,12 @@ impl Scenario {
 
     fn parse_file(value: Value) -> Result<Self, ScenarioError> {
         let file: File = serde_path_to_error::deserialize(value).map_err(|error| {
-            words::explain(&error.path().to_string(), &error.inner().to_string())
+            error_text::explain(&error.path().to_string(), &error.inner().to_string())
         })?;
         let start = file.start.map(|text| {
             text.parse().map_err(|_| {
                 let fix = format!("write it as {FIXED_START}");
-                problem("start", format!("is `{text}`, which is no date with a time")).fix(fix)
+                problem("start", format!("is `{text}`, which is no date with a time")).with_fix(fix)
             })
         });
         for (index, object) in file.objects.iter().enumerate() {
@@ -232,8 +232,8 @@ impl Scenario {
             steps.push(step);
         }
         let faults = file.faults.map(|faults| faults.parse("faults")).transpose()?;
-        if let Some(trouble) = &faults {
-            offerings.check_faults("faults", trouble)?;
+        if let Some(faults) = &faults {
+            offerings.check_faults("faults", faults)?;
         }
         // Steps of one time happen in the order of the file.
         steps.sort_by_key(|step: &Step| step.at);
@@ -255,7 +255,7 @@ impl Scenario {
 
 fn problem(place: &str, problem: impl Into<String>) -> ScenarioError {
     let place = if place.is_empty() || place == "." { "the file" } else { place };
-    ScenarioError { place: place.to_owned(), line: None, problem: problem.into(), fix: None }
+    ScenarioError { field_path: place.to_owned(), line: None, problem: problem.into(), fix: None }
 }
 
 fn parse_step(place: &str, index: usize, step: FileStep) -> Result<Step, ScenarioError> {
@@ -270,24 +270,24 @@ fn parse_step(place: &str, index: usize, step: FileStep) -> Result<Step, Scenari
     add("remove", step.remove.map(Action::Remove));
     add("silence", step.silence.map(Action::Silence));
     let faults = step.faults.map(|faults| faults.parse(&format!("{place}.faults"))).transpose()?;
-    add("faults", faults.map(|trouble| Action::Faults(Box::new(trouble))));
+    add("faults", faults.map(|faults| Action::Faults(Box::new(faults))));
     let restart = step.restart.map(|restart| parse_restart(place, restart)).transpose()?;
     add("restart", restart.map(Action::Restart));
-    let action = match (actions.len(), &step.say) {
+    let action = match (actions.len(), &step.message) {
         (1, _) => actions.remove(0).1,
-        (0, Some(_)) => Action::Say,
+        (0, Some(_)) => Action::Message,
         (0, None) => {
             let one_of = "apply, delete, scale, launch, remove, silence, faults, restart or say";
-            return Err(problem(place, "does nothing").fix(format!("give it one of {one_of}")));
+            return Err(problem(place, "does nothing").with_fix(format!("give it one of {one_of}")));
         }
         _ => {
             let names: Vec<&str> = actions.iter().map(|(name, _)| *name).collect();
             let found = format!("has {}", names.join(" and "));
-            return Err(problem(place, found).fix("make a step of each"));
+            return Err(problem(place, found).with_fix("make a step of each"));
         }
     };
     check_action(place, &action)?;
-    Ok(Step { index, at, say: step.say, action })
+    Ok(Step { index, at, message: step.message, action })
 }
 
 fn parse_restart(place: &str, restart: FileRestart) -> Result<Restart, ScenarioError> {
@@ -315,7 +315,7 @@ fn check_object(place: &str, object: &Value) -> Result<(), ScenarioError> {
     {
         if object.pointer(pointer).and_then(Value::as_str).is_none_or(str::is_empty) {
             let place = format!("{place}.{field}");
-            return Err(problem(&place, "is missing or no text").fix("every object needs it"));
+            return Err(problem(&place, "is missing or no text").with_fix("every object needs it"));
         }
     }
     Ok(())

@@ -10,16 +10,16 @@
 //!
 //! A world is a simulated day: twenty hours in which things happen, then faults end, everything
 //! comes to rest, and for an hour the product must not write at all. One seed gives one world, always
-//! the same, so a seed that fails is a bug report. [`many`] runs a range of them on all cores.
+//! the same, so a seed that fails is a bug report. [`runner`] runs a range of them on all cores.
 
 mod commands;
 pub mod generate;
 mod invariants;
-mod listener;
-pub mod many;
+mod log_subscriber;
 pub mod plan;
 mod run;
-mod witness;
+pub mod runner;
+mod write_checker;
 
 #[cfg(test)]
 mod tests;

@@ -54,7 +54,7 @@ impl fmt::Display for Entry {
 }
 
 /// Entries are kept until somebody takes them; nobody forgets to, or the oldest go.
-const MOST_KEPT: usize = 100_000;
+const MAX_ENTRIES: usize = 100_000;
 
 /// The entries so far. Clones are the same timeline.
 #[derive(Debug, Clone)]
@@ -70,7 +70,7 @@ impl Timeline {
     }
 
     /// Adds a step; one without words is left out.
-    pub fn say(&self, now: Timestamp, text: &str) {
+    pub fn add_step(&self, now: Timestamp, text: &str) {
         if !text.is_empty() {
             self.add(now, Subject::Step, text);
         }
@@ -78,7 +78,7 @@ impl Timeline {
 
     pub fn add(&self, now: Timestamp, subject: Subject, text: &str) {
         let mut entries = self.lock();
-        if entries.len() < MOST_KEPT {
+        if entries.len() < MAX_ENTRIES {
             let at = now.duration_since(self.start).max(SignedDuration::ZERO);
             entries.push(Entry { at, subject, text: plain(text) });
         }
@@ -108,11 +108,11 @@ fn plain(text: &str) -> String {
 pub(crate) struct Counts(BTreeMap<(String, String), u32>);
 
 impl Counts {
-    pub(crate) fn add(&mut self, workload: String, what: String) {
-        *self.0.entry((workload, what)).or_default() += 1;
+    pub(crate) fn add(&mut self, workload: String, state: String) {
+        *self.0.entry((workload, state)).or_default() += 1;
     }
 
     pub(crate) fn into_lines(self) -> impl Iterator<Item = String> {
-        self.0.into_iter().map(|((workload, what), count)| format!("{workload}: {count} {what}"))
+        self.0.into_iter().map(|((workload, state), count)| format!("{workload}: {count} {state}"))
     }
 }

@@ -17,10 +17,10 @@ use karpenter_operator::clock::Clock;
 use kube::{Api, Client, ResourceExt as _};
 use tokio::sync::watch;
 
-pub use self::pods::{PodState, message_of, state_of, workload_of};
+pub use self::pods::{PodState, message_of, pod_state, workload_of};
 use self::pods::{amounts, requests_of};
 use crate::timeline::{Counts, Subject, Timeline};
-use karpenter_operator::watch::{Informer, Wake};
+use karpenter_operator::watch::{Informer, Notifier};
 
 /// How long changes are gathered before they are told: pods come in groups.
 const GATHER: Duration = Duration::from_secs(1);
@@ -140,20 +140,20 @@ pub async fn follow(
     timeline: Timeline,
     views: watch::Sender<View>,
 ) -> Infallible {
-    let wake = Wake::default();
+    let wake = Notifier::default();
     let pods: Informer<Pod> = Informer::new(Api::all(client.clone()), &clock, &wake);
     let nodes: Informer<Node> = Informer::new(Api::all(client), &clock, &wake);
-    let feeds = Box::pin(future::join(pods.feed(), nodes.feed()));
+    let feeds = Box::pin(future::join(pods.run(), nodes.run()));
     let work = Box::pin(async {
         loop {
-            wake.rung().await;
+            wake.notified().await;
             clock.sleep(GATHER).await;
             if !(pods.is_synced() && nodes.is_synced()) {
                 continue;
             }
             let now = clock.now();
-            tell_nodes(&nodes, &prices, &timeline, now);
-            tell_pods(&pods, &timeline, now);
+            record_node_changes(&nodes, &prices, &timeline, now);
+            record_pod_changes(&pods, &timeline, now);
             views.send_replace(view(&pods, &nodes, &prices, now));
         }
     });
@@ -162,7 +162,12 @@ pub async fn follow(
     }
 }
 
-fn tell_nodes(nodes: &Informer<Node>, prices: &Prices, timeline: &Timeline, now: Timestamp) {
+fn record_node_changes(
+    nodes: &Informer<Node>,
+    prices: &Prices,
+    timeline: &Timeline,
+    now: Timestamp,
+) {
     for change in nodes.take_changes() {
         let state = |node: &Option<Arc<Node>>| node.as_ref().map(|node| node_state(node));
         let (before, after) = (state(&change.before), state(&change.after));
@@ -174,8 +179,9 @@ fn tell_nodes(nodes: &Informer<Node>, prices: &Prices, timeline: &Timeline, now:
             (None, Some(_), Some(node)) => {
                 let row = node_view(node, prices);
                 let price = row.price.map_or(String::new(), |price| format!(", ${price:.4}/h"));
-                let (what, zone, capacity) = (row.instance_type, row.zone, row.capacity_type);
-                format!("{name} joins: {what}, {zone}, {capacity}{price}")
+                let (description, zone, capacity) =
+                    (row.instance_type, row.zone, row.capacity_type);
+                format!("{name} joins: {description}, {zone}, {capacity}{price}")
             }
             (_, Some(state), _) => format!("{name} is {}", state.name()),
             _ => format!("{name} is gone"),
@@ -184,10 +190,10 @@ fn tell_nodes(nodes: &Informer<Node>, prices: &Prices, timeline: &Timeline, now:
     }
 }
 
-fn tell_pods(pods: &Informer<Pod>, timeline: &Timeline, now: Timestamp) {
+fn record_pod_changes(pods: &Informer<Pod>, timeline: &Timeline, now: Timestamp) {
     let mut counts = Counts::default();
     for change in pods.take_changes() {
-        let state = |pod: &Option<Arc<Pod>>| pod.as_ref().map(|pod| state_of(pod));
+        let state = |pod: &Option<Arc<Pod>>| pod.as_ref().map(|pod| pod_state(pod));
         let (before, after) = (state(&change.before), state(&change.after));
         let Some(pod) = change.after.as_ref().or(change.before.as_ref()) else {
             continue;
@@ -195,7 +201,7 @@ fn tell_pods(pods: &Informer<Pod>, timeline: &Timeline, now: Timestamp) {
         if before == after {
             continue;
         }
-        let what = match after {
+        let description = match after {
             None => "gone".to_owned(),
             Some(state @ (PodState::Bound | PodState::Running)) => {
                 let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
@@ -204,7 +210,7 @@ fn tell_pods(pods: &Informer<Pod>, timeline: &Timeline, now: Timestamp) {
             Some(PodState::Unschedulable) => format!("do not fit: {}", message_of(pod)),
             Some(state) => state.name().to_owned(),
         };
-        counts.add(workload_of(pod), what);
+        counts.add(workload_of(pod), description);
     }
     for line in counts.into_lines() {
         timeline.add(now, Subject::Pods, &line);
@@ -216,7 +222,7 @@ fn view(pods: &Informer<Pod>, nodes: &Informer<Node>, prices: &Prices, now: Time
         nodes.all().iter().map(|node| (node.name_any(), node_view(node, prices))).collect();
     let mut workloads: BTreeMap<String, WorkloadView> = BTreeMap::new();
     for pod in pods.all() {
-        let state = state_of(&pod);
+        let state = pod_state(&pod);
         let name = workload_of(&pod);
         let row = workloads
             .entry(name.clone())
@@ -226,7 +232,7 @@ fn view(pods: &Informer<Pod>, nodes: &Informer<Node>, prices: &Prices, now: Time
             row.message.get_or_insert_with(|| message_of(&pod));
         }
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
-        if let Some(row) = rows.get_mut(node).filter(|_| state.takes_room()) {
+        if let Some(row) = rows.get_mut(node).filter(|_| state.uses_capacity()) {
             let (cpu, memory) = requests_of(&pod);
             row.pods += 1;
             row.cpu.0 += cpu;

@@ -17,7 +17,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
 
-use crate::binder::{BIND_COMPLETED, SELECTED_NODE};
+use crate::scheduler::{BIND_COMPLETED, SELECTED_NODE};
 use karpenter_operator::watch::ObjectKey;
 
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
@@ -27,17 +27,17 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// Makes and binds volumes.
 #[derive(Clone)]
-pub struct Provisioner {
+pub struct VolumeProvisioner {
     client: Client,
 }
 
-impl std::fmt::Debug for Provisioner {
+impl std::fmt::Debug for VolumeProvisioner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Provisioner").finish_non_exhaustive()
+        f.debug_struct("VolumeProvisioner").finish_non_exhaustive()
     }
 }
 
-impl Provisioner {
+impl VolumeProvisioner {
     /// One that writes through this client.
     pub fn new(client: Client) -> Self {
         Self { client }

@@ -14,40 +14,40 @@
 //! events, CronJobs, ReplicationControllers, autoscaling, and what each file names.
 
 mod budget;
-mod counts;
+mod cache;
+mod controllers;
 mod daemon_set;
 mod deployment;
 mod eviction;
 mod index;
+mod int_or_percent;
 mod job;
-mod known;
+mod job_and_budget_sync;
 mod node_lifecycle;
 mod nodes;
-mod numbers;
 mod pods;
 mod queue;
 mod replica_set;
 mod stateful_set;
-mod sync;
 mod write;
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use futures_util::future;
-use karpenter_operator::chance::Chance;
 use karpenter_operator::clock::Clock;
+use karpenter_operator::rng::SeededRng;
 use kube::Client;
 
-use self::known::Watched;
-use self::sync::Controllers;
-use karpenter_operator::watch::Wake;
+use self::cache::Informers;
+use self::controllers::Controllers;
+use karpenter_operator::watch::Notifier;
 
 /// The controllers, for ever. Names come from the API and nothing is jittered, so they do not
 /// draw on chance.
-pub async fn run(client: Client, clock: Arc<dyn Clock>, _: Chance) -> Infallible {
-    let wake = Wake::default();
-    let watched = Watched::new(&client, &clock, &wake);
+pub async fn run(client: Client, clock: Arc<dyn Clock>, _: SeededRng) -> Infallible {
+    let wake = Notifier::default();
+    let watched = Informers::new(&client, &clock, &wake);
     // The watches are polled first, so that a decision sees what there is to see.
     let feed = Box::pin(watched.feed());
     let work = Box::pin(Controllers::new(client, clock, &watched).work(&wake));

@@ -27,38 +27,38 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karpenter_api::crds::{CrdSet, crds};
 use karpenter_apiserver::Api;
-use karpenter_operator::chance::Chance;
 use karpenter_operator::clock::Clock;
 use karpenter_operator::cloud::CloudProvider;
-use karpenter_operator::harness::spawn::Tasks;
+use karpenter_operator::harness::tasks::Tasks;
 use karpenter_operator::kwok::catalog;
 use karpenter_operator::kwok::provider::KwokProvider;
 use karpenter_operator::options::Options;
+use karpenter_operator::rng::SeededRng;
 use kube::Client;
 use serde_json::{Value, json};
 use tower::Layer as _;
 
 pub use self::controllers::controllers;
-use self::detached::Detached;
-use self::environment::ClockAndChance;
-pub use self::product::{Product, StartProduct};
-use crate::cloud::Troubled;
+use self::detached::DetachedCloud;
+use self::environment::SimulatedEnvironment;
+pub use self::product::{Product, ProductStarter};
+use crate::cloud::FaultyCloud;
 use crate::faults::{ApiFaultLayer, Faults};
 use crate::kubelet::Pace;
 use crate::objects::{self, ApplyError};
 use crate::writes::Writes;
-use crate::{binder, kubelet, workloads};
+use crate::{kubelet, scheduler, workloads};
 
 /// Everything around the product.
 #[derive(Clone)]
 pub struct World {
     pub api: Api,
     pub clock: Arc<dyn Clock>,
-    pub chance: Arc<Chance>,
+    pub rng: Arc<SeededRng>,
     /// As the product sees it.
     pub cloud: Arc<dyn CloudProvider>,
     /// The same cloud, for those who want to know what is really there.
-    pub instances: Arc<Troubled>,
+    pub faulty_cloud: Arc<FaultyCloud>,
     /// What goes wrong for the product.
     pub faults: Faults,
     api_faults: ApiFaultLayer,
@@ -81,36 +81,36 @@ impl std::fmt::Debug for World {
 impl World {
     /// A world that begins now, on this clock. Nothing happens before [`World::begin`].
     pub fn new(clock: Arc<dyn Clock>, seed: u64) -> Self {
-        let chance = Chance::new(seed);
-        let environment = ClockAndChance::new(clock.clone(), &chance);
+        let rng = SeededRng::new(seed);
+        let environment = SimulatedEnvironment::new(clock.clone(), &rng);
         let api = Api::new(Arc::new(environment));
         let tasks = Tasks::new();
         let cloud = KwokProvider::new(
             client_of(&api),
             clock.clone(),
-            &chance,
+            &rng,
             tasks.clone(),
             catalog::built_in(),
         );
         let faults = Faults::new(&clock);
         let journal = faults.journal.clone();
-        let instances = Arc::new(Troubled::new(
+        let instances = Arc::new(FaultyCloud::new(
             Arc::new(cloud),
             faults.cloud.clone(),
             &clock,
-            chance.fork("cloud faults"),
+            rng.fork("cloud faults"),
             journal.clone(),
         ));
         let api_faults =
-            ApiFaultLayer::new(faults.api.clone(), &clock, chance.fork("api faults"), journal);
+            ApiFaultLayer::new(faults.api.clone(), &clock, rng.fork("api faults"), journal);
         let start = clock.now();
         let writes = Writes::new(&clock);
         Self {
             api,
             clock,
-            chance: Arc::new(chance),
-            cloud: Arc::new(Detached::new(instances.clone(), tasks.clone())),
-            instances,
+            rng: Arc::new(rng),
+            cloud: Arc::new(DetachedCloud::new(instances.clone(), tasks.clone())),
+            faulty_cloud: instances,
             faults,
             api_faults,
             writes,
@@ -123,7 +123,7 @@ impl World {
 
     /// The same world around a product that is started like this.
     #[must_use]
-    pub fn with_product(self, start: StartProduct) -> Self {
+    pub fn with_product(self, start: ProductStarter) -> Self {
         Self { product: Product::new(start), ..self }
     }
 
@@ -189,21 +189,21 @@ impl World {
             objects::apply(&client, &crd).await?;
         }
         objects::apply(&client, &node_class()).await?;
-        let (clock, chance) = (&self.clock, &self.chance);
+        let (clock, rng) = (&self.clock, &self.rng);
         let tasks = &self.tasks;
         let forever = |run: std::pin::Pin<
             Box<dyn Future<Output = std::convert::Infallible> + Send>,
         >| async move {
             run.await;
         };
-        tasks.spawn("binder", forever(Box::pin(binder::run(actors.clone(), clock.clone()))));
-        let chance_of_kubelets = chance.fork("kubelet");
+        tasks.spawn("binder", forever(Box::pin(scheduler::run(actors.clone(), clock.clone()))));
+        let chance_of_kubelets = rng.fork("kubelet");
         let pace = self.kubelets.clone();
         let kubelets = kubelet::run(pace, actors.clone(), clock.clone(), chance_of_kubelets);
         tasks.spawn("kubelet", forever(Box::pin(kubelets)));
-        let workloads = workloads::run(actors.clone(), clock.clone(), chance.fork("workloads"));
+        let workloads = workloads::run(actors.clone(), clock.clone(), rng.fork("workloads"));
         tasks.spawn("workloads", forever(Box::pin(workloads)));
-        let (instances, client) = (self.instances.clone(), self.client());
+        let (instances, client) = (self.faulty_cloud.clone(), self.client());
         tasks.spawn("cloud", async move {
             instances.silence_lost(client).await;
         });

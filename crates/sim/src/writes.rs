@@ -34,7 +34,7 @@ impl fmt::Display for Write {
 }
 
 /// Is shown every write before it happens.
-pub type Witness = Arc<dyn Fn(Write) -> BoxFuture<'static, ()> + Send + Sync>;
+pub type WriteHook = Arc<dyn Fn(Write) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// The writes so far. Clones are the same.
 #[derive(Clone)]
@@ -47,7 +47,7 @@ pub struct Writes {
 struct State {
     count: u64,
     last: std::collections::VecDeque<Write>,
-    witness: Option<Witness>,
+    hook: Option<WriteHook>,
 }
 
 impl Writes {
@@ -66,11 +66,15 @@ impl Writes {
     }
 
     /// Shows every write to somebody, who may look at the world before it happens.
-    pub fn show_to(&self, witness: Witness) {
-        self.lock().witness = Some(witness);
+    pub fn set_hook(&self, hook: WriteHook) {
+        self.lock().hook = Some(hook);
     }
 
-    fn note<B>(&self, request: &Request<B>, uid: Option<String>) -> Option<BoxFuture<'static, ()>> {
+    fn record<B>(
+        &self,
+        request: &Request<B>,
+        uid: Option<String>,
+    ) -> Option<BoxFuture<'static, ()>> {
         if request.method() == Method::GET {
             return None;
         }
@@ -86,9 +90,9 @@ impl Writes {
             state.last.pop_front();
         }
         state.last.push_back(write.clone());
-        let witness = state.witness.clone();
+        let hook = state.hook.clone();
         drop(state);
-        witness.map(|witness| witness(write))
+        hook.map(|hook| hook(write))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -103,21 +107,21 @@ impl fmt::Debug for Writes {
 }
 
 impl<S> tower::Layer<S> for Writes {
-    type Service = Noted<S>;
+    type Service = RecordingService<S>;
 
-    fn layer(&self, inner: S) -> Noted<S> {
-        Noted { inner, writes: self.clone() }
+    fn layer(&self, inner: S) -> RecordingService<S> {
+        RecordingService { inner, writes: self.clone() }
     }
 }
 
 /// A service whose writes are noted.
 #[derive(Debug, Clone)]
-pub struct Noted<S> {
+pub struct RecordingService<S> {
     inner: S,
     writes: Writes,
 }
 
-impl<S, B> tower::Service<Request<Body>> for Noted<S>
+impl<S, B> tower::Service<Request<Body>> for RecordingService<S>
 where
     S: tower::Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send,
@@ -137,7 +141,7 @@ where
         let writes = self.writes.clone();
         Box::pin(async move {
             let (request, uid) = precondition(request).await;
-            if let Some(seen) = writes.note(&request, uid) {
+            if let Some(seen) = writes.record(&request, uid) {
                 seen.await;
             }
             inner.call(request).await

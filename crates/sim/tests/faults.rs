@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_operator::clock::TokioClock;
-use karpenter_sim::check::{self, Checker, Facts};
+use karpenter_sim::check::{self, Checker, WorldSnapshot};
 use karpenter_sim::scenario::{FIXED_START, Scenario, play};
 use karpenter_sim::timeline::Timeline;
 use karpenter_sim::world::World;
@@ -52,7 +52,7 @@ fn world(seed: u64, scenario: &Scenario) -> World {
 }
 
 /// A played world, with all that was wrong in it by the end of a time after the last step.
-struct Played {
+struct PlayedWorld {
     world: World,
     violations: Vec<String>,
     at_rest: Vec<String>,
@@ -62,15 +62,15 @@ struct Played {
 }
 
 /// Taints and readiness of nodes, and what the scheduler says of pods.
-fn states(facts: &Facts) -> Vec<String> {
-    let nodes = facts.nodes.iter().map(|node| {
+fn states(snapshot: &WorldSnapshot) -> Vec<String> {
+    let nodes = snapshot.nodes.iter().map(|node| {
         let ready = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
         let ready = ready.into_iter().find(|c| c.type_ == "Ready").map(|c| c.status.clone());
         let taints = node.spec.clone().unwrap_or_default().taints.unwrap_or_default();
         let taints: Vec<_> = taints.into_iter().map(|taint| taint.key).collect();
         format!("{}: ready {ready:?}, taints {taints:?}", node.name_any())
     });
-    let pods = facts.pods.iter().flat_map(|pod| {
+    let pods = snapshot.pods.iter().flat_map(|pod| {
         let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
         conditions.into_iter().filter_map(|condition| condition.message.clone())
     });
@@ -79,21 +79,21 @@ fn states(facts: &Facts) -> Vec<String> {
     states
 }
 
-async fn played(world: World, scenario: &Scenario, then: Duration) -> Played {
+async fn play_and_check(world: World, scenario: &Scenario, then: Duration) -> PlayedWorld {
     play::load(&world, scenario).await.unwrap();
     let mut checker = play::play(&world, scenario, &Timeline::new(world.start)).await.unwrap();
     let end = world.clock.now() + then;
     while world.clock.now() < end {
         world.clock.sleep(Duration::from_secs(20)).await;
-        checker.look(&Facts::gather(&world).await.unwrap());
+        checker.check(&WorldSnapshot::gather(&world).await.unwrap());
     }
-    let facts = Facts::gather(&world).await.unwrap();
+    let snapshot = WorldSnapshot::gather(&world).await.unwrap();
     let texts = |found: Vec<check::Violation>| found.iter().map(ToString::to_string).collect();
     let journal = world.faults.journal.since(0);
-    Played {
-        states: states(&facts),
+    PlayedWorld {
+        states: states(&snapshot),
         violations: texts(checker.violations().cloned().collect()),
-        at_rest: texts(check::at_rest(&facts)),
+        at_rest: texts(check::violations_at_rest(&snapshot)),
         faults: journal.iter().map(|fault| format!("{} {fault}", fault.at)).collect(),
         world,
     }
@@ -102,22 +102,22 @@ async fn played(world: World, scenario: &Scenario, then: Duration) -> Played {
 const NOTHING: [&str; 0] = [];
 
 /// Everything of the API fails now and then for ten minutes, for the scheduler and the kubelets.
-async fn with_troubled_actors(seed: u64) -> Played {
+async fn play_with_faulty_actors(seed: u64) -> PlayedWorld {
     let faults = "{for: 10m, api: {errors: 0.1, conflicts: 0.1, slow: {rate: 0.1, by: 2s}, \
                   lostAnswers: 0.1, timeouts: 0.02, expired: 0.2, watchCuts: 0.1, \
                   watchDelays: {rate: 0.05, by: 3s}, duplicates: 0.1, reorders: 0.1}}";
     let scenario = scenario(faults, &format!("{CLASS}{}", pods()), NODES);
     let world = world(seed, &scenario);
     world.begin_with(&world.product_client()).await.unwrap();
-    let played = played(world, &scenario, Duration::from_mins(40)).await;
+    let played = play_and_check(world, &scenario, Duration::from_mins(40)).await;
     played.world.end().await;
     played
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_world_whose_api_fails_comes_to_rest_when_that_is_over() {
+async fn a_world_comes_to_rest_after_api_faults_end() {
     for seed in 1..=3 {
-        let played = with_troubled_actors(seed).await;
+        let played = play_with_faulty_actors(seed).await;
         assert!(played.faults.len() > 50, "seed {seed}: {} faults", played.faults.len());
         assert_eq!(played.violations, NOTHING, "seed {seed}");
         assert_eq!(played.at_rest, NOTHING, "seed {seed}: {:#?}", played.states);
@@ -130,7 +130,7 @@ fn the_same_seed_gives_a_world_the_same_faults() {
     let faults = || {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().start_paused(true).build().unwrap();
-        runtime.block_on(with_troubled_actors(3)).faults
+        runtime.block_on(play_with_faulty_actors(3)).faults
     };
     let (first, second) = (faults(), faults());
     let other = first.iter().zip(&second).find(|(first, second)| first != second);
@@ -139,14 +139,14 @@ fn the_same_seed_gives_a_world_the_same_faults() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_world_whose_cloud_fails_comes_to_rest_when_that_is_over() {
+async fn a_world_comes_to_rest_after_cloud_faults_end() {
     let faults = "{for: 10m, cloud: {launchDelay: 20s, shortages: [{zone: test-zone-a, until: 3m}], \
                   errors: 0.3, slow: {rate: 0.3, by: 5s}, lostAnswers: 0.3}}";
     let scenario = scenario(faults, &format!("{CLASS}{}", pods()), NODES);
     for seed in 1..=6 {
         let world = world(seed, &scenario);
         world.begin().await.unwrap();
-        let played = played(world, &scenario, Duration::from_mins(15)).await;
+        let played = play_and_check(world, &scenario, Duration::from_mins(15)).await;
         let kinds = ["launch delayed", "out of capacity"];
         for kind in kinds {
             assert!(played.faults.iter().any(|fault| fault.contains(kind)), "{:?}", played.faults);
@@ -158,12 +158,12 @@ async fn a_world_whose_cloud_fails_comes_to_rest_when_that_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_instance_that_never_registers_is_ended_when_its_time_is_up() {
+async fn an_instance_that_never_registers_is_deleted_after_the_timeout() {
     let steps = "[{at: 2s, launch: {instanceType: c-4x-amd64-linux}}]";
     let scenario = scenario("{cloud: {failedRegistrations: 1}}", CLASS, steps);
     let world = world(1, &scenario);
     world.begin().await.unwrap();
-    let played = played(world, &scenario, Duration::from_mins(20)).await;
+    let played = play_and_check(world, &scenario, Duration::from_mins(20)).await;
     let nodes: Api<Node> = Api::all(played.world.client());
     assert_eq!(nodes.list(&ListParams::default()).await.unwrap().items.len(), 0);
     assert_eq!(played.world.cloud.list().await.unwrap().len(), 0);
@@ -173,12 +173,12 @@ async fn an_instance_that_never_registers_is_ended_when_its_time_is_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_left_of_a_lost_instance_is_cleaned_up() {
+async fn the_node_and_claim_of_a_lost_instance_are_deleted() {
     let steps = "[{at: 2s, launch: {instanceType: c-4x-amd64-linux}}]";
     let scenario = scenario("{cloud: {lostInstances: {rate: 1, within: 5m}}}", CLASS, steps);
     let world = world(1, &scenario);
     world.begin().await.unwrap();
-    let played = played(world, &scenario, Duration::from_mins(25)).await;
+    let played = play_and_check(world, &scenario, Duration::from_mins(25)).await;
     let nodes: Api<Node> = Api::all(played.world.client());
     let nodes = nodes.list(&ListParams::default()).await.unwrap().items;
     assert!(nodes.is_empty(), "{nodes:?}");
@@ -189,14 +189,14 @@ async fn what_is_left_of_a_lost_instance_is_cleaned_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_is_removed_before_its_launch_takes_no_pods_along() {
+async fn deleting_a_claim_before_its_launch_deletes_no_pods() {
     let steps = "
 - {at: 2s, launch: {instanceType: c-4x-amd64-linux}}
 - {at: 10s, remove: {claims: [node-1]}}";
     let scenario = scenario("{cloud: {launchDelay: 1m}}", &format!("{CLASS}{}", pods()), steps);
     let world = world(1, &scenario);
     world.begin().await.unwrap();
-    let played = played(world, &scenario, Duration::from_secs(30)).await;
+    let played = play_and_check(world, &scenario, Duration::from_secs(30)).await;
     let pods: Api<Pod> = Api::all(played.world.client());
     let pods = pods.list(&ListParams::default()).await.unwrap().items;
     let left = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
@@ -205,7 +205,7 @@ async fn a_claim_that_is_removed_before_its_launch_takes_no_pods_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_evicted_pod_says_so_and_counts_against_its_budget() {
+async fn an_evicted_pod_counts_against_its_budget() {
     let budget = "
 - apiVersion: policy/v1
   kind: PodDisruptionBudget
@@ -214,7 +214,7 @@ async fn an_evicted_pod_says_so_and_counts_against_its_budget() {
     let scenario = scenario("{}", &format!("{CLASS}{}{budget}", pods()), NODES);
     let world = world(1, &scenario);
     world.begin().await.unwrap();
-    let played = played(world, &scenario, Duration::from_mins(5)).await;
+    let played = play_and_check(world, &scenario, Duration::from_mins(5)).await;
     let client = played.world.client();
     // Nobody corrects it any more: two pods may go, although the budget says one.
     played.world.end().await;
@@ -230,8 +230,8 @@ async fn an_evicted_pod_says_so_and_counts_against_its_budget() {
     let mut found: Vec<Vec<String>> = Vec::new();
     for name in ["web-1", "web-2"] {
         pods.evict(name, &EvictParams::default()).await.unwrap();
-        let facts = Facts::gather(&played.world).await.unwrap();
-        found.push(Checker::default().look(&facts).iter().map(ToString::to_string).collect());
+        let snapshot = WorldSnapshot::gather(&played.world).await.unwrap();
+        found.push(Checker::default().check(&snapshot).iter().map(ToString::to_string).collect());
     }
     let expected: [Vec<String>; 2] =
         [vec![], vec!["2 pods of budget default/web are evicted at once, of 1".to_owned()]];
@@ -239,7 +239,7 @@ async fn an_evicted_pod_says_so_and_counts_against_its_budget() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_of_faults_replaces_those_before_and_ends_by_itself() {
+async fn a_faults_step_replaces_earlier_faults_and_expires() {
     let steps = "
 - {at: 1m, faults: {api: {errors: 1}, for: 1m}}
 - {at: 2m30s, faults: {cloud: {errors: 1}}}
@@ -249,7 +249,7 @@ async fn a_step_of_faults_replaces_those_before_and_ends_by_itself() {
     let world = world(1, &scenario);
     world.begin().await.unwrap();
     let timeline = Timeline::new(world.start);
-    let look = async {
+    let samples = async {
         let mut seen = Vec::new();
         for _ in 0..7 {
             let api = world.product_client().apiserver_version().await.is_ok();
@@ -260,12 +260,12 @@ async fn a_step_of_faults_replaces_those_before_and_ends_by_itself() {
         seen
     };
     // The first look is at 15 s, the next ones half a minute later each.
-    let look = async {
+    let samples = async {
         world.clock.sleep(Duration::from_secs(15)).await;
-        look.await
+        samples.await
     };
     let (seen, played) =
-        futures_util::future::join(look, play::play(&world, &scenario, &timeline)).await;
+        futures_util::future::join(samples, play::play(&world, &scenario, &timeline)).await;
     played.unwrap();
     #[rustfmt::skip]
     let expected = [

@@ -5,8 +5,8 @@
 mod workloads {
     mod actor;
     mod apps;
-    mod counts;
+    mod jobs_and_budgets;
     mod quiet;
-    mod silence;
+    mod silent_nodes;
     mod stateful;
 }

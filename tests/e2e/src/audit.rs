@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// A request that was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct AuditedRequest {
     /// Such as `get`, `create` or `patch`.
     pub verb: String,
     /// Such as `nodes` or `nodeclaims/status`; empty for what is no resource.
@@ -17,23 +17,27 @@ pub struct Asked {
     pub code: u64,
 }
 
-impl Asked {
+impl AuditedRequest {
     /// Whether it was to change something.
     pub fn is_write(&self) -> bool {
         !["get", "list", "watch"].contains(&self.verb.as_str())
     }
 }
 
-pub(crate) fn read(log: &Path) -> Result<Vec<Asked>> {
+pub(crate) fn read_audit_log(log: &Path) -> Result<Vec<AuditedRequest>> {
     let log = fs::read_to_string(log).context("cannot read the audit log")?;
     // The last line may still be written.
-    Ok(log.lines().filter_map(|line| serde_json::from_str(line).ok()).map(|e| asked(&e)).collect())
+    Ok(log
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .map(|e| audited_request(&e))
+        .collect())
 }
 
-fn asked(event: &Value) -> Asked {
+fn audited_request(event: &Value) -> AuditedRequest {
     let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (resource, part) = (text("/objectRef/resource"), text("/objectRef/subresource"));
-    Asked {
+    AuditedRequest {
         verb: text("/verb").to_owned(),
         resource: [resource, part].join("/").trim_end_matches('/').to_owned(),
         name: text("/objectRef/name").to_owned(),
@@ -48,15 +52,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_read_from_its_record() {
+    fn audited_requests_are_parsed_from_audit_events() {
         let event = json!({
             "verb": "patch",
             "objectRef": {"resource": "nodeclaims", "subresource": "status", "name": "a"},
             "responseStatus": {"code": 409},
         });
         let (verb, resource) = ("patch".to_owned(), "nodeclaims/status".to_owned());
-        let found = asked(&event);
-        assert_eq!(found, Asked { verb, resource, name: "a".to_owned(), code: 409 });
+        let found = audited_request(&event);
+        assert_eq!(found, AuditedRequest { verb, resource, name: "a".to_owned(), code: 409 });
         assert!(found.is_write());
     }
 }

@@ -14,7 +14,7 @@ use crate::product;
 const READY_LIMIT: Duration = Duration::from_mins(1);
 
 /// What a cluster without leader election is started with.
-pub const ALONE: [&str; 1] = ["--disable-leader-election"];
+pub const NO_LEADER_ELECTION: [&str; 1] = ["--disable-leader-election"];
 
 /// A cluster that the product works on.
 #[derive(Debug)]
@@ -28,22 +28,22 @@ pub struct Cluster {
 impl Cluster {
     /// Starts everything, the controller with these arguments.
     pub async fn start(args: &[&str]) -> Result<Self> {
-        let plane = with_crds(Parts::ALL).await?;
-        let kubelets = Kubelets::start(plane.admin_config()?, kubelets::quick())?;
+        let plane = start_with_crds(Parts::ALL).await?;
+        let kubelets = Kubelets::start(plane.admin_config()?, kubelets::quick_timing())?;
         let (config, dir) = (plane.product_kubeconfig()?, plane.dir().to_owned());
         let controller = Controller::start("karpenter", &config, args, &dir).await?;
-        controller.ready(READY_LIMIT).await?;
+        controller.wait_until_ready(READY_LIMIT).await?;
         Ok(Self { controller, plane, _kubelets: kubelets })
     }
 
-    /// One cluster for all tests of a test binary: each uses names of its own, see [`Site`].
+    /// One cluster for all tests of a test binary: each uses names of its own, see [`TestTenant`].
     ///
-    /// [`Site`]: crate::Site
+    /// [`TestTenant`]: crate::TestTenant
     pub async fn shared() -> Result<&'static Self> {
         static CLUSTER: OnceCell<Result<Cluster, String>> = OnceCell::const_new();
         let start = || async {
             // Its output is read by tests, and more of it says more about a test that failed.
-            let args = [&ALONE[..], &["--log-level=debug"]].concat();
+            let args = [&NO_LEADER_ELECTION[..], &["--log-level=debug"]].concat();
             Cluster::start(&args).await.map_err(|error| format!("{error:#}"))
         };
         let started = Box::pin(CLUSTER.get_or_init(start)).await;
@@ -52,8 +52,9 @@ impl Cluster {
 }
 
 /// A control plane that knows the kinds of the KWOK provider.
-pub async fn with_crds(parts: Parts) -> Result<ControlPlane> {
-    let crds = tokio::task::spawn_blocking(|| product::karpenter(&["crds", "--provider", "kwok"]));
+pub async fn start_with_crds(parts: Parts) -> Result<ControlPlane> {
+    let crds =
+        tokio::task::spawn_blocking(|| product::run_karpenter(&["crds", "--provider", "kwok"]));
     let crds = crds.await??;
     let plane = ControlPlane::start_with(parts).await?;
     plane.apply_crds(&crds).await?;

@@ -25,14 +25,14 @@ use anyhow::{Context as _, Result};
 use xtask::host::Stopwatch;
 
 /// `$$` is the shell that becomes the program, also inside the parentheses.
-const WATCHED: &str = r#"
+const WATCHER_SCRIPT: &str = r#"
 exec 3<&0 </dev/null
 ( read -r _ <&3 || kill -KILL $$ 2>/dev/null ) &
 exec "$@" 3<&-
 "#;
 
 /// Tries again for a while: whatever still writes there is being killed at the same time.
-const SWEEP: &str = r#"
+const SWEEPER_SCRIPT: &str = r#"
 while read -r _; do :; done
 for _ in 1 2 3 4 5 6 7 8 9 10; do
     rm -rf -- "$1"
@@ -48,7 +48,7 @@ pub struct Component {
     log: PathBuf,
     child: Child,
     /// Closing it without a word is what stops the program.
-    lifeline: Option<ChildStdin>,
+    watcher_stdin: Option<ChildStdin>,
 }
 
 impl Component {
@@ -58,7 +58,7 @@ impl Component {
         let output =
             File::create(&log).with_context(|| format!("cannot make {}", log.display()))?;
         let mut command = Command::new("sh");
-        command.args(["-c", WATCHED, name]).arg(program).args(args).current_dir(dir);
+        command.args(["-c", WATCHER_SCRIPT, name]).arg(program).args(args).current_dir(dir);
         command.stdout(output.try_clone()?).stderr(output);
         Self::start(name, log, command)
     }
@@ -66,7 +66,7 @@ impl Component {
     /// Starts something that removes `dir` when it is dropped, or this process ends.
     pub(crate) fn sweeper(dir: &Path) -> Result<Self> {
         let mut command = Command::new("sh");
-        command.args(["-c", SWEEP, "sweeper"]).arg(dir);
+        command.args(["-c", SWEEPER_SCRIPT, "sweeper"]).arg(dir);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         Self::start("sweeper", PathBuf::new(), command)
     }
@@ -76,7 +76,7 @@ impl Component {
         command.stdin(Stdio::piped()).process_group(0);
         let mut child = command.spawn().with_context(|| format!("cannot start {name}"))?;
         let lifeline = child.stdin.take();
-        Ok(Self { name, log, child, lifeline })
+        Ok(Self { name, log, child, watcher_stdin: lifeline })
     }
 
     pub fn name(&self) -> &'static str {
@@ -97,7 +97,7 @@ impl Component {
     }
 
     /// Whether it has ended by itself, and how.
-    pub fn exited(&mut self) -> Option<ExitStatus> {
+    pub fn exit_status(&mut self) -> Option<ExitStatus> {
         let status = self.child.try_wait().ok().flatten()?;
         self.dismiss_watcher();
         Some(status)
@@ -105,7 +105,7 @@ impl Component {
 
     /// Lets the watcher leave without killing.
     fn dismiss_watcher(&mut self) {
-        if let Some(mut lifeline) = self.lifeline.take() {
+        if let Some(mut lifeline) = self.watcher_stdin.take() {
             let _ = lifeline.write_all(b"gone\n"); // fails if the watcher is gone, too
         }
     }
@@ -127,16 +127,16 @@ impl Component {
     }
 
     /// Asks it to stop, unless it has, without waiting for that.
-    pub(crate) fn let_go(&mut self) {
-        if self.exited().is_none() {
-            self.lifeline = None;
+    pub(crate) fn stop(&mut self) {
+        if self.exit_status().is_none() {
+            self.watcher_stdin = None;
         }
     }
 }
 
 impl Drop for Component {
     fn drop(&mut self) {
-        self.let_go();
+        self.stop();
         // What still ran is killed by the watcher before we find it gone, and free its pid.
         let watch = Stopwatch::start();
         while let Ok(None) = self.child.try_wait() {
@@ -160,11 +160,11 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_ends_by_itself_leaves_its_status_and_its_last_words() {
+    fn an_exited_program_leaves_its_status_and_its_log_tail() {
         let dir = tempfile::tempdir().unwrap();
         let mut shell = shell("seq 1 100; echo no such flag >&2; exit 3", dir.path());
         let status = loop {
-            match shell.exited() {
+            match shell.exit_status() {
                 Some(status) => break status,
                 None => std::thread::yield_now(),
             }
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_program_ends_even_if_it_does_not_want_to() {
+    fn dropping_a_component_kills_a_program_that_ignores_signals() {
         let dir = tempfile::tempdir().unwrap();
         let shell = shell("trap '' TERM INT HUP; while :; do sleep 0.1; done", dir.path());
         let watch = Stopwatch::start();

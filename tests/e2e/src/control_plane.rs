@@ -8,11 +8,11 @@ use anyhow::{Result, bail};
 use kube::{Client, Config};
 use xtask::tools::{Tool, Toolbox};
 
-use crate::audit::{self, Asked};
+use crate::audit::{self, AuditedRequest};
 use crate::component::Component;
 use crate::credentials::Credentials;
 use crate::flags::{self, Ports};
-use crate::kubectl::{self, Output};
+use crate::kubectl::{self, KubectlOutput};
 use crate::objects::Objects;
 use crate::wait;
 
@@ -41,7 +41,7 @@ impl Parts {
     /// The API alone: objects are stored and checked, and nothing happens to them.
     pub const API: Self = Self { controllers: None, scheduler: false };
     /// The API, and what removes objects: everything else stays as it was written.
-    pub const API_AND_GARBAGE: Self = Self {
+    pub const API_AND_GARBAGE_COLLECTION: Self = Self {
         controllers: Some("garbage-collector-controller,namespace-controller"),
         scheduler: false,
     };
@@ -64,7 +64,7 @@ pub struct ControlPlane {
     kubectl: PathBuf,
     dir: PathBuf,
     /// How its API server is started again.
-    apiserver: (PathBuf, Vec<String>),
+    api_server_command: (PathBuf, Vec<String>),
     api_port: u16,
     /// Last, so that it is dropped last.
     _sweeper: Component,
@@ -78,7 +78,7 @@ impl ControlPlane {
 
     /// Starts etcd, kube-apiserver and `parts`. The first time, this builds them, too.
     pub async fn start_with(parts: Parts) -> Result<Self> {
-        let programs = tokio::task::spawn_blocking(Programs::find).await??;
+        let programs = tokio::task::spawn_blocking(Programs::ensure_built).await??;
         let mut attempt = 1;
         loop {
             match Self::try_start(&programs, parts, free_ports()?).await {
@@ -95,12 +95,12 @@ impl ControlPlane {
             tempfile::Builder::new().prefix("karpenter-e2e-").permissions(private).tempdir()?;
         let dir = dir.keep();
         let sweeper = Component::sweeper(&dir)?;
-        let credentials = Credentials::create(&dir)?;
+        let credentials = Credentials::generate(&dir)?;
         let url = format!("https://127.0.0.1:{}", free.api);
         let args = flags::apiserver(&dir, &credentials, free, parts.service_accounts());
         let mut plane = Self {
             components: Vec::new(),
-            apiserver: (programs.apiserver.clone(), args.clone()),
+            api_server_command: (programs.apiserver.clone(), args.clone()),
             api_port: free.api,
             kubeconfig: credentials.write_kubeconfig(&credentials.admin, &url)?,
             kubectl: programs.kubectl.clone(),
@@ -111,7 +111,7 @@ impl ControlPlane {
         };
         plane.spawn("etcd", &programs.etcd, &flags::etcd(&plane.dir, free))?;
         plane.spawn(API_SERVER, &programs.apiserver, &args)?;
-        plane.wait_for_api().await?;
+        plane.wait_for_api_server().await?;
 
         if let Some(controllers) = parts.controllers {
             let credentials = &plane.credentials;
@@ -151,13 +151,13 @@ impl ControlPlane {
     }
 
     /// A client of somebody who is known, and may do nothing that is not granted to all.
-    pub fn client_of_nobody(&self) -> Result<Client> {
-        self.client_with_token(&self.credentials.nobody.token)
+    pub fn client_without_permissions(&self) -> Result<Client> {
+        self.client_with_token(&self.credentials.unprivileged.token)
     }
 
     /// A client with a token of your own, such as a service account's.
     pub fn client_with_token(&self, token: &str) -> Result<Client> {
-        self.client_of(&self.url, token)
+        self.client_for(&self.url, token)
     }
 
     /// Creates and changes objects from plain manifests, as an administrator.
@@ -166,7 +166,7 @@ impl ControlPlane {
     }
 
     /// Runs the kubectl of the same version as an administrator; `stdin` is for `-f -`.
-    pub async fn kubectl(&self, args: &[&str], stdin: Option<&str>) -> Result<Output> {
+    pub async fn kubectl(&self, args: &[&str], stdin: Option<&str>) -> Result<KubectlOutput> {
         kubectl::run(&self.kubectl, &self.kubeconfig, &self.dir, args, stdin).await
     }
 
@@ -174,22 +174,22 @@ impl ControlPlane {
     /// Returns their names as `kind/name`.
     pub async fn apply_crds(&self, yaml: &str) -> Result<Vec<String>> {
         let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-", "-o", "name"];
-        let applied = self.kubectl(&apply, Some(yaml)).await?.ok()?;
+        let applied = self.kubectl(&apply, Some(yaml)).await?.into_stdout()?;
         let names: Vec<_> = applied.lines().map(str::to_owned).collect();
         let mut wait = vec!["wait", "--for=condition=Established", "--timeout=30s"];
         wait.extend(names.iter().map(String::as_str));
-        self.kubectl(&wait, None).await?.ok()?;
+        self.kubectl(&wait, None).await?.into_stdout()?;
         for name in &names {
-            self.wait_until_described(name).await?;
+            self.wait_until_discoverable(name).await?;
         }
         Ok(names)
     }
 
     /// Established kinds are served, but discovery and OpenAPI, which kubectl asks first, follow a
     /// moment later.
-    async fn wait_until_described(&self, crd: &str) -> Result<()> {
+    async fn wait_until_discoverable(&self, crd: &str) -> Result<()> {
         let path = "jsonpath={.spec.group} {.spec.versions[0].name} {.spec.names.plural}";
-        let kind = self.kubectl(&["get", crd, "-o", path], None).await?.ok()?;
+        let kind = self.kubectl(&["get", crd, "-o", path], None).await?.into_stdout()?;
         let [group, version, plural] = kind.split(' ').collect::<Vec<_>>()[..] else {
             bail!("{crd} is no CRD: {kind}");
         };
@@ -214,7 +214,7 @@ impl ControlPlane {
         &self.kubeconfig
     }
 
-    /// A kubeconfig file of the product, whose requests are written down: see [`Self::audit`].
+    /// A kubeconfig file of the product, whose requests are written down: see [`Self::audited_requests`].
     pub fn product_kubeconfig(&self) -> Result<PathBuf> {
         self.credentials.write_kubeconfig(&self.credentials.product, &self.url)
     }
@@ -226,8 +226,8 @@ impl ControlPlane {
     }
 
     /// What the product has asked for so far; of watches, those that are over.
-    pub fn audit(&self) -> Result<Vec<Asked>> {
-        audit::read(&self.credentials.audit_log())
+    pub fn audited_requests(&self) -> Result<Vec<AuditedRequest>> {
+        audit::read_audit_log(&self.credentials.audit_log())
     }
 
     /// The port of its API server.
@@ -236,15 +236,15 @@ impl ControlPlane {
     }
 
     /// Kills the API server as a crash would. What etcd has stays.
-    pub fn kill_api(&mut self) {
+    pub fn kill_api_server(&mut self) {
         self.components.retain(|component| component.name() != API_SERVER);
     }
 
     /// Starts the API server again, on the same port, and waits until it can be used.
-    pub async fn start_api(&mut self) -> Result<()> {
-        let (program, args) = self.apiserver.clone();
+    pub async fn restart_api_server(&mut self) -> Result<()> {
+        let (program, args) = self.api_server_command.clone();
         self.spawn(API_SERVER, &program, &args)?;
-        self.wait_for_api().await
+        self.wait_for_api_server().await
     }
 
     /// Where its files and logs are.
@@ -267,7 +267,7 @@ impl ControlPlane {
         self.config(&self.url, &self.credentials.admin.token)
     }
 
-    fn client_of(&self, url: &str, token: &str) -> Result<Client> {
+    fn client_for(&self, url: &str, token: &str) -> Result<Client> {
         Ok(Client::try_from(self.config(url, token)?)?)
     }
 
@@ -279,23 +279,23 @@ impl ControlPlane {
     }
 
     /// Waits until the API server is ready and has made the namespace that everybody uses.
-    async fn wait_for_api(&mut self) -> Result<()> {
+    async fn wait_for_api_server(&mut self) -> Result<()> {
         let client = self.client()?;
-        self.wait_for(API_SERVER, &client, "/readyz").await?;
-        self.wait_for(API_SERVER, &client, "/api/v1/namespaces/default").await
+        self.wait_for_path(API_SERVER, &client, "/readyz").await?;
+        self.wait_for_path(API_SERVER, &client, "/api/v1/namespaces/default").await
     }
 
     async fn wait_for_health(&mut self, name: &'static str, port: u16) -> Result<()> {
         let url = format!("https://127.0.0.1:{port}");
-        let client = self.client_of(&url, &self.credentials.admin.token)?;
-        self.wait_for(name, &client, "/healthz").await
+        let client = self.client_for(&url, &self.credentials.admin.token)?;
+        self.wait_for_path(name, &client, "/healthz").await
     }
 
     /// Waits until `path` answers. Ends early when a program does.
-    async fn wait_for(&mut self, name: &str, client: &Client, path: &str) -> Result<()> {
-        let what = format!("{name} answers to {path}");
-        let waited = wait::until(&what, START_LIMIT, async || {
-            self.components.iter_mut().try_for_each(still_runs)?;
+    async fn wait_for_path(&mut self, name: &str, client: &Client, path: &str) -> Result<()> {
+        let description = format!("{name} answers to {path}");
+        let waited = wait::until(&description, START_LIMIT, async || {
+            self.components.iter_mut().try_for_each(check_running)?;
             let request = http::Request::get(path).body(Vec::new())?;
             // Whoever else may listen there takes the connection and then says nothing.
             let answer = tokio::time::timeout(PROBE_LIMIT, client.request_text(request)).await;
@@ -304,7 +304,7 @@ impl ControlPlane {
         let Err(error) = waited.await else { return Ok(()) };
         let component = self.components.iter_mut().find(|component| component.name() == name);
         if let Some(component) = component
-            && component.exited().is_none()
+            && component.exit_status().is_none()
         {
             return Err(error.context(component.log_tail()));
         }
@@ -315,7 +315,7 @@ impl ControlPlane {
 impl Drop for ControlPlane {
     fn drop(&mut self) {
         // All at once, and only then wait for each.
-        self.components.iter_mut().for_each(Component::let_go);
+        self.components.iter_mut().for_each(Component::stop);
         self.components.clear();
         // The sweeper would remove it as well, but whoever dropped us may look at once.
         let _ = std::fs::remove_dir_all(&self.dir);
@@ -334,8 +334,8 @@ impl std::fmt::Display for PortTaken {
     }
 }
 
-fn still_runs(component: &mut Component) -> Result<()> {
-    let Some(status) = component.exited() else { return Ok(()) };
+fn check_running(component: &mut Component) -> Result<()> {
+    let Some(status) = component.exit_status() else { return Ok(()) };
     if component.log().contains("address already in use") {
         return Err(PortTaken(component.log_tail()).into());
     }
@@ -368,7 +368,7 @@ struct Programs {
 
 impl Programs {
     /// Finds them in the cache, or builds them, which takes minutes.
-    fn find() -> Result<Self> {
+    fn ensure_built() -> Result<Self> {
         let tools = Toolbox::from_env()?;
         Ok(Self {
             etcd: tools.ensure(Tool::Etcd)?,
@@ -385,8 +385,8 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_port_that_somebody_else_has_taken_is_told_from_other_failures() {
-        let programs = tokio::task::spawn_blocking(Programs::find).await.unwrap().unwrap();
+    async fn a_taken_port_is_distinguished_from_other_failures() {
+        let programs = tokio::task::spawn_blocking(Programs::ensure_built).await.unwrap().unwrap();
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
         let free = free_ports().unwrap();

@@ -20,7 +20,7 @@ const ARGS: [&str; 4] =
 const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// The longest that an answer may take, before it counts as none.
-const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A controller that ends when this is dropped, as by `kill -9`.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub struct Controller {
 
 /// An answer of one of its ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct HttpResponse {
     pub code: u16,
     pub body: String,
 }
@@ -46,26 +46,27 @@ impl Controller {
         args: &[&str],
         dir: &Path,
     ) -> Result<Self> {
-        let binary = tokio::task::spawn_blocking(product::binary).await??;
+        let binary = tokio::task::spawn_blocking(product::karpenter_binary).await??;
         let mut words = vec![format!("KUBECONFIG={}", kubeconfig.display())];
         words.push(binary.to_str().context("a path of ours is text")?.to_owned());
         words.extend(ARGS.iter().chain(args).map(|arg| (*arg).to_owned()));
         let component = Component::spawn(name, Path::new("env"), &words, dir)?;
         let mut controller = Self { component, probes: String::new(), metrics: String::new() };
         let addresses = wait::until("the controller's ports", START_LIMIT, async || {
-            if let Some(status) = controller.component.exited() {
+            if let Some(status) = controller.component.exit_status() {
                 bail!("{name} ended with {status}; {}", controller.component.log_tail());
             }
-            Ok(controller.address("probes").zip(controller.address("metrics")))
+            Ok(controller.listen_address("probes").zip(controller.listen_address("metrics")))
         });
         let (probes, metrics) = addresses.await?;
         (controller.probes, controller.metrics) = (probes, metrics);
         Ok(controller)
     }
 
-    fn address(&self, name: &str) -> Option<String> {
-        let said = self.records("starting server").into_iter().find(|line| line["name"] == name)?;
-        let address = said["address"].as_str()?;
+    fn listen_address(&self, name: &str) -> Option<String> {
+        let record =
+            self.log_records("starting server").into_iter().find(|line| line["name"] == name)?;
+        let address = record["address"].as_str()?;
         let port = address.rsplit_once(':')?.1;
         Some(format!("127.0.0.1:{port}"))
     }
@@ -80,7 +81,7 @@ impl Controller {
     }
 
     /// The records with this message.
-    pub fn records(&self, message: &str) -> Vec<Value> {
+    pub fn log_records(&self, message: &str) -> Vec<Value> {
         let log = self.log();
         let records = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         records.filter(|record| record["message"] == message).collect()
@@ -92,19 +93,19 @@ impl Controller {
     }
 
     /// Whether it has ended, and how.
-    pub fn exited(&mut self) -> Option<ExitStatus> {
-        self.component.exited()
+    pub fn exit_status(&mut self) -> Option<ExitStatus> {
+        self.component.exit_status()
     }
 
     /// Waits until it has ended.
-    pub async fn ended(&mut self, limit: Duration) -> Result<ExitStatus> {
+    pub async fn wait_until_ended(&mut self, limit: Duration) -> Result<ExitStatus> {
         let pid = self.pid();
-        wait::until(&format!("process {pid} ends"), limit, async || Ok(self.exited())).await
+        wait::until(&format!("process {pid} ends"), limit, async || Ok(self.exit_status())).await
     }
 
     /// Fails if it has ended or panicked.
-    pub fn check(&mut self) -> Result<()> {
-        if let Some(status) = self.exited() {
+    pub fn check_running(&mut self) -> Result<()> {
+        if let Some(status) = self.exit_status() {
             bail!("the controller ended with {status}; {}", self.component.log_tail());
         }
         ensure!(!self.log().contains("panicked"), "{}", self.component.log_tail());
@@ -112,12 +113,12 @@ impl Controller {
     }
 
     /// Asks a probe, such as `/readyz`.
-    pub async fn probe(&self, path: &str) -> Result<Answer> {
-        get(&self.probes, path).await
+    pub async fn probe(&self, path: &str) -> Result<HttpResponse> {
+        http_get(&self.probes, path).await
     }
 
     /// Waits until it says that it is ready.
-    pub async fn ready(&self, limit: Duration) -> Result<()> {
+    pub async fn wait_until_ready(&self, limit: Duration) -> Result<()> {
         wait::until("the controller is ready", limit, async || {
             Ok((self.probe("/readyz").await?.code == 200).then_some(()))
         })
@@ -125,8 +126,8 @@ impl Controller {
     }
 
     /// The sum of a metric over all label sets that contain `labels`, such as `code="429"`.
-    pub async fn metric(&self, name: &str, labels: &str) -> Result<f64> {
-        let page = get(&self.metrics, "/metrics").await?;
+    pub async fn metric_sum(&self, name: &str, labels: &str) -> Result<f64> {
+        let page = http_get(&self.metrics, "/metrics").await?;
         ensure!(page.code == 200, "metrics: {}", page.code);
         let values = page.body.lines().filter_map(|line| {
             let (series, value) = line.rsplit_once(' ')?;
@@ -138,8 +139,8 @@ impl Controller {
 }
 
 /// One request of HTTP/1.1 on a connection of its own.
-async fn get(address: &str, path: &str) -> Result<Answer> {
-    let asked = async {
+async fn http_get(address: &str, path: &str) -> Result<HttpResponse> {
+    let exchange = async {
         let mut stream = TcpStream::connect(address).await?;
         let request =
             format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -148,9 +149,9 @@ async fn get(address: &str, path: &str) -> Result<Answer> {
         stream.read_to_string(&mut answer).await?;
         std::io::Result::Ok(answer)
     };
-    let answer = tokio::time::timeout(ANSWER_LIMIT, asked).await;
+    let answer = tokio::time::timeout(RESPONSE_TIMEOUT, exchange).await;
     let answer = answer.with_context(|| format!("no answer to {path}"))??;
     let (head, body) = answer.split_once("\r\n\r\n").context("an answer has a head")?;
     let code = head.split(' ').nth(1).and_then(|code| code.parse().ok());
-    Ok(Answer { code: code.context("an answer has a code")?, body: body.to_owned() })
+    Ok(HttpResponse { code: code.context("an answer has a code")?, body: body.to_owned() })
 }

@@ -28,7 +28,7 @@ pub(crate) struct Credentials {
     /// The authority behind the server certificates.
     pub(crate) ca_der: Vec<u8>,
     pub(crate) admin: User,
-    pub(crate) nobody: User,
+    pub(crate) unprivileged: User,
     pub(crate) controller_manager: User,
     pub(crate) scheduler: User,
     /// May do everything, and what it does is written down.
@@ -37,7 +37,7 @@ pub(crate) struct Credentials {
 
 impl Credentials {
     /// Makes everything in `dir` that the programs need before they start.
-    pub(crate) fn create(dir: &Path) -> Result<Self> {
+    pub(crate) fn generate(dir: &Path) -> Result<Self> {
         let mut authority = CertificateParams::new(Vec::new())?;
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
@@ -49,7 +49,7 @@ impl Credentials {
             dir: dir.to_owned(),
             ca_der: authority.der().to_vec(),
             admin: User::new("admin", "system:masters")?,
-            nobody: User::new("nobody", "")?,
+            unprivileged: User::new("nobody", "")?,
             // The names to which Kubernetes itself grants what these two need.
             controller_manager: User::new("system:kube-controller-manager", "")?,
             scheduler: User::new("system:kube-scheduler", "")?,
@@ -82,8 +82,8 @@ impl Credentials {
     }
 
     fn users(&self) -> [&User; 5] {
-        let Self { admin, nobody, controller_manager, scheduler, product, .. } = self;
-        [admin, nobody, controller_manager, scheduler, product]
+        let Self { admin, unprivileged, controller_manager, scheduler, product, .. } = self;
+        [admin, unprivileged, controller_manager, scheduler, product]
     }
 
     /// Writes a kubeconfig file for `user` of the API server at `url`.
@@ -151,12 +151,12 @@ impl Credentials {
 
 impl User {
     fn new(name: &'static str, group: &'static str) -> Result<Self> {
-        Ok(Self { name, token: secret()?, group })
+        Ok(Self { name, token: random_token()?, group })
     }
 }
 
 /// Other users of this machine can reach loopback, so tokens are not constants.
-fn secret() -> Result<String> {
+fn random_token() -> Result<String> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")
         .and_then(|mut source| source.read_exact(&mut bytes))

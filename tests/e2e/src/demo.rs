@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use xtask::tools::{Tool, Toolbox};
 
-use crate::kubectl::{self, Output};
+use crate::kubectl::{self, KubectlOutput};
 use crate::{product, wait};
 
 /// How long the demo may take from its start to its kubeconfig.
@@ -30,7 +30,7 @@ impl Demo {
         let kubectl =
             tokio::task::spawn_blocking(|| Toolbox::from_env()?.ensure(Tool::Kubectl)).await??;
         let log = File::create(dir.path().join("demo.log"))?;
-        let child = Command::new(product::binary()?)
+        let child = Command::new(product::karpenter_binary()?)
             .args(["demo", "--kubeconfig"])
             .arg(dir.path().join("kubeconfig"))
             .args(args)
@@ -67,7 +67,7 @@ impl Demo {
     }
 
     /// Runs kubectl on the demo.
-    pub async fn kubectl(&self, args: &[&str], stdin: Option<&str>) -> Result<Output> {
+    pub async fn kubectl(&self, args: &[&str], stdin: Option<&str>) -> Result<KubectlOutput> {
         kubectl::run(&self.kubectl, &self.kubeconfig(), self.dir.path(), args, stdin).await
     }
 }

@@ -74,7 +74,7 @@ pub(crate) fn controller_manager(
     ports: Ports,
     controllers: &str,
 ) -> Vec<String> {
-    let mut flags = delegated(kubeconfig, credentials, ports.controller_manager);
+    let mut flags = common_flags(kubeconfig, credentials, ports.controller_manager);
     flags.extend([
         format!("--controllers={controllers}"),
         "--use-service-account-credentials".to_owned(),
@@ -88,11 +88,11 @@ pub(crate) fn controller_manager(
 }
 
 pub(crate) fn scheduler(kubeconfig: &Path, credentials: &Credentials, ports: Ports) -> Vec<String> {
-    delegated(kubeconfig, credentials, ports.scheduler)
+    common_flags(kubeconfig, credentials, ports.scheduler)
 }
 
 /// What both have that work through the API server: where it is, where they answer to probes.
-fn delegated(kubeconfig: &Path, credentials: &Credentials, port: u16) -> Vec<String> {
+fn common_flags(kubeconfig: &Path, credentials: &Credentials, port: u16) -> Vec<String> {
     let kubeconfig = kubeconfig.display();
     vec![
         format!("--kubeconfig={kubeconfig}"),

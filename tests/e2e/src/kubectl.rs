@@ -9,7 +9,7 @@ use tokio::process::Command;
 
 /// What kubectl printed, and whether it was content.
 #[derive(Debug, Clone)]
-pub struct Output {
+pub struct KubectlOutput {
     /// The arguments, for messages.
     pub args: String,
     pub status: ExitStatus,
@@ -17,9 +17,9 @@ pub struct Output {
     pub stderr: String,
 }
 
-impl Output {
+impl KubectlOutput {
     /// What it printed, or an error with its complaint.
-    pub fn ok(self) -> Result<String> {
+    pub fn into_stdout(self) -> Result<String> {
         if !self.status.success() {
             bail!("kubectl {} failed ({}): {}", self.args, self.status, self.stderr.trim_end());
         }
@@ -33,7 +33,7 @@ pub(crate) async fn run(
     dir: &Path,
     args: &[&str],
     stdin: Option<&str>,
-) -> Result<Output> {
+) -> Result<KubectlOutput> {
     let mut command = Command::new(program);
     command.args(args).current_dir(dir).env("KUBECONFIG", kubeconfig);
     // Its cache of discovery, and any settings of the user, live below the home directory.
@@ -52,7 +52,7 @@ pub(crate) async fn run(
     };
     let ((), output) = tokio::join!(feed, child.wait_with_output());
     let output = output.context("cannot read from kubectl")?;
-    Ok(Output {
+    Ok(KubectlOutput {
         args: args.join(" "),
         status: output.status,
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

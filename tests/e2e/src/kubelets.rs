@@ -5,8 +5,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use karpenter_operator::chance::Chance;
 use karpenter_operator::clock::SystemClock;
+use karpenter_operator::rng::SeededRng;
 use karpenter_sim::kubelet::{self, Pace};
 use kube::{Client, Config};
 use tokio::sync::oneshot;
@@ -20,13 +20,13 @@ pub struct Kubelets {
 }
 
 /// Nodes and pods that start in a moment: what tests wait for is the product.
-pub fn quick() -> Pace {
+pub fn quick_timing() -> Pace {
     let millis = |from, to| Duration::from_millis(from)..Duration::from_millis(to);
     Pace {
         node_ready: millis(200, 800),
         pod_start: millis(100, 400),
         pod_stop: millis(100, 400),
-        at_once: 16,
+        concurrency: 16,
         ..Pace::default()
     }
 }
@@ -39,7 +39,7 @@ impl Kubelets {
         let work = move || {
             runtime.block_on(async {
                 let Ok(client) = Client::try_from(config) else { return };
-                let run = kubelet::run(pace, client, Arc::new(SystemClock), Chance::new(1));
+                let run = kubelet::run(pace, client, Arc::new(SystemClock), SeededRng::new(1));
                 tokio::select! {
                     never = run => match never {},
                     _ = stopped => {}

@@ -7,7 +7,7 @@
 //!      └─────────────────────────┘                  └── Client, kubectl, Objects
 //! ```
 //!
-//! Most tests share one control plane per test binary ([`Shared`]) and use object names of their
+//! Most tests share one control plane per test binary ([`SharedControlPlane`]) and use object names of their
 //! own. The programs are built by `xtask::tools` the first time.
 //!
 //! [`cluster`] is all of it with the product on it: the controller as a process of its own, and
@@ -33,12 +33,12 @@ pub mod objects;
 pub mod product;
 pub mod proxy;
 mod shared;
-pub mod site;
+pub mod tenant;
 pub mod wait;
 
 pub use cluster::Cluster;
 pub use control_plane::{ControlPlane, Parts};
 pub use controller::Controller;
-pub use objects::{ApiError, Objects, manifest};
-pub use shared::Shared;
-pub use site::Site;
+pub use objects::{ApiError, Objects, parse_manifest};
+pub use shared::SharedControlPlane;
+pub use tenant::TestTenant;

@@ -32,7 +32,7 @@ impl std::fmt::Display for ApiError {
 ///
 /// If it is not YAML: that is a mistake in the test.
 #[track_caller]
-pub fn manifest(yaml: &str) -> Value {
+pub fn parse_manifest(yaml: &str) -> Value {
     serde_saphyr::from_str(yaml).expect("the manifest is YAML")
 }
 
@@ -56,39 +56,39 @@ impl Objects {
 
     /// Creates the object; returns it with its defaults.
     pub async fn create(&self, object: &Value) -> Result<Value, ApiError> {
-        let (requests, _) = self.locate(object).await?;
-        self.send(requests.create(&PostParams::default(), body(object))).await
+        let (requests, _) = self.resource_and_name(object).await?;
+        self.send(requests.create(&PostParams::default(), json_body(object))).await
     }
 
     /// Replaces the object. Without a resource version, it replaces whatever is there.
     pub async fn update(&self, object: &Value) -> Result<Value, ApiError> {
-        let (requests, name) = self.locate(object).await?;
-        let body = body(&self.current(&requests, &name, object).await?);
+        let (requests, name) = self.resource_and_name(object).await?;
+        let body = json_body(&self.with_current_version(&requests, &name, object).await?);
         self.send(requests.replace(&name, &PostParams::default(), body)).await
     }
 
     /// Replaces the status alone, as controllers do.
     pub async fn update_status(&self, object: &Value) -> Result<Value, ApiError> {
-        let (requests, name) = self.locate(object).await?;
-        let body = body(&self.current(&requests, &name, object).await?);
+        let (requests, name) = self.resource_and_name(object).await?;
+        let body = json_body(&self.with_current_version(&requests, &name, object).await?);
         let params = PostParams::default();
         self.send(requests.replace_subresource("status", &name, &params, body)).await
     }
 
     /// The object as it is now; of `object`, only kind, namespace and name matter.
     pub async fn get(&self, object: &Value) -> Result<Value, ApiError> {
-        let (requests, name) = self.locate(object).await?;
+        let (requests, name) = self.resource_and_name(object).await?;
         self.send(requests.get(&name, &GetParams::default())).await
     }
 
     /// Deletes the object; of `object`, only kind, namespace and name matter.
     pub async fn delete(&self, object: &Value) -> Result<(), ApiError> {
-        let (requests, name) = self.locate(object).await?;
+        let (requests, name) = self.resource_and_name(object).await?;
         self.send(requests.delete(&name, &DeleteParams::default())).await.map(drop)
     }
 
     /// Where objects of its kind and namespace are, and its name (empty if it has none).
-    async fn locate(&self, object: &Value) -> Result<(Request, String), ApiError> {
+    async fn resource_and_name(&self, object: &Value) -> Result<(Request, String), ApiError> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
         let version = text("/apiVersion").unwrap_or_default();
         let (group, version) = version.split_once('/').unwrap_or(("", version));
@@ -103,7 +103,7 @@ impl Objects {
     }
 
     /// The object with the resource version of what is there, unless it brings its own.
-    async fn current(
+    async fn with_current_version(
         &self,
         requests: &Request,
         name: &str,
@@ -126,7 +126,7 @@ impl Objects {
     }
 }
 
-fn body(object: &Value) -> Vec<u8> {
+fn json_body(object: &Value) -> Vec<u8> {
     object.to_string().into_bytes()
 }
 

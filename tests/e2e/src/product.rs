@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 
 use anyhow::{Context as _, Result, bail};
 
-/// Runs `karpenter` with these arguments and returns what it printed to stdout.
-pub fn karpenter(args: &[&str]) -> Result<String> {
-    let output = Command::new(binary()?)
+/// Runs `run_karpenter` with these arguments and returns what it printed to stdout.
+pub fn run_karpenter(args: &[&str]) -> Result<String> {
+    let output = Command::new(karpenter_binary()?)
         .args(args)
         .current_dir(workspace())
         .stdin(Stdio::null())
@@ -27,13 +27,13 @@ pub fn workspace() -> &'static Path {
 }
 
 /// Cargo does not build another package's binary for a test, so this asks it to.
-pub fn binary() -> Result<&'static Path> {
+pub fn karpenter_binary() -> Result<&'static Path> {
     static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let built = BINARY.get_or_init(|| build().map_err(|error| format!("{error:#}")));
+    let built = BINARY.get_or_init(|| build_karpenter().map_err(|error| format!("{error:#}")));
     built.as_deref().map_err(|error| anyhow::anyhow!("{error}"))
 }
 
-fn build() -> Result<PathBuf> {
+fn build_karpenter() -> Result<PathBuf> {
     let cargo = option_env!("CARGO").unwrap_or("cargo");
     let output = Command::new(cargo)
         .args(["build", "--locked", "--package", "karpenter", "--no-default-features"])

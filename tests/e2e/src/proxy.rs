@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 pub struct Proxy {
     port: u16,
     /// Whoever sees it change hangs up.
-    cuts: Arc<watch::Sender<u32>>,
+    disconnects: Arc<watch::Sender<u32>>,
     _accepting: JoinSet<()>,
 }
 
@@ -30,10 +30,10 @@ impl Proxy {
             let mut open = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 while open.try_join_next().is_some() {}
-                open.spawn(pass(stream, to_port, connections.subscribe()));
+                open.spawn(forward(stream, to_port, connections.subscribe()));
             }
         });
-        Ok(Self { port, cuts, _accepting: accepting })
+        Ok(Self { port, disconnects: cuts, _accepting: accepting })
     }
 
     pub fn port(&self) -> u16 {
@@ -41,17 +41,17 @@ impl Proxy {
     }
 
     /// How many connections are open.
-    pub fn open(&self) -> usize {
-        self.cuts.receiver_count()
+    pub fn open_connections(&self) -> usize {
+        self.disconnects.receiver_count()
     }
 
     /// Hangs up on all connections that are open. New ones are taken.
-    pub fn cut(&self) {
-        self.cuts.send_modify(|cuts| *cuts += 1);
+    pub fn cut_connections(&self) {
+        self.disconnects.send_modify(|cuts| *cuts += 1);
     }
 }
 
-async fn pass(mut from: TcpStream, to_port: u16, mut cut: watch::Receiver<u32>) {
+async fn forward(mut from: TcpStream, to_port: u16, mut cut: watch::Receiver<u32>) {
     let to = SocketAddr::from(([127, 0, 0, 1], to_port));
     let Ok(mut to) = TcpStream::connect(to).await else { return };
     tokio::select! {

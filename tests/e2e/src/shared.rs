@@ -16,12 +16,12 @@ use crate::control_plane::{ControlPlane, Parts};
 /// A `static` is never dropped. That is all right here: the programs end when their pipe to this
 /// process closes, and their directory goes with them.
 #[derive(Debug)]
-pub struct Shared {
+pub struct SharedControlPlane {
     parts: Parts,
     started: OnceCell<Result<ControlPlane, String>>,
 }
 
-impl Shared {
+impl SharedControlPlane {
     pub const fn new(parts: Parts) -> Self {
         Self { parts, started: OnceCell::const_new() }
     }

@@ -10,7 +10,7 @@ use xtask::host::Stopwatch;
 /// An `Err` is not "not yet": it ends the waiting at once. A probe that is never content fails
 /// with `what` it was that did not come true.
 pub async fn until<T>(
-    what: &str,
+    description: &str,
     limit: Duration,
     mut probe: impl AsyncFnMut() -> Result<Option<T>>,
 ) -> Result<T> {
@@ -20,7 +20,7 @@ pub async fn until<T>(
             return Ok(answer);
         }
         if watch.elapsed() > limit {
-            bail!("{what}: not within {} s", limit.as_secs());
+            bail!("{description}: not within {} s", limit.as_secs());
         }
         pause().await;
     }

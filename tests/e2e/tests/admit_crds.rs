@@ -1,10 +1,10 @@
 //! Admission of custom resources by the real API server.
 
 use anyhow::Result;
-use karpenter_e2e::{Parts, Shared, manifest};
+use karpenter_e2e::{Parts, SharedControlPlane, parse_manifest};
 use serde_json::json;
 
-static CONTROL_PLANE: Shared = Shared::new(Parts::API);
+static CONTROL_PLANE: SharedControlPlane = SharedControlPlane::new(Parts::API);
 
 /// A kind with a default, a rule, a rule on changes, and a status of its own.
 const WIDGETS: &str = r"
@@ -39,12 +39,13 @@ spec:
 ";
 
 #[tokio::test]
-async fn what_the_api_server_says_about_an_object_comes_back_word_for_word() -> Result<()> {
+async fn errors_of_the_api_server_are_returned_verbatim() -> Result<()> {
     let plane = CONTROL_PLANE.get().await?;
     let names = plane.apply_crds(WIDGETS).await?;
     assert_eq!(names, ["customresourcedefinition.apiextensions.k8s.io/widgets.e2e.test"]);
     let objects = plane.objects()?;
-    let widget = manifest("{apiVersion: e2e.test/v1, kind: Widget, metadata: {name: w}, spec: {}}");
+    let widget =
+        parse_manifest("{apiVersion: e2e.test/v1, kind: Widget, metadata: {name: w}, spec: {}}");
 
     let mut big = widget.clone();
     big["spec"]["size"] = json!(10);
@@ -78,7 +79,7 @@ async fn what_the_api_server_says_about_an_object_comes_back_word_for_word() -> 
 
 /// A CRD that breaks the API server's own limits, such as the cost of its rules, is no CRD.
 #[tokio::test]
-async fn a_crd_that_the_api_server_refuses_is_an_error() -> Result<()> {
+async fn applying_a_rejected_crd_is_an_error() -> Result<()> {
     let broken =
         WIDGETS.replace("widgets", "gadgets").replace("self.size < 10", "self.weight < 10");
     let error = CONTROL_PLANE.get().await?.apply_crds(&broken).await.unwrap_err().to_string();

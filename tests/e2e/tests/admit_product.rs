@@ -1,15 +1,15 @@
 //! What the product prints is what a real cluster takes: CRDs, their columns, converted manifests.
 
 use anyhow::{Context as _, Result};
-use karpenter_e2e::product::{karpenter, workspace};
-use karpenter_e2e::{ControlPlane, Parts, Shared};
+use karpenter_e2e::product::{run_karpenter, workspace};
+use karpenter_e2e::{ControlPlane, Parts, SharedControlPlane};
 
-static CONTROL_PLANE: Shared = Shared::new(Parts::API);
+static CONTROL_PLANE: SharedControlPlane = SharedControlPlane::new(Parts::API);
 
 /// The control plane with the AWS CRDs, applied as the README says.
-async fn with_crds() -> Result<&'static ControlPlane> {
+async fn control_plane_with_crds() -> Result<&'static ControlPlane> {
     let control_plane = CONTROL_PLANE.get().await?;
-    control_plane.apply_crds(&karpenter(&["crds"])?).await?;
+    control_plane.apply_crds(&run_karpenter(&["crds"])?).await?;
     Ok(control_plane)
 }
 
@@ -44,13 +44,13 @@ spec:
 ";
 
 #[tokio::test]
-async fn kubectl_shows_upstreams_columns() -> Result<()> {
-    let control_plane = with_crds().await?;
-    control_plane.kubectl(&["apply", "-f", "-"], Some(OBJECTS)).await?.ok()?;
+async fn kubectl_shows_the_printer_columns_of_upstream() -> Result<()> {
+    let control_plane = control_plane_with_crds().await?;
+    control_plane.kubectl(&["apply", "-f", "-"], Some(OBJECTS)).await?.into_stdout()?;
     let mut tables = Vec::new();
     for kind in ["nodepools", "nodeclaims", "ec2nc"] {
         let wide = ["get", kind, "columns", "-o", "wide"];
-        tables.push(control_plane.kubectl(&wide, None).await?.ok()?);
+        tables.push(control_plane.kubectl(&wide, None).await?.into_stdout()?);
     }
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let headers: Vec<_> =
@@ -68,16 +68,17 @@ async fn kubectl_shows_upstreams_columns() -> Result<()> {
 
     let plain =
         control_plane.kubectl(&["get", "nodepools,nodeclaims,ec2nodeclasses"], None).await?;
-    let plain = plain.ok()?;
+    let plain = plain.into_stdout()?;
     assert!(plain.contains("nodepool.karpenter.sh/columns"), "{plain}");
-    let category = control_plane.kubectl(&["get", "karpenter", "-o", "name"], None).await?.ok()?;
+    let category =
+        control_plane.kubectl(&["get", "karpenter", "-o", "name"], None).await?.into_stdout()?;
     assert_eq!(category.lines().filter(|name| name.ends_with("/columns")).count(), 3, "{category}");
     Ok(())
 }
 
 #[tokio::test]
-async fn static_pools_can_be_scaled_and_dynamic_ones_cannot() -> Result<()> {
-    let control_plane = with_crds().await?;
+async fn kubectl_scales_static_node_pools_only() -> Result<()> {
+    let control_plane = control_plane_with_crds().await?;
     let pool = |name: &str, spec: &str| {
         format!(
             "{{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {{name: {name}}}, spec: {{{spec} \
@@ -85,12 +86,12 @@ async fn static_pools_can_be_scaled_and_dynamic_ones_cannot() -> Result<()> {
         )
     };
     let pools = [pool("scale-static", "replicas: 3,"), pool("scale-dynamic", "")].join("\n---\n");
-    control_plane.kubectl(&["apply", "-f", "-"], Some(&pools)).await?.ok()?;
+    control_plane.kubectl(&["apply", "-f", "-"], Some(&pools)).await?.into_stdout()?;
 
     let scale = ["scale", "nodepool/scale-static", "--replicas=5"];
-    control_plane.kubectl(&scale, None).await?.ok()?;
+    control_plane.kubectl(&scale, None).await?.into_stdout()?;
     let replicas = ["get", "nodepool", "scale-static", "-o", "jsonpath={.spec.replicas}"];
-    assert_eq!(control_plane.kubectl(&replicas, None).await?.ok()?, "5", "10/NP-S4");
+    assert_eq!(control_plane.kubectl(&replicas, None).await?.into_stdout()?, "5", "10/NP-S4");
 
     let scale = ["scale", "nodepool/scale-dynamic", "--replicas=5"];
     let refused = control_plane.kubectl(&scale, None).await?;
@@ -105,9 +106,9 @@ async fn static_pools_can_be_scaled_and_dynamic_ones_cannot() -> Result<()> {
 
 #[tokio::test]
 async fn kubectl_explains_fields() -> Result<()> {
-    let control_plane = with_crds().await?;
+    let control_plane = control_plane_with_crds().await?;
     let explain = ["explain", "nodepool.spec.disruption.budgets", "--recursive=false"];
-    let text = control_plane.kubectl(&explain, None).await?.ok()?;
+    let text = control_plane.kubectl(&explain, None).await?.into_stdout()?;
     for field in ["duration", "nodes", "reasons", "schedule"] {
         assert!(text.contains(field), "{text}");
     }
@@ -118,8 +119,8 @@ async fn kubectl_explains_fields() -> Result<()> {
 /// The first half of 10/LG-19; that the output also passes runtime validation is shown by the
 /// converter's own tests.
 #[tokio::test]
-async fn converted_manifests_are_accepted() -> Result<()> {
-    let control_plane = with_crds().await?;
+async fn the_api_server_accepts_converted_manifests() -> Result<()> {
+    let control_plane = control_plane_with_crds().await?;
     let folder = workspace().join("scenarios/legacy");
     let mut files = 0;
     for entry in std::fs::read_dir(folder)? {
@@ -131,9 +132,9 @@ async fn converted_manifests_are_accepted() -> Result<()> {
         files += 1;
         let path = path.to_str().context("a path that is text")?;
         for output in ["yaml", "json"] {
-            let converted = karpenter(&["convert", "-f", path, "-o", output])?;
+            let converted = run_karpenter(&["convert", "-f", path, "-o", output])?;
             let apply = ["apply", "--server-side", "--dry-run=server", "-f", "-", "-o", "name"];
-            let names = control_plane.kubectl(&apply, Some(&converted)).await?.ok()?;
+            let names = control_plane.kubectl(&apply, Some(&converted)).await?.into_stdout()?;
             let applied = |kind: &str| names.contains(kind);
             assert!(
                 applied("nodepool.karpenter.sh/") && applied("ec2nodeclass.karpenter.k8s.aws/"),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use karpenter_api::crds::{CrdSet, crds};
 use karpenter_apiserver::admission::CustomKind;
-use karpenter_apiserver::testing::admission_table::{Row, Then, parse, patched};
+use karpenter_apiserver::testing::admission_table::{FollowUp, Row, parse, patched};
 use karpenter_e2e::{ApiError, ControlPlane, Objects};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -17,8 +17,8 @@ use tokio::task::JoinSet;
 const CONCURRENCY: usize = 8;
 
 #[tokio::test]
-async fn aws_tables() -> Result<()> {
-    run(
+async fn the_api_server_matches_the_aws_admission_tables() -> Result<()> {
+    check_tables(
         CrdSet::Aws,
         &[
             ("nodepool", include_str!("../../../scenarios/admission/nodepool.yaml")),
@@ -32,11 +32,12 @@ async fn aws_tables() -> Result<()> {
 }
 
 #[tokio::test]
-async fn kwok_tables() -> Result<()> {
-    run(CrdSet::Kwok, &[("kwok", include_str!("../../../scenarios/admission/kwok.yaml"))]).await
+async fn the_api_server_matches_the_kwok_admission_tables() -> Result<()> {
+    check_tables(CrdSet::Kwok, &[("kwok", include_str!("../../../scenarios/admission/kwok.yaml"))])
+        .await
 }
 
-async fn run(set: CrdSet, tables: &[(&str, &str)]) -> Result<()> {
+async fn check_tables(set: CrdSet, tables: &[(&str, &str)]) -> Result<()> {
     let control_plane = ControlPlane::start().await?;
     control_plane.apply_crds(&list(&crds(set))).await?;
     let objects = control_plane.objects()?;
@@ -56,7 +57,7 @@ async fn run(set: CrdSet, tables: &[(&str, &str)]) -> Result<()> {
     let kinds: Arc<Vec<_>> = Arc::new(crds(set).iter().map(compile).collect());
     let mut batches = JoinSet::new();
     for batch in rows.chunks(count.div_ceil(CONCURRENCY)) {
-        batches.spawn(judge(kinds.clone(), objects.clone(), batch.to_vec()));
+        batches.spawn(find_problems(kinds.clone(), objects.clone(), batch.to_vec()));
     }
     let problems = batches.join_all().await.concat();
     assert!(count > 50, "the tables were read");
@@ -65,16 +66,21 @@ async fn run(set: CrdSet, tables: &[(&str, &str)]) -> Result<()> {
 }
 
 /// What is wrong with the answers to these rows, one after the other.
-async fn judge(kinds: Arc<Vec<CustomKind>>, objects: Objects, rows: Vec<Row>) -> Vec<String> {
+async fn find_problems(
+    kinds: Arc<Vec<CustomKind>>,
+    objects: Objects,
+    rows: Vec<Row>,
+) -> Vec<String> {
     let mut problems = Vec::new();
     for row in rows {
-        let answer = send(&objects, &row).await;
+        let answer = send_row(&objects, &row).await;
         let answer = answer.as_ref().map_err(|error| error.message.as_str());
         let kind = kinds.iter().find(|kind| row.object["kind"] == kind.kind());
-        let ours = kind.map(|kind| row.ask(kind));
-        let twin = ours.and_then(|ours| difference(answer, ours.as_ref().map_err(String::as_str)));
-        if let Some(problem) = row.judge(answer).or(twin) {
-            problems.push(format!("{} {}: {}: {problem}", row.id, row.says, row.object));
+        let ours = kind.map(|kind| row.admit(kind));
+        let embedded_difference =
+            ours.and_then(|ours| find_difference(answer, ours.as_ref().map_err(String::as_str)));
+        if let Some(problem) = row.find_mismatch(answer).or(embedded_difference) {
+            problems.push(format!("{} {}: {}: {problem}", row.id, row.claim, row.object));
         }
     }
     problems
@@ -83,7 +89,7 @@ async fn judge(kinds: Arc<Vec<CustomKind>>, objects: Objects, rows: Vec<Row>) ->
 /// Where the embedded admission says something else than the API server. The order in which the
 /// API server lists errors changes from call to call, so words are compared, not texts; what was
 /// stored is compared as far as both know it.
-fn difference(real: Result<&Value, &str>, ours: Result<&Value, &str>) -> Option<String> {
+fn find_difference(real: Result<&Value, &str>, ours: Result<&Value, &str>) -> Option<String> {
     let words = |text: &str| {
         let is_mark = |c: char| c.is_whitespace() || matches!(c, ',' | '[' | ']');
         let mut words: Vec<_> = text.split(is_mark).map(str::to_owned).collect();
@@ -100,20 +106,22 @@ fn difference(real: Result<&Value, &str>, ours: Result<&Value, &str>) -> Option<
 }
 
 /// Creates the row's object and takes the row's further step.
-async fn send(objects: &Objects, row: &Row) -> Result<Value, ApiError> {
+async fn send_row(objects: &Objects, row: &Row) -> Result<Value, ApiError> {
     let created = objects.create(&row.object).await;
-    match &row.then {
-        Then::Nothing => created,
-        Then::Update(patch) => objects.update(&patched(&accepted(row, created), patch)).await,
-        Then::UpdateStatus(patch) => {
-            objects.update_status(&patched(&accepted(row, created), patch)).await
+    match &row.follow_up {
+        FollowUp::CreateOnly => created,
+        FollowUp::Update(patch) => {
+            objects.update(&patched(&expect_created(row, created), patch)).await
+        }
+        FollowUp::UpdateStatus(patch) => {
+            objects.update_status(&patched(&expect_created(row, created), patch)).await
         }
     }
 }
 
 #[track_caller]
-fn accepted(row: &Row, created: Result<Value, ApiError>) -> Value {
-    created.unwrap_or_else(|error| panic!("{} {}: create refused: {error}", row.id, row.says))
+fn expect_created(row: &Row, created: Result<Value, ApiError>) -> Value {
+    created.unwrap_or_else(|error| panic!("{} {}: create refused: {error}", row.id, row.claim))
 }
 
 fn list(items: &[Value]) -> String {

@@ -29,7 +29,7 @@ spec:
       - {name: web, image: shop/web:1, resources: {requests: {cpu: 100m}}}
 ";
 
-async fn start() -> Result<Demo> {
+async fn start_demo() -> Result<Demo> {
     let scenario = tempfile::NamedTempFile::new()?;
     std::fs::write(scenario.path(), SCENARIO)?;
     let path = scenario.path().to_str().expect("a path of ours").to_owned();
@@ -37,8 +37,13 @@ async fn start() -> Result<Demo> {
 }
 
 /// Runs kubectl; it has to succeed and to print all of `parts`.
-async fn expect(demo: &Demo, args: &[&str], stdin: Option<&str>, parts: &[&str]) -> Result<String> {
-    let output = demo.kubectl(args, stdin).await?.ok()?;
+async fn expect_output(
+    demo: &Demo,
+    args: &[&str],
+    stdin: Option<&str>,
+    parts: &[&str],
+) -> Result<String> {
+    let output = demo.kubectl(args, stdin).await?.into_stdout()?;
     for part in parts {
         ensure!(
             output.contains(part),
@@ -51,36 +56,48 @@ async fn expect(demo: &Demo, args: &[&str], stdin: Option<&str>, parts: &[&str])
 
 #[tokio::test]
 async fn kubectl_works_on_the_demo() -> Result<()> {
-    let demo = start().await?;
+    let demo = start_demo().await?;
     let mode = std::fs::metadata(demo.kubeconfig())?.permissions().mode();
     ensure!(mode & 0o777 == 0o600, "the kubeconfig has mode {mode:o}");
 
     // Nodes come up, with columns.
-    expect(&demo, &["wait", "--for=create", "node", "--all", "--timeout=30s"], None, &[])
+    expect_output(&demo, &["wait", "--for=create", "node", "--all", "--timeout=30s"], None, &[])
         .await
         .ok();
-    expect(
+    expect_output(
         &demo,
         &["wait", "--for=condition=Ready", "node", "--all", "--timeout=60s"],
         None,
         &["condition met"],
     )
     .await?;
-    expect(&demo, &["get", "nodes", "-o", "wide"], None, &["INTERNAL-IP", "v1.36.3", "Ready"])
-        .await?;
+    expect_output(
+        &demo,
+        &["get", "nodes", "-o", "wide"],
+        None,
+        &["INTERNAL-IP", "v1.36.3", "Ready"],
+    )
+    .await?;
 
     // A rollout from nothing, and one of another image.
-    expect(&demo, &["apply", "-f", "-"], Some(DEPLOYMENT), &["deployment.apps/web created"])
+    expect_output(&demo, &["apply", "-f", "-"], Some(DEPLOYMENT), &["deployment.apps/web created"])
         .await?;
-    expect(&demo, &["apply", "-f", "-"], Some(DEPLOYMENT), &["deployment.apps/web unchanged"])
-        .await?;
+    expect_output(
+        &demo,
+        &["apply", "-f", "-"],
+        Some(DEPLOYMENT),
+        &["deployment.apps/web unchanged"],
+    )
+    .await?;
     let done = "successfully rolled out";
-    expect(&demo, &["rollout", "status", "deployment/web", "--timeout=60s"], None, &[done]).await?;
+    expect_output(&demo, &["rollout", "status", "deployment/web", "--timeout=60s"], None, &[done])
+        .await?;
     let next = DEPLOYMENT.replace("web:1", "web:2");
-    expect(&demo, &["diff", "-f", "-"], Some(DEPLOYMENT), &[]).await?;
-    expect(&demo, &["apply", "-f", "-"], Some(&next), &["configured"]).await?;
-    expect(&demo, &["rollout", "status", "deployment/web", "--timeout=60s"], None, &[done]).await?;
-    expect(
+    expect_output(&demo, &["diff", "-f", "-"], Some(DEPLOYMENT), &[]).await?;
+    expect_output(&demo, &["apply", "-f", "-"], Some(&next), &["configured"]).await?;
+    expect_output(&demo, &["rollout", "status", "deployment/web", "--timeout=60s"], None, &[done])
+        .await?;
+    expect_output(
         &demo,
         &["get", "pods", "-l", "app=web", "-o", "wide"],
         None,
@@ -90,59 +107,73 @@ async fn kubectl_works_on_the_demo() -> Result<()> {
 
     // Server-side apply, patch, scale, wait.
     let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {colour: blue}\n";
-    expect(&demo, &["apply", "--server-side", "-f", "-"], Some(map), &["serverside-applied"])
-        .await?;
+    expect_output(
+        &demo,
+        &["apply", "--server-side", "-f", "-"],
+        Some(map),
+        &["serverside-applied"],
+    )
+    .await?;
     let patch = [r"patch", "configmap", "settings", "-p", r#"{"data":{"colour":"red"}}"#];
-    expect(&demo, &patch, None, &["patched"]).await?;
+    expect_output(&demo, &patch, None, &["patched"]).await?;
     let refused = demo.kubectl(&["apply", "--server-side", "-f", "-"], Some(map)).await?;
     ensure!(refused.stderr.contains("conflict with \"kubectl-patch\""), "{}", refused.stderr);
-    expect(&demo, &["scale", "deployment/web", "--replicas=5"], None, &["scaled"]).await?;
+    expect_output(&demo, &["scale", "deployment/web", "--replicas=5"], None, &["scaled"]).await?;
     let five =
         ["wait", "--for=jsonpath={.status.readyReplicas}=5", "deployment/web", "--timeout=60s"];
-    expect(&demo, &five, None, &["condition met"]).await?;
+    expect_output(&demo, &five, None, &["condition met"]).await?;
 
     // What people read.
     let parts = ["Name:", "Replicas:", "5 desired", "Pod Template:"];
-    expect(&demo, &["describe", "deployment", "web"], None, &parts).await?;
-    expect(&demo, &["describe", "nodes"], None, &["Allocatable:", "Non-terminated Pods:"]).await?;
+    expect_output(&demo, &["describe", "deployment", "web"], None, &parts).await?;
+    expect_output(&demo, &["describe", "nodes"], None, &["Allocatable:", "Non-terminated Pods:"])
+        .await?;
     let parts =
         ["KIND:       NodePool", "FIELDS:", "disruption", "limits", "template", "-required-"];
-    expect(&demo, &["explain", "nodepool.spec"], None, &parts).await?;
-    expect(
+    expect_output(&demo, &["explain", "nodepool.spec"], None, &parts).await?;
+    expect_output(
         &demo,
         &["get", "nodeclaims"],
         None,
         &["NAME", "TYPE", "CAPACITY", "ZONE", "pair-1", "pair-2"],
     )
     .await?;
-    expect(&demo, &["get", "events"], None, &["LAST SEEN"]).await?;
-    expect(&demo, &["api-resources"], None, &["nodepools", "karpenter.sh/v1", "deployments"])
-        .await?;
+    expect_output(&demo, &["get", "events"], None, &["LAST SEEN"]).await?;
+    expect_output(
+        &demo,
+        &["api-resources"],
+        None,
+        &["nodepools", "karpenter.sh/v1", "deployments"],
+    )
+    .await?;
 
     // Watches, and the end of things.
     let watched = ["get", "pods", "--watch", "--request-timeout=2s"];
     let watched = demo.kubectl(&watched, None).await?;
     ensure!(watched.stdout.contains("Running"), "{}", watched.stdout);
-    expect(&demo, &["delete", "deployment", "web", "--timeout=60s"], None, &["deleted"]).await?;
+    expect_output(&demo, &["delete", "deployment", "web", "--timeout=60s"], None, &["deleted"])
+        .await?;
     let gone = ["wait", "--for=delete", "pods", "-l", "app=web", "--timeout=60s"];
-    expect(&demo, &gone, None, &[]).await?;
+    expect_output(&demo, &gone, None, &[]).await?;
 
     // A namespace goes with what is in it.
-    expect(
+    expect_output(
         &demo,
         &["create", "-f", "-"],
         Some("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"),
         &["created"],
     )
     .await?;
-    expect(&demo, &["apply", "-n", "shop", "-f", "-"], Some(DEPLOYMENT), &["created"]).await?;
-    expect(&demo, &["delete", "namespace", "shop", "--timeout=60s"], None, &["deleted"]).await?;
+    expect_output(&demo, &["apply", "-n", "shop", "-f", "-"], Some(DEPLOYMENT), &["created"])
+        .await?;
+    expect_output(&demo, &["delete", "namespace", "shop", "--timeout=60s"], None, &["deleted"])
+        .await?;
     Ok(())
 }
 
 #[tokio::test]
-async fn nobody_gets_in_without_the_token() -> Result<()> {
-    let demo = start().await?;
+async fn the_demo_api_rejects_a_wrong_token() -> Result<()> {
+    let demo = start_demo().await?;
     let stranger = ["get", "nodes", "--token=wrong"];
     let output = demo.kubectl(&stranger, None).await?;
     ensure!(
@@ -173,12 +204,12 @@ const COMMANDS: &[&str] = &[
 ];
 
 /// The words of a command; a space within a word is written as one that does not break.
-fn words(command: &str) -> Vec<String> {
+fn split_words(command: &str) -> Vec<String> {
     command.split(' ').map(|word| word.replace('\u{a0}', " ")).collect()
 }
 
 /// An object without what differs from one to the next, and without what controllers add.
-fn comparable(object: &str) -> Result<Value> {
+fn without_generated_fields(object: &str) -> Result<Value> {
     let mut object: Value = serde_json::from_str(object)?;
     let uid = object["metadata"]["uid"].as_str().unwrap_or("-").to_owned();
     if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -207,13 +238,13 @@ fn comparable(object: &str) -> Result<Value> {
 }
 
 #[tokio::test]
-async fn what_kubectl_creates_from_the_command_line_is_what_apply_creates() -> Result<()> {
-    let demo = start().await?;
+async fn kubectl_create_and_kubectl_apply_give_equal_objects() -> Result<()> {
+    let demo = start_demo().await?;
     for namespace in ["one", "two"] {
-        expect(&demo, &["create", "namespace", namespace], None, &["created"]).await?;
+        expect_output(&demo, &["create", "namespace", namespace], None, &["created"]).await?;
     }
     for command in COMMANDS {
-        let words = words(command);
+        let words = split_words(command);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         // What is within a job comes after the options.
         let (command, rest) = match words.iter().position(|word| *word == "--") {
@@ -226,7 +257,7 @@ async fn what_kubectl_creates_from_the_command_line_is_what_apply_creates() -> R
         };
         let run = async |words: Vec<String>, stdin: Option<&str>| {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            expect(&demo, &words, stdin, &[]).await
+            expect_output(&demo, &words, stdin, &[]).await
         };
         let name = run(create(&["-o", "name"]), None).await?.trim().to_owned();
         let get = |namespace: &str| {
@@ -243,9 +274,10 @@ async fn what_kubectl_creates_from_the_command_line_is_what_apply_creates() -> R
         let apply = ["apply", "-n", namespace, "-f", "-"].map(str::to_owned).to_vec();
         run(apply, Some(&manifest)).await?;
         let applied = run(get(namespace), None).await?;
-        let (created, applied) = (comparable(&created)?, comparable(&applied)?);
+        let (created, applied) =
+            (without_generated_fields(&created)?, without_generated_fields(&applied)?);
         ensure!(created == applied, "{name}:\ncreated {created:#}\napplied {applied:#}");
     }
-    expect(&demo, &["create", "token", "robot", "-n", "one"], None, &[]).await?;
+    expect_output(&demo, &["create", "token", "robot", "-n", "one"], None, &[]).await?;
     Ok(())
 }

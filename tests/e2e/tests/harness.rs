@@ -7,21 +7,22 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use karpenter_e2e::component::Component;
-use karpenter_e2e::{ControlPlane, Parts, Shared, manifest, wait};
+use karpenter_e2e::{ControlPlane, Parts, SharedControlPlane, parse_manifest, wait};
 use kube::Api;
 use kube::api::{ListParams, PostParams};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use xtask::tools::Tool;
 
-static API: Shared = Shared::new(Parts::API);
-static ALL: Shared = Shared::new(Parts::ALL);
+static API: SharedControlPlane = SharedControlPlane::new(Parts::API);
+static ALL: SharedControlPlane = SharedControlPlane::new(Parts::ALL);
 
 const LIMIT: Duration = Duration::from_mins(1);
 
 #[tokio::test]
 async fn kubectl_and_the_api_server_are_of_the_pinned_version() -> Result<()> {
-    let printed = API.get().await?.kubectl(&["version", "-o", "json"], None).await?.ok()?;
-    let version = manifest(&printed);
+    let printed =
+        API.get().await?.kubectl(&["version", "-o", "json"], None).await?.into_stdout()?;
+    let version = parse_manifest(&printed);
     for side in ["clientVersion", "serverVersion"] {
         assert_eq!(version[side]["gitVersion"], Tool::KubeApiserver.version(), "{side}");
     }
@@ -29,20 +30,20 @@ async fn kubectl_and_the_api_server_are_of_the_pinned_version() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_failing_kubectl_says_why() -> Result<()> {
+async fn a_failing_kubectl_returns_its_error() -> Result<()> {
     let output = API.get().await?.kubectl(&["get", "widgets"], None).await?;
     assert_eq!(output.status.code(), Some(1));
-    let error = output.ok().unwrap_err().to_string();
+    let error = output.into_stdout().unwrap_err().to_string();
     assert!(error.contains("the server doesn't have a resource type \"widgets\""), "{error}");
     Ok(())
 }
 
 #[tokio::test]
-async fn who_is_not_granted_a_right_is_refused() -> Result<()> {
+async fn the_api_server_rejects_clients_without_permission() -> Result<()> {
     let plane = API.get().await?;
     let cases = [
         (plane.client()?, None),
-        (plane.client_of_nobody()?, Some(403)),
+        (plane.client_without_permissions()?, Some(403)),
         (plane.client_with_token("forged")?, Some(401)),
     ];
     for (client, expected) in cases {
@@ -57,26 +58,27 @@ async fn who_is_not_granted_a_right_is_refused() -> Result<()> {
 }
 
 #[tokio::test]
-async fn namespaces_and_pods_can_be_made_without_any_controller() -> Result<()> {
+async fn namespaces_and_pods_can_be_created_without_controllers() -> Result<()> {
     let plane = API.get().await?;
     let client = plane.client()?;
-    let namespace = manifest("{metadata: {name: harness-pods}}");
+    let namespace = parse_manifest("{metadata: {name: harness-pods}}");
     Api::<Namespace>::all(client.clone())
         .create(&PostParams::default(), &serde_json::from_value(namespace)?)
         .await?;
     let pod = "{metadata: {name: web}, spec: {containers: [{name: web, image: web}]}}";
     let pods = Api::<Pod>::namespaced(client, "harness-pods");
-    let pod = pods.create(&PostParams::default(), &serde_json::from_value(manifest(pod))?).await?;
+    let pod =
+        pods.create(&PostParams::default(), &serde_json::from_value(parse_manifest(pod))?).await?;
     assert_eq!(pod.status.and_then(|status| status.phase).as_deref(), Some("Pending"));
     Ok(())
 }
 
 #[tokio::test]
-async fn with_all_parts_a_pod_is_bound_to_a_node_once_it_is_ready() -> Result<()> {
+async fn the_scheduler_binds_a_pod_to_a_ready_node() -> Result<()> {
     let plane = ALL.get().await?;
     let objects = plane.objects()?;
     // As a kubelet registers: the taint goes when the node controller sees it ready.
-    let mut node = manifest(
+    let mut node = parse_manifest(
         "
         apiVersion: v1
         kind: Node
@@ -86,7 +88,7 @@ async fn with_all_parts_a_pod_is_bound_to_a_node_once_it_is_ready() -> Result<()
         ",
     );
     objects.create(&node).await?;
-    node["status"] = manifest(
+    node["status"] = parse_manifest(
         "
         capacity: &all {cpu: '2', memory: 4Gi, pods: '10'}
         allocatable: *all
@@ -96,7 +98,7 @@ async fn with_all_parts_a_pod_is_bound_to_a_node_once_it_is_ready() -> Result<()
     );
     objects.update_status(&node).await?;
 
-    let pod = manifest(
+    let pod = parse_manifest(
         "
         apiVersion: v1
         kind: Pod
@@ -146,7 +148,7 @@ async fn a_killed_test_process_leaves_nothing_behind() -> Result<()> {
         .kill_on_drop(true)
         .spawn()?;
     let mut lines = BufReader::new(process.stderr.take().context("its stderr")?).lines();
-    let (mut pids, mut dir, mut said) = (Vec::new(), None, String::new());
+    let (mut pids, mut dir, mut output) = (Vec::new(), None, String::new());
     while let Some(line) = lines.next_line().await? {
         if let Some((_, pid)) = line.split_once(" pid ") {
             pids.push(pid.parse()?);
@@ -155,10 +157,10 @@ async fn a_killed_test_process_leaves_nothing_behind() -> Result<()> {
         } else if line.starts_with("ready") {
             break;
         }
-        said += &line;
+        output += &line;
     }
-    let dir = dir.with_context(|| format!("it did not start: {said}"))?;
-    assert_eq!(pids.len(), 4, "{said}");
+    let dir = dir.with_context(|| format!("it did not start: {output}"))?;
+    assert_eq!(pids.len(), 4, "{output}");
     for pid in &pids {
         assert!(is_alive(*pid), "{pid} does not run");
     }

@@ -13,7 +13,7 @@ use xtask::host;
 use xtask::tools::{Tool, Toolbox};
 
 #[test]
-fn the_table_of_shapes_is_not_stale() -> Result<()> {
+fn the_type_table_matches_the_pinned_kubernetes() -> Result<()> {
     let printed = Command::new(Toolbox::from_env()?.ensure(Tool::Shapes)?).output()?;
     assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
     let wanted = String::from_utf8(printed.stdout)?;
@@ -25,7 +25,7 @@ fn the_table_of_shapes_is_not_stale() -> Result<()> {
 }
 
 #[test]
-fn objects_in_protobuf_are_read_as_the_same_objects_in_json() -> Result<()> {
+fn protobuf_and_json_samples_decode_to_equal_objects() -> Result<()> {
     let tool = Toolbox::from_env()?.ensure(Tool::Shapes)?;
     let printed = Command::new(tool).arg("samples").output()?;
     assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));

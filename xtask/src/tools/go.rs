@@ -21,14 +21,14 @@ pub(super) const ENV: &[(&str, &str)] = &[
 ];
 
 /// A module, and the Go that builds it.
-pub(super) struct Source<'a> {
+pub(super) struct GoModule<'a> {
     pub(super) go: &'a Path,
     pub(super) module: PathBuf,
     /// Instead of the `GOTOOLCHAIN` of [`ENV`].
     pub(super) toolchain: Option<&'static str>,
 }
 
-impl Source<'_> {
+impl GoModule<'_> {
     fn command(&self) -> Command {
         let mut command = Command::new(self.go);
         command.current_dir(&self.module).envs(ENV.iter().copied());
@@ -38,9 +38,9 @@ impl Source<'_> {
 }
 
 /// Fails, saying what to install, if `go` is missing or too old for the module.
-pub(super) fn check(source: &Source<'_>, label: &str) -> Result<()> {
-    let needed = needed(&source.module)?;
-    let wanted = shown(needed);
+pub(super) fn check_go_version(source: &GoModule<'_>, label: &str) -> Result<()> {
+    let needed = required_version(&source.module)?;
+    let wanted = version_text(needed);
     let Ok(output) = source.command().args(["env", "GOVERSION"]).output() else {
         bail!(
             "no `go` on PATH, which is needed to build {label}: \
@@ -49,11 +49,11 @@ pub(super) fn check(source: &Source<'_>, label: &str) -> Result<()> {
     };
     let found = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     // A development version that we cannot read is newer than any release that we know.
-    match version(&found) {
+    match parse_version(&found) {
         Some(found) if found < needed => bail!(
             "Go {} is too old to build {label}: install Go {wanted} or newer \
              (https://go.dev/doc/install)",
-            shown(found)
+            version_text(found)
         ),
         _ if !output.status.success() => bail!(
             "`go env GOVERSION` failed ({}): {}",
@@ -67,23 +67,23 @@ pub(super) fn check(source: &Source<'_>, label: &str) -> Result<()> {
 /// Builds `package` of the module into the file `to`. Without a home, what Go downloads and
 /// compiles on the way is kept in `spare`.
 pub(super) fn build(
-    source: &Source<'_>,
+    source: &GoModule<'_>,
     spare: &Path,
     ldflags: &str,
     package: &str,
     to: &Path,
 ) -> Result<()> {
     let mut command = source.command();
-    command.envs(folders(host::var, spare));
+    command.envs(go_folders(host::var, spare));
     command.arg("build").args(FLAGS).args(["-ldflags", ldflags, "-o"]).arg(to).arg(package);
     // Its only output are hundreds of "downloading" lines, unless something goes wrong.
     process::output(command).map(drop)
 }
 
 /// The folder of the sources of a module that `source` needs.
-pub(super) fn folder(source: &Source<'_>, spare: &Path, module: &str) -> Result<PathBuf> {
+pub(super) fn module_sources(source: &GoModule<'_>, spare: &Path, module: &str) -> Result<PathBuf> {
     let mut command = source.command();
-    command.envs(folders(host::var, spare));
+    command.envs(go_folders(host::var, spare));
     command.args(["list", "-m", "-f", "{{.Dir}}", module]);
     let printed = process::output(command)?;
     Ok(PathBuf::from(String::from_utf8_lossy(&printed).trim()))
@@ -91,7 +91,7 @@ pub(super) fn folder(source: &Source<'_>, spare: &Path, module: &str) -> Result<
 
 /// Where Go keeps things, as far as neither the user nor Go itself says so: Go knows no place
 /// without `HOME`, and fails.
-fn folders(
+fn go_folders(
     var: impl Fn(&str) -> Option<OsString>,
     spare: &Path,
 ) -> impl Iterator<Item = (&'static str, PathBuf)> {
@@ -104,33 +104,33 @@ fn folders(
 }
 
 /// The version in the module's `go` line.
-fn needed(module: &Path) -> Result<[u32; 3]> {
+fn required_version(module: &Path) -> Result<[u32; 3]> {
     let path = module.join("go.mod");
     let text =
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     text.lines()
-        .find_map(|line| version(&line.strip_prefix("go ")?.replace(' ', "")))
+        .find_map(|line| parse_version(&line.strip_prefix("go ")?.replace(' ', "")))
         .with_context(|| format!("no `go` line in {}", path.display()))
 }
 
 /// `1.26.8`, `go1.26.8` or `devel go1.27-abc Mon …` as numbers.
-fn version(text: &str) -> Option<[u32; 3]> {
+fn parse_version(text: &str) -> Option<[u32; 3]> {
     let start = text.find("go1.").map_or(0, |at| at + 2);
     let numbers = text[start..].split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
     let mut parts = numbers.split('.').map(|part| part.parse().ok());
     Some([parts.next()??, parts.next()??, parts.next().flatten().unwrap_or(0)])
 }
 
-fn shown([major, minor, patch]: [u32; 3]) -> String {
+fn version_text([major, minor, patch]: [u32; 3]) -> String {
     format!("{major}.{minor}.{patch}")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Path, folders, version};
+    use super::{Path, go_folders, parse_version};
 
     #[test]
-    fn without_a_home_go_keeps_its_things_where_the_user_says_or_in_the_cache() {
+    fn without_home_go_uses_the_folders_of_the_user_or_the_cache() {
         let cases: [(&[&str], &[&str]); 4] = [
             (&["HOME"], &[]),
             (&[], &["GOPATH=/spare/gopath", "GOCACHE=/spare/gocache"]),
@@ -139,7 +139,7 @@ mod tests {
         ];
         for (set, expected) in cases {
             let var = |name: &str| set.contains(&name).then(|| "/set".into());
-            let folders = folders(var, Path::new("/spare"));
+            let folders = go_folders(var, Path::new("/spare"));
             let found: Vec<_> =
                 folders.map(|(name, path)| format!("{name}={}", path.display())).collect();
             assert_eq!(found, expected, "{set:?}");
@@ -159,7 +159,7 @@ mod tests {
             ("", None),
         ];
         for (text, expected) in cases {
-            assert_eq!(version(text), expected, "{text:?}");
+            assert_eq!(parse_version(text), expected, "{text:?}");
         }
     }
 }

@@ -24,10 +24,15 @@ fn toolbox(dir: &Path, version: &str, build: &str) -> Toolbox {
         let script = format!("{count}\nwhile [ \"$1\" != -o ]; do shift; done\nout=$2\n{build}");
         fs::write(module.join("build"), script).unwrap();
     }
-    Toolbox { cache: dir.join("cache"), checkout: dir.to_owned(), go: "sh".into(), say: |_| {} }
+    Toolbox {
+        cache: dir.join("cache"),
+        checkout: dir.to_owned(),
+        go: "sh".into(),
+        print_progress: |_| {},
+    }
 }
 
-fn builds(dir: &Path) -> usize {
+fn build_count(dir: &Path) -> usize {
     let count = |module: &str| {
         fs::read_to_string(dir.join(module).join("log")).map_or(0, |log| log.lines().count())
     };
@@ -35,7 +40,7 @@ fn builds(dir: &Path) -> usize {
 }
 
 #[test]
-fn many_that_ask_at_once_build_once() {
+fn concurrent_requests_build_a_tool_once() {
     let dir = tempfile::tempdir().unwrap();
     let tools = toolbox(dir.path(), "go1.26.8", "sleep 0.2; echo built >\"$out\"");
     std::thread::scope(|scope| {
@@ -46,22 +51,22 @@ fn many_that_ask_at_once_build_once() {
             });
         }
     });
-    assert_eq!(builds(dir.path()), 1);
+    assert_eq!(build_count(dir.path()), 1);
 }
 
 #[test]
-fn a_changed_pin_builds_anew() {
+fn a_changed_pin_rebuilds_the_tool() {
     let dir = tempfile::tempdir().unwrap();
     let tools = toolbox(dir.path(), "go1.26.8", "echo built >\"$out\"");
     let before = tools.ensure(Tool::Etcd).unwrap();
     fs::write(dir.path().join("tests/e2e/tools/etcd/go.sum"), "changed").unwrap();
     let after = tools.ensure(Tool::Etcd).unwrap();
     assert_ne!(before, after);
-    assert_eq!(builds(dir.path()), 2);
+    assert_eq!(build_count(dir.path()), 2);
 }
 
 #[test]
-fn a_changed_source_of_our_own_builds_anew() {
+fn a_changed_own_source_rebuilds_the_tool() {
     let dir = tempfile::tempdir().unwrap();
     let tools = toolbox(dir.path(), "go1.26.8", "echo built >\"$out\"");
     fs::write(dir.path().join("bench/oracle/main.go"), "package main").unwrap();
@@ -69,11 +74,11 @@ fn a_changed_source_of_our_own_builds_anew() {
     assert_eq!(tools.ensure(Tool::Oracle).unwrap(), before);
     fs::write(dir.path().join("bench/oracle/main.go"), "package main // changed").unwrap();
     assert_ne!(tools.ensure(Tool::Oracle).unwrap(), before);
-    assert_eq!(builds(dir.path()), 2);
+    assert_eq!(build_count(dir.path()), 2);
 }
 
 #[test]
-fn a_failed_build_says_why_and_leaves_nothing_that_looks_built() {
+fn a_failed_build_reports_the_error_and_caches_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let tools = toolbox(dir.path(), "go1.26.8", "echo half >\"$out\"; echo no space >&2; exit 1");
     for _ in 0..2 {
@@ -81,11 +86,11 @@ fn a_failed_build_says_why_and_leaves_nothing_that_looks_built() {
         assert!(error.contains("cannot build kubectl v1.36.3"), "{error}");
         assert!(error.contains("no space"), "{error}");
     }
-    assert_eq!(builds(dir.path()), 2);
+    assert_eq!(build_count(dir.path()), 2);
 }
 
 #[test]
-fn a_missing_or_old_go_is_named_with_what_to_install() {
+fn a_missing_or_old_go_is_reported_with_the_required_version() {
     let dir = tempfile::tempdir().unwrap();
     let old = toolbox(dir.path(), "go1.25.4", "");
     let error = old.ensure(Tool::Kubectl).unwrap_err().to_string();
@@ -95,7 +100,7 @@ fn a_missing_or_old_go_is_named_with_what_to_install() {
          install Go 1.26.0 or newer (https://go.dev/doc/install)"
     );
     let none = Toolbox { go: dir.path().join("absent"), ..old };
-    let error = none.check().unwrap_err().to_string();
+    let error = none.check_can_build().unwrap_err().to_string();
     assert_eq!(
         error,
         "no `go` on PATH, which is needed to build etcd v3.6.7: \
@@ -108,11 +113,11 @@ fn a_complete_cache_needs_no_go() {
     let dir = tempfile::tempdir().unwrap();
     let tools = toolbox(dir.path(), "go1.26.8", "echo built >\"$out\"");
     tools.ensure_all().unwrap();
-    Toolbox { go: dir.path().join("absent"), ..tools }.check().unwrap();
+    Toolbox { go: dir.path().join("absent"), ..tools }.check_can_build().unwrap();
 }
 
 #[test]
-fn the_oracle_is_the_upstream_that_is_pinned() {
+fn the_oracle_has_the_pinned_upstream_version() {
     let recipe = Tool::Oracle.recipe();
     let pins = fs::read_to_string(host::repo().join(recipe.module).join("go.mod")).unwrap();
     assert!(pins.contains(&format!("sigs.k8s.io/karpenter {}", recipe.version)));

@@ -11,13 +11,13 @@ use anyhow::{Result, bail};
 use serde_json::Value;
 
 use super::Search;
-use crate::consolidated::{self, Command, Consolidated, Replacement};
-use crate::decision::{self, Decision, Files};
+use crate::consolidation::{self, Command, ConsolidationDecision, Replacement};
+use crate::decision::{self, CaseFiles, Decision};
 use crate::generate::{Case, Types};
 
-mod world;
+mod mutable_snapshot;
 
-use world::World;
+use mutable_snapshot::MutableSnapshot;
 
 /// More rounds than any cluster here needs.
 const ROUNDS_MAX: usize = 60;
@@ -30,112 +30,112 @@ pub(super) enum Side<'a> {
 
 /// How it ends.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Settled {
+pub(super) struct SettledCluster {
     /// US dollars per hour.
     pub(super) price: f64,
     pub(super) nodes: usize,
     /// How often something was carried out.
     pub(super) rounds: usize,
     /// Whether nothing more would be.
-    pub(super) is_at_rest: bool,
+    pub(super) is_settled: bool,
     /// Pods without a node.
-    pub(super) homeless: BTreeSet<String>,
+    pub(super) pods_without_node: BTreeSet<String>,
 }
 
-impl fmt::Display for Settled {
+impl fmt::Display for SettledCluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.4} with {} nodes in {} rounds", self.price, self.nodes, self.rounds)
     }
 }
 
 impl Side<'_> {
-    fn consolidate(&self, files: &Files) -> Result<Consolidated> {
+    fn consolidate(&self, files: &CaseFiles) -> Result<ConsolidationDecision> {
         match self {
-            Self::Ours(karpenter) => consolidated::ours(karpenter, files, Search::Best),
+            Self::Ours(karpenter) => consolidation::run_ours(karpenter, files, Search::Best),
             Self::Upstream(oracle) => {
-                let mut runs = consolidated::upstream(oracle, files, 1)?;
+                let mut runs = consolidation::run_upstream(oracle, files, 1)?;
                 Ok(runs.pop().unwrap_or_default())
             }
         }
     }
 
-    fn place(&self, files: &Files) -> Result<Decision> {
+    fn schedule(&self, files: &CaseFiles) -> Result<Decision> {
         match self {
-            Self::Ours(karpenter) => decision::ours(karpenter, files),
+            Self::Ours(karpenter) => decision::run_ours(karpenter, files),
             Self::Upstream(oracle) => {
-                Ok(decision::upstream(oracle, files, 1)?.pop().unwrap_or_default())
+                Ok(decision::run_upstream(oracle, files, 1)?.pop().unwrap_or_default())
             }
         }
     }
 }
 
 /// Carries out what a side decides until it decides nothing.
-pub(super) fn settle(case: &Case, side: &Side<'_>) -> Result<Settled> {
+pub(super) fn settle(case: &Case, side: &Side<'_>) -> Result<SettledCluster> {
     let folder = tempfile::tempdir()?;
-    let mut world = World::new(case.objects.clone());
-    let write = |world: &World| {
-        let objects = world.objects().cloned().collect();
+    let mut snapshot = MutableSnapshot::new(case.objects.clone());
+    let write = |snapshot: &MutableSnapshot| {
+        let objects = snapshot.objects().cloned().collect();
         let case = Case { objects, instance_types: None, options: case.options.clone() };
-        Files::write(&case, Types::Kwok, folder.path())
+        CaseFiles::write(&case, Types::Kwok, folder.path())
     };
     let mut rounds = 0;
     let mut is_at_rest = false;
     while rounds < ROUNDS_MAX {
-        if world.has_waiting() {
-            let decision = side.place(&write(&world)?)?;
-            place(&mut world, &decision)?;
+        if snapshot.has_pending_pods() {
+            let decision = side.schedule(&write(&snapshot)?)?;
+            apply_placements(&mut snapshot, &decision)?;
         }
-        let decided = side.consolidate(&write(&world)?)?;
+        let decided = side.consolidate(&write(&snapshot)?)?;
         if decided.commands.is_empty() {
             is_at_rest = true;
             break;
         }
         for command in &decided.commands {
-            carry_out(&mut world, command)?;
+            apply_command(&mut snapshot, command)?;
         }
         rounds += 1;
     }
-    Ok(Settled {
-        price: world.price(),
-        nodes: world.nodes().count(),
+    Ok(SettledCluster {
+        price: snapshot.hourly_price(),
+        nodes: snapshot.nodes().count(),
         rounds,
-        is_at_rest,
-        homeless: world.waiting(),
+        is_settled: is_at_rest,
+        pods_without_node: snapshot.pending_pods(),
     })
 }
 
 /// Replaces the nodes of a command. A consolidation has one replacement at most.
-fn carry_out(world: &mut World, command: &Command) -> Result<()> {
+fn apply_command(snapshot: &mut MutableSnapshot, command: &Command) -> Result<()> {
     let mut launched = None;
     for replacement in &command.replacements {
-        launched = Some(world.launch(replacement)?);
+        launched = Some(snapshot.launch_node(replacement)?);
     }
     for node in &command.candidates {
-        for pod in world.remove(node) {
+        for pod in snapshot.remove_node(node) {
             let seen = command.existing.iter().find(|placement| placement.pods.contains(&pod));
             let home = seen.map(|placement| &placement.node).or(launched.as_ref());
             if let Some(home) = home {
-                world.bind(&pod, home);
+                snapshot.bind_pod(&pod, home);
             }
         }
     }
     Ok(())
 }
 
-fn place(world: &mut World, decision: &Decision) -> Result<()> {
+fn apply_placements(snapshot: &mut MutableSnapshot, decision: &Decision) -> Result<()> {
     for placement in &decision.existing {
         for pod in &placement.pods {
-            world.bind(pod, &placement.node);
+            snapshot.bind_pod(pod, &placement.node);
         }
     }
     for claim in &decision.node_claims {
-        let node = world.launch(&Replacement {
+        let node = snapshot.launch_node(&Replacement {
             node_pool: claim.node_pool.clone(),
             instance_types: claim.instance_types.clone(),
             requirements: claim.requirements.clone(),
         })?;
         for pod in &claim.pods {
-            world.bind(pod, &node);
+            snapshot.bind_pod(pod, &node);
         }
     }
     Ok(())
@@ -147,7 +147,7 @@ fn text(value: &Value) -> String {
 }
 
 /// The values that a requirement's text leaves: `key In [a b]`.
-fn allows(requirements: &[String], key: &str, value: &str) -> Result<bool> {
+fn requirement_allows(requirements: &[String], key: &str, value: &str) -> Result<bool> {
     let Some(rest) = requirements.iter().find_map(|text| text.strip_prefix(key)?.strip_prefix(' '))
     else {
         return Ok(true);

@@ -1,10 +1,10 @@
 use serde_json::json;
 
-use super::judge::{Difference, dearer, judge};
-use super::settle::Settled;
-use crate::consolidated::Consolidated;
+use super::differences::{Difference, find_differences, settling_differences};
+use super::settle::SettledCluster;
+use crate::consolidation::ConsolidationDecision;
 
-fn pass(candidates: &[&str], types: &[&str], savings: f64) -> Consolidated {
+fn decision(candidates: &[&str], types: &[&str], savings: f64) -> ConsolidationDecision {
     let replacements = match types {
         [] => json!(null),
         types => json!([{"nodePool": "default", "instanceTypes": types, "requirements": null}]),
@@ -17,9 +17,9 @@ fn pass(candidates: &[&str], types: &[&str], savings: f64) -> Consolidated {
 }
 
 #[test]
-fn a_pass_is_judged_by_upstreams_runs() {
-    let runs = [pass(&["a", "b"], &[], 1.0), pass(&["a", "c"], &["x"], 1.5)];
-    let nothing = Consolidated::default();
+fn commands_are_compared_with_those_of_upstream_runs() {
+    let runs = [decision(&["a", "b"], &[], 1.0), decision(&["a", "c"], &["x"], 1.5)];
+    let nothing = ConsolidationDecision::default();
     let saves_less = |ours| Difference::SavesLess { ours, highest: 1.5 };
     let cases = [
         ("as the first run", &runs[0], 1.5, vec![]),
@@ -27,25 +27,25 @@ fn a_pass_is_judged_by_upstreams_runs() {
         ("best saves less", &runs[1], 1.2, vec![saves_less(1.2)]),
     ];
     for (name, same, best, expected) in cases {
-        assert_eq!(judge(same, &pass(&["z"], &[], best), &runs), expected, "{name}");
+        assert_eq!(find_differences(same, &decision(&["z"], &[], best), &runs), expected, "{name}");
     }
     let others = [
-        ("other nodes", pass(&["b", "c"], &[], 1.0)),
-        ("other types", pass(&["a", "c"], &["y"], 1.5)),
-        ("another saving", pass(&["a", "b"], &[], 1.1)),
+        ("other nodes", decision(&["b", "c"], &[], 1.0)),
+        ("other types", decision(&["a", "c"], &["y"], 1.5)),
+        ("another saving", decision(&["a", "b"], &[], 1.1)),
         ("nothing", nothing.clone()),
     ];
     for (name, same) in others {
-        let found = judge(&same, &pass(&["z"], &[], 1.5), &runs);
+        let found = find_differences(&same, &decision(&["z"], &[], 1.5), &runs);
         assert!(matches!(found.as_slice(), [Difference::Commands { .. }]), "{name}: {found:?}");
     }
-    assert_eq!(judge(&nothing, &nothing, std::slice::from_ref(&nothing)), []);
+    assert_eq!(find_differences(&nothing, &nothing, std::slice::from_ref(&nothing)), []);
 }
 
 #[test]
-fn any_choice_of_empty_nodes_is_upstreams() {
+fn any_choice_of_empty_nodes_counts_as_that_of_upstream() {
     let empty = |nodes: &[&str], savings: f64| {
-        let mut pass = pass(nodes, &[], savings);
+        let mut pass = decision(nodes, &[], savings);
         pass.commands[0].method = "empty".to_owned();
         pass
     };
@@ -54,25 +54,27 @@ fn any_choice_of_empty_nodes_is_upstreams() {
         ("a choice of its own", empty(&["a", "c"], 2.0), true),
         ("a node that none of them chose", empty(&["a", "d"], 2.0), false),
         ("too few", empty(&["a"], 1.0), false),
-        ("by another method", pass(&["a", "c"], &[], 2.0), false),
+        ("by another method", decision(&["a", "c"], &[], 2.0), false),
     ];
     for (name, same, expected) in cases {
-        let found = judge(&same, &empty(&["a", "b"], 2.0), &runs);
+        let found = find_differences(&same, &empty(&["a", "b"], 2.0), &runs);
         assert_eq!(found.is_empty(), expected, "{name}: {found:?}");
     }
-    let mixed = [empty(&["a", "b"], 2.0), pass(&["b", "c"], &[], 2.0)];
-    assert!(!judge(&empty(&["a", "c"], 2.0), &empty(&["a", "b"], 2.0), &mixed).is_empty());
+    let mixed = [empty(&["a", "b"], 2.0), decision(&["b", "c"], &[], 2.0)];
+    assert!(
+        !find_differences(&empty(&["a", "c"], 2.0), &empty(&["a", "b"], 2.0), &mixed).is_empty()
+    );
 }
 
 #[test]
-fn settling_is_judged_by_bill_end_and_places() {
-    let settled = |price: f64, homeless: &[&str]| Settled {
+fn settling_compares_price_end_and_pods_without_node() {
+    let settled = |price: f64, homeless: &[&str]| SettledCluster {
         price,
-        is_at_rest: true,
-        homeless: homeless.iter().map(|pod| (*pod).to_owned()).collect(),
-        ..Settled::default()
+        is_settled: true,
+        pods_without_node: homeless.iter().map(|pod| (*pod).to_owned()).collect(),
+        ..SettledCluster::default()
     };
-    let restless = Settled { is_at_rest: false, rounds: 60, ..settled(1.0, &[]) };
+    let restless = SettledCluster { is_settled: false, rounds: 60, ..settled(1.0, &[]) };
     let cases = [
         ("the same", settled(1.0, &[]), settled(1.0, &[]), vec![]),
         ("cheaper", settled(0.9, &[]), settled(1.0, &[]), vec![]),
@@ -80,7 +82,7 @@ fn settling_is_judged_by_bill_end_and_places() {
             "dearer",
             settled(1.1, &[]),
             settled(1.0, &[]),
-            vec![Difference::Dearer { ours: 1.1, upstream: 1.0 }],
+            vec![Difference::HigherPrice { ours: 1.1, upstream: 1.0 }],
         ),
         (
             "dearer for a pod that upstream left out",
@@ -92,11 +94,11 @@ fn settling_is_judged_by_bill_end_and_places() {
             "a pod without a place",
             settled(0.9, &["d/a"]),
             settled(1.0, &[]),
-            vec![Difference::Homeless { pods: vec!["d/a".to_owned()] }],
+            vec![Difference::PodsWithoutNode { pods: vec!["d/a".to_owned()] }],
         ),
-        ("no end", restless, settled(1.0, &[]), vec![Difference::Restless { rounds: 60 }]),
+        ("no end", restless, settled(1.0, &[]), vec![Difference::NeverSettles { rounds: 60 }]),
     ];
     for (name, ours, upstream, expected) in cases {
-        assert_eq!(dearer(&ours, &upstream), expected, "{name}");
+        assert_eq!(settling_differences(&ours, &upstream), expected, "{name}");
     }
 }

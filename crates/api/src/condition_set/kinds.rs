@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn reservations_count_only_with_their_gate() {
+    fn capacity_reservations_count_only_with_their_gate() {
         let now = Timestamp::UNIX_EPOCH;
         for gate in [false, true] {
             let mut class = Ec2NodeClass::default();

@@ -43,7 +43,7 @@ fn initialized_claim(generation: i64) -> Vec<Condition> {
 }
 
 #[test]
-fn first_touch_makes_the_root_and_its_dependents() {
+fn a_new_set_contains_ready_and_its_dependents() {
     let mut conditions = Vec::new();
     let mut set = claim(&mut conditions, 1, 100);
     set.set(DRIFTED, Status::True, "NodePoolDrifted", "NodePoolDrifted");
@@ -68,7 +68,7 @@ fn first_touch_makes_the_root_and_its_dependents() {
 }
 
 #[test]
-fn a_new_generation_makes_the_root_wait_for_all_dependents() {
+fn a_new_generation_makes_ready_wait_for_all_dependents() {
     let mut conditions = initialized_claim(1);
     let mut set = claim(&mut conditions, 2, 20);
     set.set_true(REGISTERED);
@@ -83,7 +83,7 @@ fn a_new_generation_makes_the_root_wait_for_all_dependents() {
 }
 
 #[test]
-fn a_false_dependent_makes_the_root_false_unless_it_is_out_of_date() {
+fn a_false_dependent_makes_ready_false_unless_outdated() {
     let mut conditions = Vec::new();
     let mut set = pool(&mut conditions, 1, 10);
     set.set_true(VALIDATION_SUCCEEDED);
@@ -109,7 +109,7 @@ fn unhealthy_dependents_are_listed_by_their_last_change() {
 }
 
 #[test]
-fn the_time_moves_only_with_the_status() {
+fn the_transition_time_changes_only_with_the_status() {
     let mut conditions = Vec::new();
     pool(&mut conditions, 1, 10).set_false(NODE_CLASS_READY, "NodeClassNotFound", "");
     let mut set = pool(&mut conditions, 1, 20);
@@ -153,7 +153,7 @@ fn deletion_brings_every_condition_up_to_date() {
 }
 
 #[test]
-fn rebooting_does_not_touch_the_root() {
+fn the_rebooting_condition_does_not_change_ready() {
     for (status, reason) in [
         (Status::True, reasons::nodeclaim::REBOOT_ISSUED),
         (Status::False, reasons::nodeclaim::REBOOT_FAILED),
@@ -174,7 +174,7 @@ fn rebooting_does_not_touch_the_root() {
 }
 
 #[test]
-fn a_kind_without_dependents_is_ready_when_told() {
+fn a_kind_without_dependents_is_ready_when_set() {
     let mut conditions = Vec::new();
     let mut set = ConditionSet::new(&mut conditions, &[], subject(1), at(10));
     assert!(!set.is_true(READY));
@@ -183,14 +183,14 @@ fn a_kind_without_dependents_is_ready_when_told() {
 }
 
 #[test]
-fn reading_changes_nothing() {
+fn reading_conditions_changes_nothing() {
     let conditions = Vec::new();
     assert!(find(&conditions, READY).is_none());
     assert!(!is_true(&conditions, READY));
 }
 
 #[test]
-fn times_are_whole_seconds() {
+fn transition_times_are_whole_seconds() {
     let mut conditions = Vec::new();
     let now = at(10) + jiff::SignedDuration::from_millis(700);
     let subject = Subject { created: None, ..subject(1) };

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn the_field_wins_over_the_alias() {
+    fn the_ami_family_field_wins_over_the_alias() {
         #[rustfmt::skip]
         let cases = [
             (Some("Custom"), Some("al2023@latest"),       "Custom"),

@@ -71,15 +71,15 @@ fn too_long(max: usize) -> String {
 }
 
 fn is_name(text: &str) -> bool {
-    framed(text, |c| c.is_ascii_alphanumeric(), |c| matches!(c, b'-' | b'_' | b'.'))
+    is_framed(text, |c| c.is_ascii_alphanumeric(), |c| matches!(c, b'-' | b'_' | b'.'))
 }
 
 fn is_dns_label(text: &str) -> bool {
-    framed(text, |c| c.is_ascii_lowercase() || c.is_ascii_digit(), |c| c == b'-')
+    is_framed(text, |c| c.is_ascii_lowercase() || c.is_ascii_digit(), |c| c == b'-')
 }
 
 /// Whether `text` starts and ends with an `outer` byte and has only `outer` or `inner` ones.
-fn framed(text: &str, outer: impl Fn(u8) -> bool, inner: impl Fn(u8) -> bool) -> bool {
+fn is_framed(text: &str, outer: impl Fn(u8) -> bool, inner: impl Fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
     bytes.first().is_some_and(|&c| outer(c))
         && bytes.last().is_some_and(|&c| outer(c))
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_judged_as_kubernetes_judges_them() {
+    fn qualified_names_are_validated_as_in_kubernetes() {
         let prefix_264 = format!("{}/name", "a".repeat(264));
         let name_255 = "a".repeat(255);
         let name_rule = format!("name part {NAME_RULE}");
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_slash_is_told_as_one_sentence() {
+    fn a_second_slash_is_reported_as_one_error() {
         let errors = qualified_name_errors("test/test/test");
         assert_eq!(errors.len(), 1);
         assert!(errors[0].starts_with("a valid label key must consist of alphanumeric characters"));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn label_values_may_be_empty_but_not_odd() {
+    fn label_values_may_be_empty_but_not_malformed() {
         assert_eq!(label_value_errors(""), Vec::<String>::new());
         assert_eq!(label_value_errors("my_value"), Vec::<String>::new());
         assert_eq!(label_value_errors("/ is not allowed"), [LABEL_VALUE_RULE]);

@@ -42,18 +42,18 @@ pub struct Quantity {
     text: String,
     amount: Result<Amount, QuantityError>,
     /// Whether the text was a bare JSON number and has to become one again.
-    bare: bool,
+    is_json_number: bool,
 }
 
 impl Quantity {
     /// Takes any text; [`Self::value`] tells whether it is a quantity.
     pub fn parse(text: impl Into<String>) -> Self {
-        Self::read(text.into(), false)
+        Self::from_text(text.into(), false)
     }
 
     /// A quantity built in code, written in canonical form.
     pub fn new(amount: Amount) -> Self {
-        Self { text: amount.to_string(), amount: Ok(amount), bare: false }
+        Self { text: amount.to_string(), amount: Ok(amount), is_json_number: false }
     }
 
     /// The number, or why the text is none.
@@ -71,17 +71,17 @@ impl Quantity {
     pub fn canonical(&self) -> Cow<'_, str> {
         let text = self.text.trim();
         match self.amount {
-            Ok(amount) if !amount.is_saturated() && !parse::is_kept(text) => {
+            Ok(amount) if !amount.is_saturated() && !parse::prints_verbatim(text) => {
                 amount.to_string().into()
             }
             _ => text.into(),
         }
     }
 
-    fn read(text: String, bare: bool) -> Self {
+    fn from_text(text: String, bare: bool) -> Self {
         // Kubernetes' decoder tolerates blanks around the text, although no schema admits them.
         let amount = text.trim().parse();
-        Self { text, amount, bare }
+        Self { text, amount, is_json_number: bare }
     }
 }
 
@@ -152,7 +152,7 @@ impl Ord for Quantity {
 
 impl Serialize for Quantity {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.bare {
+        if self.is_json_number {
             if let Ok(number) = self.text.parse::<i64>() {
                 return serializer.serialize_i64(number);
             }
@@ -182,23 +182,23 @@ impl Visitor<'_> for AnyScalar {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Quantity, E> {
-        Ok(Quantity::read(text.to_owned(), false))
+        Ok(Quantity::from_text(text.to_owned(), false))
     }
 
     fn visit_string<E: de::Error>(self, text: String) -> Result<Quantity, E> {
-        Ok(Quantity::read(text, false))
+        Ok(Quantity::from_text(text, false))
     }
 
     fn visit_i64<E: de::Error>(self, number: i64) -> Result<Quantity, E> {
-        Ok(Quantity::read(number.to_string(), true))
+        Ok(Quantity::from_text(number.to_string(), true))
     }
 
     fn visit_u64<E: de::Error>(self, number: u64) -> Result<Quantity, E> {
-        Ok(Quantity::read(number.to_string(), true))
+        Ok(Quantity::from_text(number.to_string(), true))
     }
 
     fn visit_f64<E: de::Error>(self, number: f64) -> Result<Quantity, E> {
-        Ok(Quantity::read(number.to_string(), true))
+        Ok(Quantity::from_text(number.to_string(), true))
     }
 }
 

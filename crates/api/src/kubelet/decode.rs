@@ -9,11 +9,11 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::shape::{KUBELET_CONFIGURATION, Shape, Struct};
+use super::type_model::{KUBELET_CONFIGURATION, StructType, ValueType};
 use crate::grammar::{Amount, QuantityError, parse_duration};
 
 /// Most unknown keys that are listed; a document of junk must not make a message of megabytes.
-const UNKNOWN_MAX: usize = 100;
+const UNKNOWN_KEYS_MAX: usize = 100;
 
 /// What is wrong with `config` as a KubeletConfiguration: one error of type, or else every unknown
 /// key.
@@ -22,10 +22,14 @@ pub(super) fn errors(config: &Map<String, Value>) -> Vec<String> {
     // The keys of the outermost object come sorted, those inside as they are stored.
     let mut keys: Vec<_> = config.iter().collect();
     keys.sort_by_key(|(key, _)| *key);
-    let top = Place { go_struct: short(KUBELET_CONFIGURATION.go), go_path: "", json_path: "" };
-    match decoder.fields(keys.into_iter(), &KUBELET_CONFIGURATION, top) {
+    let top = DecodePath {
+        go_struct: unqualified_name(KUBELET_CONFIGURATION.go),
+        go_path: "",
+        json_path: "",
+    };
+    match decoder.check_fields(keys.into_iter(), &KUBELET_CONFIGURATION, top) {
         Err(end) => vec![end],
-        Ok(()) => decoder.mismatch.map_or(decoder.unknown, |mismatch| vec![mismatch]),
+        Ok(()) => decoder.mismatch.map_or(decoder.unknown_keys, |mismatch| vec![mismatch]),
     }
 }
 
@@ -33,12 +37,12 @@ pub(super) fn errors(config: &Map<String, Value>) -> Vec<String> {
 struct Decoder {
     /// The first value of the wrong type.
     mismatch: Option<String>,
-    unknown: Vec<String>,
+    unknown_keys: Vec<String>,
 }
 
 /// Where in the document the decoder is, in both notations that messages use.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct DecodePath<'a> {
     /// Name of the innermost Go struct.
     go_struct: &'a str,
     /// Path of fields, without indexes.
@@ -48,87 +52,99 @@ struct Place<'a> {
 }
 
 /// Ends the decoding with that message.
-type End = String;
+type DecodeFailure = String;
 
 impl Decoder {
-    fn fields<'v>(
+    fn check_fields<'v>(
         &mut self,
         keys: impl Iterator<Item = (&'v String, &'v Value)>,
-        shape: &Struct,
-        place: Place<'_>,
-    ) -> Result<(), End> {
+        value_type: &StructType,
+        path: DecodePath<'_>,
+    ) -> Result<(), DecodeFailure> {
         for (key, value) in keys {
-            let json_path = join(place.json_path, key);
-            let Some(field) = shape.fields.iter().find(|field| field.name == key) else {
-                self.unknown(&json_path);
+            let json_path = join(path.json_path, key);
+            let Some(field) = value_type.fields.iter().find(|field| field.name == key) else {
+                self.report_unknown_key(&json_path);
                 continue;
             };
             let go_path = match field.embedded_in {
-                Some(parent) => join(&join(place.go_path, parent), key),
-                None => join(place.go_path, key),
+                Some(parent) => join(&join(path.go_path, parent), key),
+                None => join(path.go_path, key),
             };
-            let place =
-                Place { go_struct: short(shape.go), go_path: &go_path, json_path: &json_path };
-            self.value(value, &field.shape, place)?;
+            let path = DecodePath {
+                go_struct: unqualified_name(value_type.go),
+                go_path: &go_path,
+                json_path: &json_path,
+            };
+            self.check_value(value, &field.value_type, path)?;
         }
         Ok(())
     }
 
-    fn value(&mut self, value: &Value, shape: &Shape, place: Place<'_>) -> Result<(), End> {
-        match (shape, value) {
-            (Shape::Duration { optional: false }, Value::Null) => parsed(parse_duration("")),
+    fn check_value(
+        &mut self,
+        value: &Value,
+        value_type: &ValueType,
+        path: DecodePath<'_>,
+    ) -> Result<(), DecodeFailure> {
+        match (value_type, value) {
+            (ValueType::Duration { optional: false }, Value::Null) => {
+                check_parsed(parse_duration(""))
+            }
             (_, Value::Null)
-            | (Shape::Text(_), Value::String(_))
-            | (Shape::Bool, Value::Bool(_))
-            | (Shape::Float, Value::Number(_)) => Ok(()),
-            (Shape::Integer { min, max, .. }, Value::Number(number))
+            | (ValueType::Text(_), Value::String(_))
+            | (ValueType::Bool, Value::Bool(_))
+            | (ValueType::Float, Value::Number(_)) => Ok(()),
+            (ValueType::Integer { min, max, .. }, Value::Number(number))
                 if number.as_i64().is_some_and(|n| (*min..=*max).contains(&n)) =>
             {
                 Ok(())
             }
-            (Shape::List(_, items), Value::Array(values)) => {
+            (ValueType::List(_, items), Value::Array(values)) => {
                 for (index, value) in values.iter().enumerate() {
-                    let json_path = format!("{}[{index}]", place.json_path);
-                    self.value(value, items, Place { json_path: &json_path, ..place })?;
+                    let json_path = format!("{}[{index}]", path.json_path);
+                    self.check_value(value, items, DecodePath { json_path: &json_path, ..path })?;
                 }
                 Ok(())
             }
-            (Shape::Map(_, values), Value::Object(object)) => {
+            (ValueType::Map(_, values), Value::Object(object)) => {
                 for (key, value) in object {
-                    let json_path = join(place.json_path, key);
-                    self.value(value, values, Place { json_path: &json_path, ..place })?;
+                    let json_path = join(path.json_path, key);
+                    self.check_value(value, values, DecodePath { json_path: &json_path, ..path })?;
                 }
                 Ok(())
             }
-            (Shape::Struct(shape), Value::Object(object)) => {
-                self.fields(object.iter(), shape, place)
+            (ValueType::Struct(value_type), Value::Object(object)) => {
+                self.check_fields(object.iter(), value_type, path)
             }
-            (Shape::Duration { .. } | Shape::DurationOrNanos, Value::String(text)) => {
-                parsed(parse_duration(text))
+            (ValueType::Duration { .. } | ValueType::DurationOrNanos, Value::String(text)) => {
+                check_parsed(parse_duration(text))
             }
-            (Shape::DurationOrNanos, _) => nanos(value),
-            (Shape::Quantity, _) => quantity(value),
-            (Shape::Time, Value::String(text)) => time(text),
-            (Shape::Duration { .. } | Shape::Time, _) => Err(mismatch(value, shape, place)),
+            (ValueType::DurationOrNanos, _) => check_nanos(value),
+            (ValueType::Quantity, _) => check_quantity(value),
+            (ValueType::Time, Value::String(text)) => check_time(text),
+            (ValueType::Duration { .. } | ValueType::Time, _) => {
+                Err(mismatch_error(value, value_type, path))
+            }
             _ => {
-                self.mismatch.get_or_insert_with(|| mismatch(value, shape, place));
+                self.mismatch.get_or_insert_with(|| mismatch_error(value, value_type, path));
                 Ok(())
             }
         }
     }
 
-    fn unknown(&mut self, path: &str) {
-        if self.unknown.len() < UNKNOWN_MAX {
-            self.unknown.push(format!("unknown field {path:?}"));
+    fn report_unknown_key(&mut self, path: &str) {
+        if self.unknown_keys.len() < UNKNOWN_KEYS_MAX {
+            self.unknown_keys.push(format!("unknown field {path:?}"));
         }
     }
 }
 
-fn parsed<T, E: ToString>(result: Result<T, E>) -> Result<(), End> {
+fn check_parsed<T, E: ToString>(result: Result<T, E>) -> Result<(), DecodeFailure> {
     result.map(drop).map_err(|error| error.to_string())
 }
 
-fn nanos(value: &Value) -> Result<(), End> {
+fn check_nanos(value: &Value) -> Result<(), DecodeFailure> {
     if value.as_i64().is_some() {
         return Ok(());
     }
@@ -140,25 +156,25 @@ fn nanos(value: &Value) -> Result<(), End> {
 }
 
 /// A quantity is read from the JSON text of any value, so `5` is one and `true` is a bad one.
-fn quantity(value: &Value) -> Result<(), End> {
+fn check_quantity(value: &Value) -> Result<(), DecodeFailure> {
     match value {
-        Value::String(text) => parsed(text.trim().parse::<Amount>()),
-        Value::Number(number) => parsed(number.to_string().parse::<Amount>()),
-        _ => parsed::<(), _>(Err(QuantityError::Format)),
+        Value::String(text) => check_parsed(text.trim().parse::<Amount>()),
+        Value::Number(number) => check_parsed(number.to_string().parse::<Amount>()),
+        _ => check_parsed::<(), _>(Err(QuantityError::Format)),
     }
 }
 
-fn time(text: &str) -> Result<(), End> {
+fn check_time(text: &str) -> Result<(), DecodeFailure> {
     match text.parse::<Timestamp>() {
         Ok(_) => Ok(()),
         Err(_) => Err(format!("parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\"")),
     }
 }
 
-fn mismatch(value: &Value, shape: &Shape, place: Place<'_>) -> String {
-    let found = describe(value, matches!(shape, Shape::Integer { .. }));
-    let go = go_type(shape);
-    let Place { go_struct, go_path, .. } = place;
+fn mismatch_error(value: &Value, value_type: &ValueType, path: DecodePath<'_>) -> String {
+    let found = describe(value, matches!(value_type, ValueType::Integer { .. }));
+    let go = go_type(value_type);
+    let DecodePath { go_struct, go_path, .. } = path;
     format!(
         "json: cannot unmarshal {found} into Go struct field {go_struct}.{go_path} of type {go}"
     )
@@ -177,18 +193,24 @@ fn describe(value: &Value, into_integer: bool) -> String {
     }
 }
 
-fn go_type(shape: &Shape) -> &'static str {
-    match shape {
-        Shape::Text(go) | Shape::Integer { go, .. } | Shape::List(go, _) | Shape::Map(go, _) => go,
-        Shape::Struct(shape) => shape.go,
-        Shape::Bool => "bool",
-        Shape::Float => "float64",
-        Shape::Duration { .. } | Shape::DurationOrNanos | Shape::Quantity | Shape::Time => "string",
+fn go_type(value_type: &ValueType) -> &'static str {
+    match value_type {
+        ValueType::Text(go)
+        | ValueType::Integer { go, .. }
+        | ValueType::List(go, _)
+        | ValueType::Map(go, _) => go,
+        ValueType::Struct(value_type) => value_type.go,
+        ValueType::Bool => "bool",
+        ValueType::Float => "float64",
+        ValueType::Duration { .. }
+        | ValueType::DurationOrNanos
+        | ValueType::Quantity
+        | ValueType::Time => "string",
     }
 }
 
 /// The Go name without its package.
-fn short(go: &'static str) -> &'static str {
+fn unqualified_name(go: &'static str) -> &'static str {
     go.rsplit('.').next().unwrap_or(go)
 }
 

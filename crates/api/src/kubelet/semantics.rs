@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::managed::text_map;
+use super::managed_settings::text_map;
 use crate::grammar::{Amount, parse_duration};
 use crate::resources;
 
@@ -53,16 +53,20 @@ fn check_eviction(config: &Map<String, Value>, errors: &mut Vec<String>) {
                      {known}"
                 ));
             }
-            let flaw = if field == GRACE { grace_flaw(&value) } else { threshold_flaw(&value) };
-            if let Some(flaw) = flaw {
-                errors.push(format!("spec.kubelet.{field}[{signal}]: {value:?} {flaw}"));
+            let problem = if field == GRACE {
+                grace_period_problem(&value)
+            } else {
+                threshold_problem(&value)
+            };
+            if let Some(problem) = problem {
+                errors.push(format!("spec.kubelet.{field}[{signal}]: {value:?} {problem}"));
             }
         }
     }
 }
 
 /// A threshold is a percentage or a quantity, and not negative.
-fn threshold_flaw(value: &str) -> Option<&'static str> {
+fn threshold_problem(value: &str) -> Option<&'static str> {
     const NEITHER: &str = "must be a percentage or a resource quantity";
     if let Some(percentage) = value.strip_suffix('%') {
         let is_in_range = percentage.parse().is_ok_and(|p: f64| (0.0..=100.0).contains(&p));
@@ -75,7 +79,7 @@ fn threshold_flaw(value: &str) -> Option<&'static str> {
     }
 }
 
-fn grace_flaw(value: &str) -> Option<&'static str> {
+fn grace_period_problem(value: &str) -> Option<&'static str> {
     match parse_duration(value) {
         Err(_) => Some("must be a duration"),
         Ok(duration) if duration.is_negative() => Some("can't be a negative duration"),

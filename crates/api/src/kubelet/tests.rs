@@ -80,14 +80,14 @@ fn keys_and_types_are_checked_at_every_depth() {
 }
 
 #[test]
-fn a_document_of_junk_makes_a_short_message() {
+fn an_invalid_document_returns_a_short_message() {
     let junk = (0..1000).map(|n| (format!("k{n}"), json!(1))).collect();
     let message = check_structure(&junk).unwrap_err().message;
     assert_eq!(message.split("; ").count(), 100);
 }
 
 #[test]
-fn settings_have_to_make_sense() {
+fn kubelet_settings_are_checked_for_consistency() {
     #[rustfmt::skip]
     let cases = [
         (json!({"registerWithTaints": [{"key": "a", "effect": "NoSchedule"}]}),
@@ -126,7 +126,7 @@ fn settings_have_to_make_sense() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once() {
+fn all_kubelet_errors_are_reported_at_once() {
     let message = structure(json!({
         "podsPerCore": -1,
         "kubeReserved": {"gpu": "1", "cpu": "-1"},
@@ -147,8 +147,8 @@ fn all_mistakes_are_told_at_once() {
 }
 
 #[test]
-fn expressions_need_their_gate() {
-    let disabled = Err(Invalid {
+fn kubelet_expressions_need_their_feature_gate() {
+    let disabled = Err(InvalidKubelet {
         reason: "KubeletExpressionsDisabled",
         message:
             "spec.kubelet contains a CEL expression, but the NodeClassCEL feature gate is disabled"
@@ -177,7 +177,7 @@ fn expressions_need_their_gate() {
 }
 
 #[test]
-fn families_refuse_what_they_would_drop() {
+fn ami_families_reject_settings_they_would_drop() {
     let serialize = json!({"serializeImagePulls": false});
     let servers = json!({"clusterDNS": ["10.0.0.10", "10.0.0.11"]});
     let pods_per_core = json!({"podsPerCore": 2});
@@ -208,7 +208,7 @@ fn families_refuse_what_they_would_drop() {
     ];
     for (id, value, family, message) in cases {
         let expected = message.map_or(Ok(()), |message| {
-            Err(Invalid { reason: "UnsupportedKubeletConfiguration", message })
+            Err(InvalidKubelet { reason: "UnsupportedKubeletConfiguration", message })
         });
         assert_eq!(
             check_family(&config(value.clone()), family),
@@ -220,7 +220,7 @@ fn families_refuse_what_they_would_drop() {
 
 #[test]
 fn managed_settings_are_read_in_their_types() {
-    let managed = Managed::read(&config(json!({
+    let managed = ManagedSettings::parse(&config(json!({
         "clusterDNS": ["10.0.0.10"],
         "maxPods": 110,
         "podsPerCore": null,
@@ -231,20 +231,20 @@ fn managed_settings_are_read_in_their_types() {
     })))
     .unwrap();
     let grace = jiff::SignedDuration::from_secs(90);
-    let expected = Managed {
+    let expected = ManagedSettings {
         cluster_dns: vec!["10.0.0.10".to_owned()],
         max_pods: Some(MaxPods::Count(110)),
         kube_reserved: [("cpu", "100m"), ("memory", "")].map(|(k, v)| (k.into(), v.into())).into(),
         eviction_soft_grace_period: [("memory.available".to_owned(), grace)].into(),
         cpu_cfs_quota: Some(false),
-        ..Managed::default()
+        ..ManagedSettings::default()
     };
     assert_eq!(managed, expected);
 }
 
 /// Whoever reads the managed settings relies on step 1 having refused what cannot be read.
 #[test]
-fn whatever_cannot_be_read_fails_the_structural_check() {
+fn unparsable_managed_settings_fail_the_structural_check() {
     let unreadable = [
         ("clusterDNS", json!("10.0.0.10")),
         ("maxPods", json!(true)),
@@ -263,7 +263,7 @@ fn whatever_cannot_be_read_fails_the_structural_check() {
     for (key, value) in unreadable {
         let config = config(json!({key: value}));
         assert_eq!(
-            Managed::read(&config).unwrap_err().to_string(),
+            ManagedSettings::parse(&config).unwrap_err().to_string(),
             format!("spec.kubelet.{key} is not of its type")
         );
         assert!(check_structure(&config).is_err(), "{key}");

@@ -9,10 +9,10 @@ use crate::kubelet;
 pub fn ec2_nodeclass(spec: &Ec2NodeClassSpec, expressions: bool) -> Findings {
     let mut findings = Findings::default();
     if let Err(error) = spec.alias() {
-        findings.error(error.to_string());
+        findings.add_error(error.to_string());
     }
     if let Some(message) = spec.tags.as_ref().and_then(restricted_tags) {
-        findings.error(message);
+        findings.add_error(message);
     }
     if let Some(settings) = &spec.kubelet {
         let checked = kubelet::check_structure(settings)
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sound_class_has_no_findings() {
+    fn a_valid_node_class_has_no_findings() {
         assert_eq!(
             errors(spec("al2023@latest", &json!({"maxPods": 5}), &json!({"a": "b"}))),
             [""; 0]
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn alias_tags_and_kubelet_are_each_told() {
+    fn alias_tag_and_kubelet_errors_are_each_reported() {
         let found = errors(spec(
             "al2023@v1@2",
             &json!({"maxPods": "vcpus * 10"}),

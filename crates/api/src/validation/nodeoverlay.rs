@@ -1,6 +1,6 @@
 //! Runtime validation of a NodeOverlay (spec 10 §4.3).
 
-use super::requirement::must_have_a_value;
+use super::requirement::missing_value_error;
 use super::{Findings, Provider, RequirementView, requirement};
 use crate::nodeoverlay::NodeOverlaySpec;
 
@@ -11,21 +11,21 @@ pub fn nodeoverlay(spec: &NodeOverlaySpec, provider: &Provider) -> Findings {
         let view = RequirementView::from(item);
         let found = requirement(view, provider);
         if let Some(errors) = found.message() {
-            findings.error(format!("invalid value: {errors} in requirements, restricted"));
+            findings.add_error(format!("invalid value: {errors} in requirements, restricted"));
         }
         findings.warnings.extend(found.warnings);
         // A pool may write NotIn without values for Exists; an overlay may not.
         if view.operator == "NotIn" && view.values.is_empty() {
-            findings.error(must_have_a_value(view.key, view.operator));
+            findings.add_error(missing_value_error(view.key, view.operator));
         }
     }
     for (name, quantity) in spec.capacity.iter().flatten() {
         if provider.is_well_known_resource(name) {
-            findings.error(format!("invalid capacity: {name} in resource, restricted"));
+            findings.add_error(format!("invalid capacity: {name} in resource, restricted"));
         }
         // As for the limits of a pool: a text that means nothing stays with its object.
         if let Err(error) = quantity.value() {
-            findings.error(format!("invalid value: {error} in capacity[{name}]"));
+            findings.add_error(format!("invalid value: {error} in capacity[{name}]"));
         }
     }
     findings

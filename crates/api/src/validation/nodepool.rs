@@ -19,23 +19,23 @@ pub fn nodepool(spec: &NodePoolSpec, provider: &Provider) -> Findings {
     }
     check_taints(&spec.template.spec, &mut findings);
     check_requirements(&spec.template.spec, provider, &mut findings);
-    check_texts(spec, &mut findings);
+    check_durations_and_quantities(spec, &mut findings);
     findings
 }
 
 fn check_labels(template: &BTreeMap<String, String>, provider: &Provider, findings: &mut Findings) {
     for (key, value) in template {
         if key == labels::NODEPOOL {
-            findings.error(format!("invalid key name {key:?} in labels, restricted"));
+            findings.add_error(format!("invalid key name {key:?} in labels, restricted"));
         }
         for detail in qualified_name_errors(key) {
-            findings.error(format!("invalid key name {key:?} in labels, {detail:?}"));
+            findings.add_error(format!("invalid key name {key:?} in labels, {detail:?}"));
         }
         for detail in label_value_errors(value) {
-            findings.error(format!("invalid value: {value} for label[{key}], {detail}"));
+            findings.add_error(format!("invalid value: {value} for label[{key}], {detail}"));
         }
         if let Some(refusal) = provider.restricted_label(key) {
-            findings.error(format!("invalid key name {key:?} in labels, {refusal}"));
+            findings.add_error(format!("invalid key name {key:?} in labels, {refusal}"));
         }
     }
 }
@@ -49,7 +49,7 @@ fn check_taints(spec: &NodeClaimTemplateSpec, findings: &mut Findings) {
             check_taint(taint, field, findings);
             if !seen.insert((&taint.key, &taint.effect)) {
                 let (key, effect) = (&taint.key, &taint.effect);
-                findings.error(format!("duplicate taint Key/Effect pair {key}={effect}"));
+                findings.add_error(format!("duplicate taint Key/Effect pair {key}={effect}"));
             }
         }
     }
@@ -62,11 +62,11 @@ fn check_taint(taint: &Taint, field: &str, findings: &mut Findings) {
         details.extend(qualified_name_errors(value));
     }
     for detail in details {
-        findings.error(format!("invalid value: {detail} in {field}"));
+        findings.add_error(format!("invalid value: {detail} in {field}"));
     }
     let effect = taint.effect.as_str();
     if !effect.is_empty() && !taints::EFFECTS.contains(&effect) {
-        findings.error(format!("invalid value: {effect:?} in {field}"));
+        findings.add_error(format!("invalid value: {effect:?} in {field}"));
     }
 }
 
@@ -74,13 +74,13 @@ fn check_requirements(spec: &NodeClaimTemplateSpec, provider: &Provider, finding
     for item in &spec.requirements {
         let found = requirement(RequirementView::from(item), provider);
         if let Some(errors) = found.message() {
-            findings.error(format!("invalid value: {errors} in requirements, restricted"));
+            findings.add_error(format!("invalid value: {errors} in requirements, restricted"));
         }
         findings.warnings.extend(found.warnings);
     }
     for item in &spec.requirements {
         if item.key == labels::NODEPOOL {
-            findings.error(format!("invalid key: {:?} in requirements, restricted", item.key));
+            findings.add_error(format!("invalid key: {:?} in requirements, restricted", item.key));
         }
     }
 }
@@ -88,10 +88,10 @@ fn check_requirements(spec: &NodeClaimTemplateSpec, provider: &Provider, finding
 /// Durations and quantities that match their pattern and still mean nothing, such as `9999999h`.
 /// Upstream cannot read such an object at all; here it is one pool that is not valid
 /// (spec 10 §15.1).
-fn check_texts(spec: &NodePoolSpec, findings: &mut Findings) {
+fn check_durations_and_quantities(spec: &NodePoolSpec, findings: &mut Findings) {
     let mut check = |field: &str, error: Option<DurationError>| {
         if let Some(error) = error {
-            findings.error(format!("invalid value: {error} in {field}"));
+            findings.add_error(format!("invalid value: {error} in {field}"));
         }
     };
     let plain = |duration: &Option<Duration>| duration.as_ref()?.value().err();
@@ -107,7 +107,7 @@ fn check_texts(spec: &NodePoolSpec, findings: &mut Findings) {
     }
     for (resource, limit) in spec.limits.iter().flatten() {
         if let Err(error) = limit.value() {
-            findings.error(format!("invalid value: {error} in limits[{resource}]"));
+            findings.add_error(format!("invalid value: {error} in limits[{resource}]"));
         }
     }
 }

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_refusal_lists_what_may_be_used() {
+    fn a_restricted_label_error_lists_the_allowed_labels() {
         assert_eq!(
             Provider::kwok().restricted_label("kubernetes.io/hostname").unwrap(),
             "using label kubernetes.io/hostname is not allowed as it might interfere with the \

@@ -58,18 +58,18 @@ pub fn requirement(requirement: RequirementView<'_>, provider: &Provider) -> Fin
     let mut findings = Findings::default();
     if !OPERATORS.contains(&operator) {
         let supported = OPERATORS.join(" ");
-        findings.error(format!(
+        findings.add_error(format!(
             "key {key} has an unsupported operator {operator} not in [{supported}]"
         ));
     }
     findings.errors.extend(provider.restricted_label(key));
     check_well_known_values(requirement, provider, &mut findings);
     for detail in qualified_name_errors(key) {
-        findings.error(format!("key {key} is not a qualified name, {detail}"));
+        findings.add_error(format!("key {key} is not a qualified name, {detail}"));
     }
     for value in values {
         for detail in label_value_errors(value) {
-            findings.error(format!("invalid value {value} for key {key}, {detail}"));
+            findings.add_error(format!("invalid value {value} for key {key}, {detail}"));
         }
     }
     check_values(requirement, &mut findings);
@@ -93,12 +93,12 @@ fn check_well_known_values(
     let known = known.join(" ");
     if valid.is_empty() {
         let got = invalid.join(" ");
-        findings.error(format!(
+        findings.add_error(format!(
             "no valid values found in [{listed}] for {key}, expected one of: [{known}], got: [{got}]"
         ));
     } else if let Some(least) = min_values.filter(|&least| is_below(valid.len(), least)) {
         let got = valid.len();
-        findings.error(format!(
+        findings.add_error(format!(
             "not enough valid values found in [{listed}] for {key}, expected at least {least} valid \
              values from: [{known}], got: {got}"
         ));
@@ -111,23 +111,23 @@ fn check_well_known_values(
 fn check_values(requirement: RequirementView<'_>, findings: &mut Findings) {
     let RequirementView { key, operator, values, min_values } = requirement;
     if operator == "In" && values.is_empty() {
-        findings.error(must_have_a_value(key, operator));
+        findings.add_error(missing_value_error(key, operator));
     }
     if operator == "In" && min_values.is_some_and(|least| is_below(values.len(), least)) {
-        findings.error(format!(
+        findings.add_error(format!(
             "key {key} with operator {operator} must have at least minimum number of values \
              defined in 'values' field"
         ));
     }
     let is_numeric = matches!(operator, "Gt" | "Lt" | "Gte" | "Lte");
     if is_numeric && !matches!(values, [value] if parse_bound(value).is_some()) {
-        findings.error(format!(
+        findings.add_error(format!(
             "key {key} with operator {operator} must have a single positive integer value"
         ));
     }
 }
 
-pub(super) fn must_have_a_value(key: &str, operator: &str) -> String {
+pub(super) fn missing_value_error(key: &str, operator: &str) -> String {
     format!("key {key} with operator {operator} must have a value defined")
 }
 

@@ -33,7 +33,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_belong_to_karpenter_are_refused() {
+    fn tag_keys_of_karpenter_are_rejected() {
         assert_eq!(check(&["karpenter.sh/custom-key", "kubernetes.io/role/key", "Name"]), None);
         assert_eq!(
             check(&["karpenter.sh/nodepool", "a", "eks:eks-cluster-name"]).unwrap(),
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn cluster_keys_are_refused_if_they_could_name_a_cluster() {
+    fn cluster_tag_keys_are_rejected_if_they_name_a_cluster() {
         for key in ["kubernetes.io/cluster/test", "kubernetes.io/cluster/0-a_B"] {
             assert!(check(&[key]).is_some(), "{key}");
         }

@@ -17,19 +17,19 @@
 //!
 //! Absent on purpose: most of the type checker, and the cost estimate, that the API server runs
 //! over a CRD. A rule that names an unknown function, variable or field does not compile here
-//! either ([`check`]); a rule that compares a string with a number compiles, and rejects objects
+//! either ([`field_check`]); a rule that compares a string with a number compiles, and rejects objects
 //! when it runs.
 
-mod check;
 mod compile;
+mod evaluation;
+mod field_check;
 mod functions;
 mod lexer;
 mod library;
-mod lists;
+mod list_methods;
 mod operators;
 mod parser;
-mod run;
-mod strings;
+mod string_methods;
 mod value;
 
 #[cfg(test)]
@@ -45,7 +45,7 @@ pub(crate) use self::value::{Map, Val};
 pub(crate) enum Error {
     Evaluation(String),
     /// The expression used up what one evaluation may cost.
-    OutOfFuel,
+    CostLimitExceeded,
 }
 
 impl Error {
@@ -70,7 +70,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Evaluation(text) => f.write_str(text),
-            Self::OutOfFuel => f.write_str("operation cancelled: actual cost limit exceeded"),
+            Self::CostLimitExceeded => {
+                f.write_str("operation cancelled: actual cost limit exceeded")
+            }
         }
     }
 }
@@ -80,30 +82,30 @@ impl fmt::Display for Error {
 /// The numbers are those of the API server, whose units are of about the same size; where exactly
 /// an expensive rule is cut off differs.
 #[derive(Debug)]
-pub(crate) struct Fuel {
-    left: u64,
+pub(crate) struct CostBudget {
+    remaining: u64,
 }
 
-impl Fuel {
+impl CostBudget {
     pub(crate) const PER_RULE: u64 = 1_000_000;
     pub(crate) const PER_OBJECT: u64 = 10_000_000;
 
     pub(crate) fn new(units: u64) -> Self {
-        Self { left: units }
+        Self { remaining: units }
     }
 
-    pub(crate) fn left(&self) -> u64 {
-        self.left
+    pub(crate) fn remaining(&self) -> u64 {
+        self.remaining
     }
 
-    fn burn(&mut self, units: u64) -> Result<(), Error> {
-        let left = self.left.checked_sub(units);
-        self.left = left.unwrap_or(0);
-        left.map(|_| ()).ok_or(Error::OutOfFuel)
+    fn charge(&mut self, units: u64) -> Result<(), Error> {
+        let left = self.remaining.checked_sub(units);
+        self.remaining = left.unwrap_or(0);
+        left.map(|_| ()).ok_or(Error::CostLimitExceeded)
     }
 
     /// Looking at a text costs a tenth of a unit for each byte.
-    fn burn_text(&mut self, text: &str) -> Result<(), Error> {
-        self.burn(1 + text.len() as u64 / 10)
+    fn charge_text(&mut self, text: &str) -> Result<(), Error> {
+        self.charge(1 + text.len() as u64 / 10)
     }
 }

@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn string_formats_accept_what_the_api_server_accepts() {
+    fn string_formats_accept_the_same_texts_as_the_api_server() {
         #[rustfmt::skip]
         let cases = [
             ("byte",      &["YQ==", "YWJj"][..],                       &["", "YQ", "Y Q="][..]),

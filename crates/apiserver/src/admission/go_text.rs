@@ -72,20 +72,22 @@ pub(crate) fn json(value: &Value) -> String {
 }
 
 /// A value as `%v` prints it: `map[a:1 b:[x y]]`, without quotes.
-pub(crate) fn plain(value: &Value) -> String {
+pub(crate) fn default_format(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::Bool(flag) => flag.to_string(),
         Value::Number(value) => number(value),
         Value::String(text) => text.clone(),
         Value::Array(items) => {
-            format!("[{}]", items.iter().map(plain).collect::<Vec<_>>().join(" "))
+            format!("[{}]", items.iter().map(default_format).collect::<Vec<_>>().join(" "))
         }
         Value::Object(map) => {
             let mut entries: Vec<_> = map.iter().collect();
             entries.sort_by_key(|(key, _)| *key);
-            let entries: Vec<_> =
-                entries.iter().map(|(key, value)| format!("{key}:{}", plain(value))).collect();
+            let entries: Vec<_> = entries
+                .iter()
+                .map(|(key, value)| format!("{key}:{}", default_format(value)))
+                .collect();
             format!("map[{}]", entries.join(" "))
         }
     }
@@ -198,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings_are_quoted_as_go_does() {
+    fn strings_are_quoted_like_go() {
         #[rustfmt::skip]
         let cases = [
             ("",                 r#""""#),
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_switch_to_exponents_where_go_does() {
+    fn floats_use_exponents_at_the_same_limits_as_go() {
         #[rustfmt::skip]
         let cases = [
             (0.0,      "0",        "0"),

@@ -4,18 +4,18 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::field::{FieldError, Path};
+use super::field_error::{FieldError, FieldPath};
 use super::go_text;
-use super::schema::{Additional, ListType, Schema};
+use super::schema::{AdditionalProperties, ListType, Schema};
 
 /// Reports the items that repeat an earlier one; each repeated value once.
 pub(crate) fn validate(object: &Value, schema: &Schema) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    walk(object, schema, &Path::Root, &mut errors);
+    check_lists(object, schema, &FieldPath::Root, &mut errors);
     errors
 }
 
-fn walk(value: &Value, schema: &Schema, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn check_lists(value: &Value, schema: &Schema, path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     match value {
         Value::Array(items) => {
             match &schema.list_type {
@@ -25,14 +25,16 @@ fn walk(value: &Value, schema: &Schema, path: &Path<'_>, errors: &mut Vec<FieldE
             }
             let Some(schema) = &schema.items else { return };
             for (index, item) in items.iter().enumerate() {
-                walk(item, schema, &path.index(index), errors);
+                check_lists(item, schema, &path.index(index), errors);
             }
         }
         Value::Object(map) => {
             for (name, value) in map {
-                match (&schema.additional, schema.properties.get(name)) {
-                    (Additional::Schema(schema), _) => walk(value, schema, &path.key(name), errors),
-                    (_, Some(schema)) => walk(value, schema, &path.field(name), errors),
+                match (&schema.additional_properties, schema.properties.get(name)) {
+                    (AdditionalProperties::Schema(schema), _) => {
+                        check_lists(value, schema, &path.key(name), errors)
+                    }
+                    (_, Some(schema)) => check_lists(value, schema, &path.field(name), errors),
                     (_, None) => {}
                 }
             }
@@ -41,18 +43,18 @@ fn walk(value: &Value, schema: &Schema, path: &Path<'_>, errors: &mut Vec<FieldE
     }
 }
 
-fn check_set(items: &[Value], path: &Path<'_>, errors: &mut Vec<FieldError>) {
-    for index in repeated(items.iter().map(go_text::json)) {
-        let path = path.index(index).bracketed();
+fn check_set(items: &[Value], path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
+    for index in duplicate_indexes(items.iter().map(go_text::json)) {
+        let path = path.index(index).to_bracketed();
         errors.push(FieldError::duplicate(path, Some(items[index].clone())));
     }
 }
 
-fn check_map(items: &[Value], keys: &[String], path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn check_map(items: &[Value], keys: &[String], path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     let not_an_object = |item: &Value| !item.is_null() && !item.is_object();
     if let Some(index) = items.iter().position(not_an_object) {
         errors.push(FieldError::invalid(
-            path.index(index).bracketed(),
+            path.index(index).to_bracketed(),
             items[index].clone(),
             "must be an object for an array of list-type map",
         ));
@@ -64,14 +66,14 @@ fn check_map(items: &[Value], keys: &[String], path: &Path<'_>, errors: &mut Vec
         Value::Object(present.collect::<Map<String, Value>>())
     };
     let item_keys: Vec<Value> = items.iter().map(key_of).collect();
-    for index in repeated(item_keys.iter().map(go_text::json)) {
-        let path = path.index(index).bracketed();
+    for index in duplicate_indexes(item_keys.iter().map(go_text::json)) {
+        let path = path.index(index).to_bracketed();
         errors.push(FieldError::duplicate(path, Some(item_keys[index].clone())));
     }
 }
 
 /// The index of the second occurrence of each text that occurs more than once.
-fn repeated(texts: impl Iterator<Item = String>) -> Vec<usize> {
+fn duplicate_indexes(texts: impl Iterator<Item = String>) -> Vec<usize> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     let mut repeated = Vec::new();
     for (index, text) in texts.enumerate() {

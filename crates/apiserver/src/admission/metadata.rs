@@ -5,27 +5,28 @@
 
 use serde_json::{Map, Value};
 
-use super::field::{FieldError, Path};
+use super::field_error::{FieldError, FieldPath};
 use super::go_text;
 use super::names::{
-    dns_1035_problems, key_problems, label_problems, subdomain_problems, value_problems,
+    dns_1035_label_problems, dns_label_problems, dns_subdomain_problems, label_value_problems,
+    qualified_name_problems,
 };
-use super::schema::{Additional, Schema};
+use super::schema::{AdditionalProperties, Schema};
 
 const ANNOTATIONS_BYTES_MAX: i64 = 256 * 1024;
 
 /// The metadata of a new object.
 pub(crate) fn validate_create(object: &Value, namespaced: bool) -> Vec<FieldError> {
-    validate_new(object, namespaced, subdomain_problems)
+    validate_create_with_name_rule(object, namespaced, dns_subdomain_problems)
 }
 
 /// As [`validate_create`], for kinds with a rule of their own for names.
-pub(crate) fn validate_new(
+pub(crate) fn validate_create_with_name_rule(
     object: &Value,
     namespaced: bool,
     name_problems: impl Fn(&str) -> Vec<String>,
 ) -> Vec<FieldError> {
-    let mut metadata = Metadata::of(object, "metadata".to_owned());
+    let mut metadata = MetadataValidator::from_object(object, "metadata".to_owned());
     if let Some(prefix) = metadata.text("generateName") {
         metadata.report("generateName", prefix, name_problems(&mask_trailing_dash(prefix)));
     }
@@ -39,7 +40,7 @@ pub(crate) fn validate_new(
     match (namespaced, metadata.text("namespace")) {
         (true, None) => metadata.errors.push(FieldError::required("metadata.namespace", "")),
         (true, Some(namespace)) => {
-            metadata.report("namespace", namespace, label_problems(namespace));
+            metadata.report("namespace", namespace, dns_label_problems(namespace));
         }
         (false, Some(_)) => {
             let error = FieldError::forbidden("metadata.namespace", "not allowed on this type");
@@ -66,8 +67,8 @@ fn mask_trailing_dash(prefix: &str) -> String {
 
 /// The metadata of an object that replaces `old`.
 pub(crate) fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut metadata = Metadata::of(new, "metadata".to_owned());
-    let old = Metadata::of(old, String::new());
+    let mut metadata = MetadataValidator::from_object(new, "metadata".to_owned());
+    let old = MetadataValidator::from_object(old, String::new());
     if old.get("deletionTimestamp").is_some() {
         let before = old.texts("finalizers");
         let mut added = metadata.texts("finalizers");
@@ -94,8 +95,11 @@ pub(crate) fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     ] {
         let value = metadata.get(field).unwrap_or(&absent);
         if value != old.get(field).unwrap_or(&absent) {
-            let error =
-                FieldError::invalid(metadata.at(field), value.clone(), "field is immutable");
+            let error = FieldError::invalid(
+                metadata.field_path(field),
+                value.clone(),
+                "field is immutable",
+            );
             metadata.errors.push(error);
         }
     }
@@ -105,7 +109,7 @@ pub(crate) fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
 
 /// What built-in kinds ask of finalizers beside: the name of a domain, unless all know them.
 pub(crate) fn validate_built_in_finalizers(object: &Value) -> Vec<FieldError> {
-    let metadata = Metadata::of(object, "metadata".to_owned());
+    let metadata = MetadataValidator::from_object(object, "metadata".to_owned());
     let finalizers = metadata.texts("finalizers").into_iter().enumerate();
     finalizers
         .filter(|(_, name)| {
@@ -119,11 +123,11 @@ pub(crate) fn validate_built_in_finalizers(object: &Value) -> Vec<FieldError> {
 }
 
 /// Owner references as JSON, with their fields in the usual order.
-fn owners_text<'a>(owners: impl Iterator<Item = &'a Value>) -> String {
-    format!("[{}]", owners.map(owner_text).collect::<Vec<_>>().join(","))
+fn owner_references_text<'a>(owners: impl Iterator<Item = &'a Value>) -> String {
+    format!("[{}]", owners.map(owner_reference_text).collect::<Vec<_>>().join(","))
 }
 
-fn owner_text(owner: &Value) -> String {
+fn owner_reference_text(owner: &Value) -> String {
     const FIELDS: [&str; 6] =
         ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
     let fields = FIELDS.iter().filter_map(|field| {
@@ -135,14 +139,19 @@ fn owner_text(owner: &Value) -> String {
 /// The type and metadata of resources inside an object (`x-kubernetes-embedded-resource`).
 pub(crate) fn validate_embedded(object: &Value, schema: &Schema) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    walk_embedded(object, schema, &Path::Root, &mut errors);
+    walk_embedded(object, schema, &FieldPath::Root, &mut errors);
     errors
 }
 
-fn walk_embedded(value: &Value, schema: &Schema, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn walk_embedded(
+    value: &Value,
+    schema: &Schema,
+    path: &FieldPath<'_>,
+    errors: &mut Vec<FieldError>,
+) {
     match value {
         Value::Object(map) => {
-            if schema.embedded {
+            if schema.embedded_resource {
                 errors.extend(type_error(
                     map.get("apiVersion"),
                     &path.field("apiVersion"),
@@ -152,25 +161,26 @@ fn walk_embedded(value: &Value, schema: &Schema, path: &Path<'_>, errors: &mut V
                     },
                 ));
                 errors.extend(type_error(map.get("kind"), &path.field("kind"), |text| {
-                    let problems = dns_1035_problems(&text.to_lowercase()).join(",");
+                    let problems = dns_1035_label_problems(&text.to_lowercase()).join(",");
                     (!problems.is_empty()).then(|| {
                         format!("may have mixed case, but should otherwise match: {problems}")
                     })
                 }));
-                let mut metadata = Metadata::of(value, path.field("metadata").bracketed());
+                let mut metadata =
+                    MetadataValidator::from_object(value, path.field("metadata").to_bracketed());
                 metadata.check_common();
                 metadata.check_finalizers();
                 errors.append(&mut metadata.errors);
             }
             for (name, value) in map {
-                match (schema.properties.get(name), &schema.additional) {
+                match (schema.properties.get(name), &schema.additional_properties) {
                     (Some(property), _) => {
                         walk_embedded(value, property, &path.field(name), errors);
                     }
-                    (None, Additional::Schema(values)) => {
+                    (None, AdditionalProperties::Schema(values)) => {
                         walk_embedded(value, values, &path.key(name), errors);
                     }
-                    (None, Additional::Any | Additional::Absent) => {}
+                    (None, AdditionalProperties::Any | AdditionalProperties::Absent) => {}
                 }
             }
         }
@@ -186,10 +196,10 @@ fn walk_embedded(value: &Value, schema: &Schema, path: &Path<'_>, errors: &mut V
 
 fn type_error(
     value: Option<&Value>,
-    path: &Path<'_>,
+    path: &FieldPath<'_>,
     problem: impl Fn(&str) -> Option<String>,
 ) -> Option<FieldError> {
-    let at = path.bracketed();
+    let at = path.to_bracketed();
     match value {
         None => Some(FieldError::required(at, "")),
         Some(Value::String(text)) if text.is_empty() => {
@@ -202,25 +212,25 @@ fn type_error(
     }
 }
 
-struct Metadata<'a> {
+struct MetadataValidator<'a> {
     fields: Option<&'a Map<String, Value>>,
     path: String,
     errors: Vec<FieldError>,
 }
 
-impl<'a> Metadata<'a> {
-    fn of(object: &'a Value, path: String) -> Self {
+impl<'a> MetadataValidator<'a> {
+    fn from_object(object: &'a Value, path: String) -> Self {
         let fields = object.get("metadata").and_then(Value::as_object);
         Self { fields, path, errors: Vec::new() }
     }
 
-    fn at(&self, field: &str) -> String {
+    fn field_path(&self, field: &str) -> String {
         format!("{}.{field}", self.path)
     }
 
     fn report(&mut self, field: &str, value: &str, problems: Vec<String>) {
         for problem in problems {
-            self.errors.push(FieldError::invalid(self.at(field), value, problem));
+            self.errors.push(FieldError::invalid(self.field_path(field), value, problem));
         }
     }
 
@@ -246,22 +256,22 @@ impl<'a> Metadata<'a> {
 
     fn check_common(&mut self) {
         for (key, value) in self.entries("labels") {
-            self.report("labels", key, key_problems(key));
-            self.report("labels", value, value_problems(value));
+            self.report("labels", key, qualified_name_problems(key));
+            self.report("labels", value, label_value_problems(value));
         }
         let mut size = 0;
         for (key, value) in self.entries("annotations") {
             size += key.len() + value.len();
-            self.report("annotations", key, key_problems(&key.to_lowercase()));
+            self.report("annotations", key, qualified_name_problems(&key.to_lowercase()));
         }
         if i64::try_from(size).is_ok_and(|size| size > ANNOTATIONS_BYTES_MAX) {
-            let error = FieldError::too_long(self.at("annotations"), ANNOTATIONS_BYTES_MAX);
+            let error = FieldError::too_long(self.field_path("annotations"), ANNOTATIONS_BYTES_MAX);
             self.errors.push(error);
         }
-        self.check_owners();
+        self.check_owner_references();
     }
 
-    fn check_owners(&mut self) {
+    fn check_owner_references(&mut self) {
         let owners = self.get("ownerReferences").and_then(Value::as_array);
         let mut controller: Option<String> = None;
         for owner in owners.into_iter().flatten() {
@@ -273,14 +283,14 @@ impl<'a> Metadata<'a> {
                 ("uid", "must not be empty"),
             ] {
                 if text(field).is_empty() {
-                    let path = self.at(&format!("ownerReferences.{field}"));
+                    let path = self.field_path(&format!("ownerReferences.{field}"));
                     self.errors.push(FieldError::invalid(path, "", problem));
                 }
             }
             if (text("apiVersion"), text("kind")) == ("v1", "Event") {
                 self.errors.push(FieldError::invalid_text(
-                    self.at("ownerReferences"),
-                    &owner_text(owner),
+                    self.field_path("ownerReferences"),
+                    &owner_reference_text(owner),
                     "/v1, Kind=Event is disallowed from being an owner",
                 ));
             }
@@ -291,8 +301,8 @@ impl<'a> Metadata<'a> {
             match &controller {
                 None => controller = Some(name),
                 Some(first) => self.errors.push(FieldError::invalid_text(
-                    self.at("ownerReferences"),
-                    &owners_text(owners.into_iter().flatten()),
+                    self.field_path("ownerReferences"),
+                    &owner_references_text(owners.into_iter().flatten()),
                     &format!(
                         "Only one reference can have Controller set to true. \
                          Found \"true\" in references for {first} and {name}"
@@ -305,12 +315,12 @@ impl<'a> Metadata<'a> {
     fn check_finalizers(&mut self) {
         let finalizers = self.texts("finalizers");
         for finalizer in &finalizers {
-            self.report("finalizers", finalizer, key_problems(finalizer));
+            self.report("finalizers", finalizer, qualified_name_problems(finalizer));
         }
         let (orphan, delete) = ("orphan", "foregroundDeletion");
         if finalizers.contains(&orphan) && finalizers.contains(&delete) {
             let detail = format!("finalizer {orphan} and {delete} cannot be both set");
-            let error = FieldError::invalid(self.at("finalizers"), finalizers, detail);
+            let error = FieldError::invalid(self.field_path("finalizers"), finalizers, detail);
             self.errors.push(error);
         }
     }

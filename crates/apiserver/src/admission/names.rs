@@ -11,23 +11,24 @@ use super::re2;
 const SUBDOMAIN_BYTES_MAX: usize = 253;
 const LABEL_BYTES_MAX: usize = 63;
 
-const LABEL_PATTERN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
-const SUBDOMAIN_PATTERN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
+const DNS_LABEL_PATTERN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
+const DNS_SUBDOMAIN_PATTERN: &str =
+    r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
 const DNS_1035_PATTERN: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
-const KEY_PATTERN: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
-const VALUE_PATTERN: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
+const QUALIFIED_NAME_PATTERN: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
+const LABEL_VALUE_PATTERN: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
 
-static LABEL: LazyLock<Regex> = LazyLock::new(|| whole(LABEL_PATTERN));
-static SUBDOMAIN: LazyLock<Regex> = LazyLock::new(|| whole(SUBDOMAIN_PATTERN));
-static DNS_1035: LazyLock<Regex> = LazyLock::new(|| whole(DNS_1035_PATTERN));
-static KEY: LazyLock<Regex> = LazyLock::new(|| whole(KEY_PATTERN));
-static VALUE: LazyLock<Regex> = LazyLock::new(|| whole(VALUE_PATTERN));
+static DNS_LABEL: LazyLock<Regex> = LazyLock::new(|| anchored_regex(DNS_LABEL_PATTERN));
+static DNS_SUBDOMAIN: LazyLock<Regex> = LazyLock::new(|| anchored_regex(DNS_SUBDOMAIN_PATTERN));
+static DNS_1035_LABEL: LazyLock<Regex> = LazyLock::new(|| anchored_regex(DNS_1035_PATTERN));
+static QUALIFIED_NAME: LazyLock<Regex> = LazyLock::new(|| anchored_regex(QUALIFIED_NAME_PATTERN));
+static LABEL_VALUE: LazyLock<Regex> = LazyLock::new(|| anchored_regex(LABEL_VALUE_PATTERN));
 
-fn whole(pattern: &str) -> Regex {
+fn anchored_regex(pattern: &str) -> Regex {
     re2::compile(&format!("^{pattern}$")).expect("the pattern is a constant that compiles")
 }
 
-fn mismatch(words: &str, examples: &[&str], pattern: &str) -> String {
+fn pattern_mismatch(words: &str, examples: &[&str], pattern: &str) -> String {
     let examples: Vec<String> = examples.iter().map(|example| format!("'{example}', ")).collect();
     let examples = examples.join(" or ");
     format!("{words} (e.g. {examples}regex used for validation is '{pattern}')")
@@ -39,50 +40,50 @@ fn too_long(text: &str, max: usize, unit: &str) -> Option<String> {
 }
 
 /// The name of an object.
-pub(crate) fn subdomain_problems(text: &str) -> Vec<String> {
+pub(crate) fn dns_subdomain_problems(text: &str) -> Vec<String> {
     let mut problems: Vec<String> =
         too_long(text, SUBDOMAIN_BYTES_MAX, "characters").into_iter().collect();
-    problems.extend(subdomain_mismatch(text));
+    problems.extend(dns_subdomain_mismatch(text));
     problems
 }
 
-fn subdomain_mismatch(text: &str) -> Option<String> {
-    (!SUBDOMAIN.is_match(text)).then(|| {
-        mismatch(
+fn dns_subdomain_mismatch(text: &str) -> Option<String> {
+    (!DNS_SUBDOMAIN.is_match(text)).then(|| {
+        pattern_mismatch(
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
              '-' or '.', and must start and end with an alphanumeric character",
             &["example.com"],
-            SUBDOMAIN_PATTERN,
+            DNS_SUBDOMAIN_PATTERN,
         )
     })
 }
 
 /// The name of a namespace.
-pub(crate) fn label_problems(text: &str) -> Vec<String> {
+pub(crate) fn dns_label_problems(text: &str) -> Vec<String> {
     let mut problems: Vec<String> =
         too_long(text, LABEL_BYTES_MAX, "characters").into_iter().collect();
-    if LABEL.is_match(text) {
+    if DNS_LABEL.is_match(text) {
         return problems;
     }
-    problems.push(if SUBDOMAIN.is_match(text) {
+    problems.push(if DNS_SUBDOMAIN.is_match(text) {
         "must not contain dots".to_owned()
     } else {
-        mismatch(
+        pattern_mismatch(
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters \
              or '-', and must start and end with an alphanumeric character",
             &["my-name", "123-abc"],
-            LABEL_PATTERN,
+            DNS_LABEL_PATTERN,
         )
     });
     problems
 }
 
 /// A kind, in lower case.
-pub(crate) fn dns_1035_problems(text: &str) -> Vec<String> {
+pub(crate) fn dns_1035_label_problems(text: &str) -> Vec<String> {
     let mut problems: Vec<String> =
         too_long(text, LABEL_BYTES_MAX, "characters").into_iter().collect();
-    if !DNS_1035.is_match(text) {
-        problems.push(mismatch(
+    if !DNS_1035_LABEL.is_match(text) {
+        problems.push(pattern_mismatch(
             "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start \
              with an alphabetic character, and end with an alphanumeric character",
             &["my-name", "abc-123"],
@@ -94,10 +95,11 @@ pub(crate) fn dns_1035_problems(text: &str) -> Vec<String> {
 
 /// The key of a label or annotation, and a finalizer: an optional subdomain and a slash, then a
 /// name.
-pub(crate) fn key_problems(key: &str) -> Vec<String> {
+pub(crate) fn qualified_name_problems(key: &str) -> Vec<String> {
     let words = "must consist of alphanumeric characters, '-', '_' or '.', and must start and \
                  end with an alphanumeric character";
-    let shape = || mismatch(words, &["MyName", "my.name", "123-abc"], KEY_PATTERN);
+    let shape =
+        || pattern_mismatch(words, &["MyName", "my.name", "123-abc"], QUALIFIED_NAME_PATTERN);
     let mut problems = Vec::new();
     let parts: Vec<&str> = key.split('/').collect();
     let name = match parts[..] {
@@ -109,7 +111,7 @@ pub(crate) fn key_problems(key: &str) -> Vec<String> {
         [prefix, name] => {
             let of_prefix = too_long(prefix, SUBDOMAIN_BYTES_MAX, "bytes")
                 .into_iter()
-                .chain(subdomain_mismatch(prefix));
+                .chain(dns_subdomain_mismatch(prefix));
             problems.extend(of_prefix.map(|problem| format!("prefix part {problem}")));
             name
         }
@@ -126,21 +128,21 @@ pub(crate) fn key_problems(key: &str) -> Vec<String> {
     }
     let long = too_long(name, LABEL_BYTES_MAX, "bytes");
     problems.extend(long.map(|problem| format!("name part {problem}")));
-    if !KEY.is_match(name) {
+    if !QUALIFIED_NAME.is_match(name) {
         problems.push(format!("name part {}", shape()));
     }
     problems
 }
 
 /// The value of a label.
-pub(crate) fn value_problems(value: &str) -> Vec<String> {
+pub(crate) fn label_value_problems(value: &str) -> Vec<String> {
     let mut problems: Vec<String> = too_long(value, LABEL_BYTES_MAX, "bytes").into_iter().collect();
-    if !VALUE.is_match(value) {
-        problems.push(mismatch(
+    if !LABEL_VALUE.is_match(value) {
+        problems.push(pattern_mismatch(
             "a valid label must be an empty string or consist of alphanumeric characters, '-', \
              '_' or '.', and must start and end with an alphanumeric character",
             &["MyValue", "my_value", "12345"],
-            VALUE_PATTERN,
+            LABEL_VALUE_PATTERN,
         ));
     }
     problems

@@ -23,9 +23,9 @@ fn translate(pattern: &str) -> String {
     let mut rest = pattern;
     while let Some(c) = rest.chars().next() {
         rest = match c {
-            '\\' => escape(rest, &mut out),
-            '[' => class(rest, &mut out),
-            '{' if !opens_repetition(rest) => {
+            '\\' => translate_escape(rest, &mut out),
+            '[' => translate_class(rest, &mut out),
+            '{' if !is_repetition(rest) => {
                 out.push_str(r"\{");
                 &rest[1..]
             }
@@ -39,14 +39,14 @@ fn translate(pattern: &str) -> String {
 }
 
 /// `{2}`, `{2,}` and `{2,5}` repeat; Go takes any other brace literally.
-fn opens_repetition(text: &str) -> bool {
+fn is_repetition(text: &str) -> bool {
     let Some((bounds, _)) = text[1..].split_once('}') else { return false };
     let (min, max) = bounds.split_once(',').unwrap_or((bounds, ""));
     !min.is_empty() && [min, max].iter().all(|n| n.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// Rewrites the escape that `text` starts with and returns what follows it.
-fn escape<'a>(text: &'a str, out: &mut String) -> &'a str {
+fn translate_escape<'a>(text: &'a str, out: &mut String) -> &'a str {
     let mut chars = text[1..].chars();
     let Some(c) = chars.next() else {
         out.push('\\'); // a trailing backslash: let the compiler complain
@@ -61,16 +61,16 @@ fn escape<'a>(text: &'a str, out: &mut String) -> &'a str {
         's' => push_class(out, "", SPACE),
         'S' => push_class(out, "^", SPACE),
         'b' => out.push_str(r"(?-u:\b)"),
-        'Q' => return literal(rest, out),
-        'p' | 'P' | 'x' => return braced(c, rest, out),
-        '0'..='7' => return octal(c, rest, out),
+        'Q' => return translate_quoted(rest, out),
+        'p' | 'P' | 'x' => return copy_braced_escape(c, rest, out),
+        '0'..='7' => return translate_octal(c, rest, out),
         c => push_escaped(c, out),
     }
     rest
 }
 
 /// `\p{Greek}` and `\x{10FFFF}` carry their argument in braces that repeat nothing.
-fn braced<'a>(c: char, text: &'a str, out: &mut String) -> &'a str {
+fn copy_braced_escape<'a>(c: char, text: &'a str, out: &mut String) -> &'a str {
     out.push('\\');
     out.push(c);
     match text.find('}') {
@@ -97,7 +97,7 @@ fn push_escaped(c: char, out: &mut String) {
 }
 
 /// `\Q...\E` quotes everything between.
-fn literal<'a>(text: &'a str, out: &mut String) -> &'a str {
+fn translate_quoted<'a>(text: &'a str, out: &mut String) -> &'a str {
     let (quoted, rest) = text.split_once(r"\E").unwrap_or((text, ""));
     out.push_str(&regex::escape(quoted));
     rest
@@ -105,7 +105,7 @@ fn literal<'a>(text: &'a str, out: &mut String) -> &'a str {
 
 /// `\123` is a character by its octal code; `\1` alone would be a back reference and is an error
 /// in both dialects.
-fn octal<'a>(first: char, text: &'a str, out: &mut String) -> &'a str {
+fn translate_octal<'a>(first: char, text: &'a str, out: &mut String) -> &'a str {
     let more = text.bytes().take(2).take_while(|b| matches!(b, b'0'..=b'7')).count();
     if first != '0' && more == 0 {
         out.push('\\');
@@ -121,7 +121,7 @@ fn octal<'a>(first: char, text: &'a str, out: &mut String) -> &'a str {
 }
 
 /// Rewrites the class that `text` starts with and returns what follows it.
-fn class<'a>(text: &'a str, out: &mut String) -> &'a str {
+fn translate_class<'a>(text: &'a str, out: &mut String) -> &'a str {
     let mut rest = &text[1..];
     out.push('[');
     if let Some(after) = rest.strip_prefix('^') {
@@ -129,11 +129,15 @@ fn class<'a>(text: &'a str, out: &mut String) -> &'a str {
         rest = after;
     }
     let mut first = true;
-    let mut last = Last::Other;
+    let mut last = LastClassItem::Other;
     while let Some(c) = rest.chars().next() {
         let after = &rest[c.len_utf8()..];
-        let is_dash = c == '-' && last == Last::Character && !after.starts_with(']');
-        let end_of_range = if last == Last::Dash { Last::Other } else { Last::Character };
+        let is_dash = c == '-' && last == LastClassItem::Character && !after.starts_with(']');
+        let end_of_range = if last == LastClassItem::Dash {
+            LastClassItem::Other
+        } else {
+            LastClassItem::Character
+        };
         (rest, last) = match c {
             ']' if !first => {
                 out.push(']');
@@ -143,16 +147,16 @@ fn class<'a>(text: &'a str, out: &mut String) -> &'a str {
                 let end = after.find(":]").map_or(after.len(), |at| at + 2);
                 out.push('[');
                 out.push_str(&after[..end]);
-                (&after[end..], Last::Other)
+                (&after[end..], LastClassItem::Other)
             }
             _ if is_dash => {
                 out.push('-');
-                (after, Last::Dash)
+                (after, LastClassItem::Dash)
             }
             '\\' if after.starts_with(['d', 'D', 'w', 'W', 's', 'S', 'p', 'P']) => {
-                (class_escape(after, out), Last::Other)
+                (translate_class_escape(after, out), LastClassItem::Other)
             }
-            '\\' => (class_escape(after, out), end_of_range),
+            '\\' => (translate_class_escape(after, out), end_of_range),
             c if c.is_ascii_punctuation() => {
                 push_escaped(c, out);
                 (after, end_of_range)
@@ -170,14 +174,14 @@ fn class<'a>(text: &'a str, out: &mut String) -> &'a str {
 /// What a class has just read. A dash makes a range only after a single character that does not
 /// end a range itself; `[\w-.]` and `[a-z-9]` hold a dash.
 #[derive(Clone, Copy, PartialEq)]
-enum Last {
+enum LastClassItem {
     Character,
     Dash,
     Other,
 }
 
-/// Like [`escape`], for what may stand inside a class.
-fn class_escape<'a>(text: &'a str, out: &mut String) -> &'a str {
+/// Like [`translate_escape`], for what may stand inside a class.
+fn translate_class_escape<'a>(text: &'a str, out: &mut String) -> &'a str {
     let Some(c) = text.chars().next() else { return "" };
     let rest = &text[c.len_utf8()..];
     match c {
@@ -187,8 +191,8 @@ fn class_escape<'a>(text: &'a str, out: &mut String) -> &'a str {
         'D' => out.push_str("[^0-9]"),
         'W' => push_class(out, "^", WORD),
         'S' => push_class(out, "^", SPACE),
-        'p' | 'P' | 'x' => return braced(c, rest, out),
-        '0'..='7' => return octal(c, rest, out),
+        'p' | 'P' | 'x' => return copy_braced_escape(c, rest, out),
+        '0'..='7' => return translate_octal(c, rest, out),
         c => push_escaped(c, out),
     }
     rest
@@ -199,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_match_what_go_matches() {
+    fn translated_patterns_match_like_go_regexp() {
         #[rustfmt::skip]
         let cases = [
             // pattern                 matches                   does not match
@@ -244,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_patterns_are_errors() {
+    fn invalid_patterns_do_not_compile() {
         for pattern in ["(", "[a", r"a\", r"\1", "(?=a)", "*a"] {
             assert!(compile(pattern).is_err(), "{pattern}");
         }

@@ -2,19 +2,19 @@
 
 use serde_json::Value;
 
-use super::field::FieldError;
+use super::field_error::FieldError;
 use super::go_text;
 
 #[derive(Debug)]
-pub(crate) struct Scale {
+pub(crate) struct ScalePaths {
     spec_replicas: String,
     status_replicas: String,
     label_selector: Option<String>,
 }
 
-impl Scale {
+impl ScalePaths {
     /// From `subresources.scale` of a version.
-    pub(crate) fn of(scale: &Value) -> Option<Self> {
+    pub(crate) fn from_subresource(scale: &Value) -> Option<Self> {
         let text = |field: &str| scale[field].as_str().map(str::to_owned);
         Some(Self {
             spec_replicas: text("specReplicasPath")?,
@@ -34,7 +34,7 @@ impl Scale {
         let mut errors: Vec<FieldError> =
             replicas_error(object, &self.status_replicas).into_iter().collect();
         if let Some(path) = &self.label_selector {
-            match look_up(object, path) {
+            match lookup_path(object, path) {
                 Ok(None | Some(Value::String(_))) => {}
                 Ok(Some(other)) => {
                     let detail = accessor_error(path, other, "string");
@@ -48,7 +48,7 @@ impl Scale {
 }
 
 fn replicas_error(object: &Value, path: &str) -> Option<FieldError> {
-    let value = match look_up(object, path) {
+    let value = match lookup_path(object, path) {
         Ok(value) => value?,
         Err(detail) => return Some(FieldError::invalid(path, 0, detail)),
     };
@@ -66,7 +66,7 @@ fn replicas_error(object: &Value, path: &str) -> Option<FieldError> {
 }
 
 /// The value at a path such as `.spec.replicas`, or what is in the way.
-fn look_up<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
+fn lookup_path<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
     let mut value = object;
     let mut at = String::new();
     for field in path.trim_start_matches('.').split('.') {
@@ -84,7 +84,7 @@ fn look_up<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, Strin
 }
 
 fn accessor_error(path: &str, value: &Value, expected: &str) -> String {
-    let (path, text) = (path.trim_start_matches('.'), go_text::plain(value));
+    let (path, text) = (path.trim_start_matches('.'), go_text::default_format(value));
     let found = go_text::type_name(value);
     format!(".{path} accessor error: {text} is of the type {found}, expected {expected}")
 }

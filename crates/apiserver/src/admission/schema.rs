@@ -16,31 +16,31 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::format::Format;
-use super::rule::Rule;
+use super::validation_rule::ValidationRule;
 
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the schema")]
 pub(crate) struct Schema {
-    pub(crate) kind: Option<Kind>,
+    pub(crate) schema_type: Option<SchemaType>,
     pub(crate) int_or_string: bool,
     pub(crate) nullable: bool,
-    pub(crate) preserve_unknown: bool,
-    pub(crate) embedded: bool,
+    pub(crate) preserve_unknown_fields: bool,
+    pub(crate) embedded_resource: bool,
     pub(crate) default: Option<Value>,
     pub(crate) properties: BTreeMap<String, Schema>,
-    pub(crate) additional: Additional,
+    pub(crate) additional_properties: AdditionalProperties,
     pub(crate) items: Option<Box<Schema>>,
     pub(crate) list_type: ListType,
-    pub(crate) checks: Checks,
-    pub(crate) rules: Vec<Rule>,
+    pub(crate) value_validation: ValueValidation,
+    pub(crate) rules: Vec<ValidationRule>,
     /// Whether this node or one below it on the spine has rules: most subtrees have none, and
     /// the walk over rules does not enter them.
-    pub(crate) rules_within: bool,
+    pub(crate) contains_rules: bool,
 }
 
 /// The `type` of a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum SchemaType {
     Object,
     Array,
     String,
@@ -49,7 +49,7 @@ pub(crate) enum Kind {
     Boolean,
 }
 
-impl Kind {
+impl SchemaType {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Object => "object",
@@ -64,7 +64,7 @@ impl Kind {
 
 /// `additionalProperties`.
 #[derive(Debug, Default)]
-pub(crate) enum Additional {
+pub(crate) enum AdditionalProperties {
     #[default]
     Absent,
     /// `true`: keys are free and their values have no schema.
@@ -84,7 +84,7 @@ pub(crate) enum ListType {
 
 /// What the validator asks of a value, beyond its type.
 #[derive(Debug, Default)]
-pub(crate) struct Checks {
+pub(crate) struct ValueValidation {
     pub(crate) format: Option<Format>,
     pub(crate) minimum: Option<f64>,
     pub(crate) exclusive_minimum: bool,
@@ -99,15 +99,15 @@ pub(crate) struct Checks {
     pub(crate) min_properties: Option<i64>,
     pub(crate) max_properties: Option<i64>,
     pub(crate) required: Vec<String>,
-    pub(crate) allowed: Vec<Value>,
+    pub(crate) enum_values: Vec<Value>,
     pub(crate) all_of: Vec<Schema>,
     pub(crate) any_of: Vec<Schema>,
     pub(crate) one_of: Vec<Schema>,
     pub(crate) not: Option<Box<Schema>>,
 }
 
-impl Checks {
-    pub(crate) fn has_branches(&self) -> bool {
+impl ValueValidation {
+    pub(crate) fn has_nested_schemas(&self) -> bool {
         self.not.is_some()
             || [&self.all_of, &self.any_of, &self.one_of].iter().any(|list| !list.is_empty())
     }
@@ -123,25 +123,27 @@ pub(crate) struct Pattern {
 impl Schema {
     /// The schema of a field by its name: a property, else what `additionalProperties` says.
     pub(crate) fn child(&self, name: &str) -> Option<&Schema> {
-        self.properties.get(name).or(match &self.additional {
-            Additional::Schema(schema) => Some(schema),
-            Additional::Any | Additional::Absent => None,
+        self.properties.get(name).or(match &self.additional_properties {
+            AdditionalProperties::Schema(schema) => Some(schema),
+            AdditionalProperties::Any | AdditionalProperties::Absent => None,
         })
     }
 
     /// The word for the type in messages about rules; empty for an int-or-string.
     pub(crate) fn type_name(&self) -> &'static str {
-        self.kind.map_or("", Kind::name)
+        self.schema_type.map_or("", SchemaType::name)
     }
 
     /// Whether CEL knows the values of this schema. It has no type for data without a schema,
     /// nor for lists and maps of it; rules cannot see such fields, and rules below them never run.
     pub(crate) fn has_cel_type(&self) -> bool {
-        match (self.kind, &self.additional, &self.items) {
+        match (self.schema_type, &self.additional_properties, &self.items) {
             _ if self.int_or_string => true,
             (None, ..) => false,
-            (Some(Kind::Array), _, items) => items.as_ref().is_some_and(|i| i.has_cel_type()),
-            (Some(Kind::Object), Additional::Schema(values), _) => values.has_cel_type(),
+            (Some(SchemaType::Array), _, items) => items.as_ref().is_some_and(|i| i.has_cel_type()),
+            (Some(SchemaType::Object), AdditionalProperties::Schema(values), _) => {
+                values.has_cel_type()
+            }
             (Some(_), ..) => true,
         }
     }

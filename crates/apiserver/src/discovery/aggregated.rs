@@ -2,17 +2,17 @@
 
 use serde_json::{Value, json};
 
-use super::{Group, Groups, subresource_kind, subresource_verbs, subresources, verbs};
+use super::{ApiGroup, ApiGroups, subresource_kind, subresource_verbs, subresources, verbs};
 use crate::kinds::Subresource;
-use crate::registry::Served;
+use crate::registry::ServedResource;
 use crate::subresources::name;
 
 /// `/api` and `/apis`
-pub(super) fn list(groups: &Groups<'_>, core: bool) -> Value {
+pub(super) fn api_group_discovery_list(groups: &ApiGroups<'_>, core: bool) -> Value {
     let items: Vec<Value> = if core {
         groups.get("").map(group).into_iter().collect()
     } else {
-        groups.named().map(group).collect()
+        groups.non_core().map(group).collect()
     };
     json!({
         "kind": "APIGroupDiscoveryList",
@@ -22,7 +22,7 @@ pub(super) fn list(groups: &Groups<'_>, core: bool) -> Value {
     })
 }
 
-fn group(group: &Group<'_>) -> Value {
+fn group(group: &ApiGroup<'_>) -> Value {
     let versions: Vec<Value> = group
         .versions
         .iter()
@@ -35,7 +35,7 @@ fn group(group: &Group<'_>) -> Value {
     json!({"metadata": metadata, "versions": versions})
 }
 
-fn resource(served: &Served) -> Value {
+fn resource(served: &ServedResource) -> Value {
     let resource = &served.resource;
     let mut shown = json!({
         "resource": &*resource.plural,
@@ -67,7 +67,7 @@ fn resource(served: &Served) -> Value {
 }
 
 /// Built-in kinds of the resource's own group come without group and version.
-fn kind(served: &Served, subresource: Option<Subresource>) -> Value {
+fn kind(served: &ServedResource, subresource: Option<Subresource>) -> Value {
     let resource = &served.resource;
     let (group, version, kind) = match subresource.and_then(subresource_kind) {
         Some(other) => other,

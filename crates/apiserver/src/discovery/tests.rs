@@ -4,14 +4,14 @@
 use serde_json::Value;
 
 use super::*;
-use crate::upkeep::kinds_of;
+use crate::builtin_controllers::served_versions;
 
 const RECORDED: &str = include_str!("tests/recorded.txt");
 const WIDGETS: &str = include_str!("../table/tests/widgets.yaml");
 
 fn registry() -> Registry {
     let mut registry = Registry::new();
-    for served in kinds_of(&serde_saphyr::from_str(WIDGETS).unwrap()) {
+    for served in served_versions(&serde_saphyr::from_str(WIDGETS).unwrap()) {
         registry.add(served);
     }
     registry
@@ -19,7 +19,7 @@ fn registry() -> Registry {
 
 #[track_caller]
 fn get(path: &str, accept: &str) -> (&'static str, Value) {
-    match answer(&registry(), path, accept).expect(path).expect(path).body {
+    match handle(&registry(), path, accept).expect(path).expect(path).body {
         Body::Value(value) => ("application/json", value),
         Body::Bytes(media, bytes) => (media, serde_json::from_slice(&bytes).unwrap()),
         other => panic!("{other:?}"),
@@ -42,7 +42,7 @@ fn items(value: &Value) -> &[Value] {
 }
 
 /// Lines of the aggregated form.
-fn aggregated(document: &Value) -> Vec<String> {
+fn aggregated_lines(document: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     for group in items(&document["items"]) {
@@ -72,7 +72,7 @@ fn aggregated(document: &Value) -> Vec<String> {
 }
 
 /// Lines of the classic form.
-fn classic(document: &Value) -> Vec<String> {
+fn unaggregated_lines(document: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let line = |resource: &Value| {
         let line = [
@@ -90,7 +90,7 @@ fn classic(document: &Value) -> Vec<String> {
 }
 
 #[track_caller]
-fn check(found: &[String]) {
+fn assert_recorded(found: &[String]) {
     assert!(!found.is_empty());
     let mut recorded = RECORDED.lines();
     for line in found {
@@ -99,24 +99,24 @@ fn check(found: &[String]) {
 }
 
 #[test]
-fn all_resources_are_told_in_one_answer_as_the_real_server_does() {
-    let accept = format!("{AGGREGATED},application/json");
+fn aggregated_discovery_matches_the_recorded_api_server() {
+    let accept = format!("{AGGREGATED_MEDIA_TYPE},application/json");
     for path in ["/api", "/apis"] {
         let (media, document) = get(path, &accept);
-        assert_eq!(media, AGGREGATED);
-        check(&aggregated(&document));
+        assert_eq!(media, AGGREGATED_MEDIA_TYPE);
+        assert_recorded(&aggregated_lines(&document));
     }
 }
 
 #[test]
-fn resources_of_a_version_are_told_as_the_real_server_does() {
+fn api_resource_lists_match_the_recorded_api_server() {
     for path in ["/api/v1", "/apis/apps/v1", "/apis/example.com/v1"] {
-        check(&classic(&get(path, "application/json").1));
+        assert_recorded(&unaggregated_lines(&get(path, "application/json").1));
     }
 }
 
 #[test]
-fn groups_and_versions_are_told_as_the_real_server_does() {
+fn api_group_lists_match_the_recorded_api_server() {
     let (_, document) = get("/apis", "");
     let groups = items(&document["groups"]).iter().map(|group| {
         let versions: Vec<&str> = items(&group["versions"])
@@ -126,7 +126,7 @@ fn groups_and_versions_are_told_as_the_real_server_does() {
         let preferred = group["preferredVersion"]["groupVersion"].as_str().unwrap();
         format!("group {} {} {preferred}", group["name"].as_str().unwrap(), versions.join(","))
     });
-    check(&groups.collect::<Vec<_>>());
+    assert_recorded(&groups.collect::<Vec<_>>());
     let (_, widgets) = get("/apis/example.com", "");
     assert_eq!(widgets["kind"], "APIGroup");
     assert_eq!(
@@ -136,30 +136,34 @@ fn groups_and_versions_are_told_as_the_real_server_does() {
 }
 
 #[test]
-fn the_form_is_the_first_that_the_client_accepts() {
-    let beta = AGGREGATED.replace("v=v2", "v=v2beta1");
-    let no_peer = format!("{AGGREGATED};profile=nopeer");
+fn discovery_uses_the_first_accepted_format() {
+    let beta = AGGREGATED_MEDIA_TYPE.replace("v=v2", "v=v2beta1");
+    let no_peer = format!("{AGGREGATED_MEDIA_TYPE};profile=nopeer");
     for (accept, has_aggregated, expected) in [
-        ("", true, Some(Form::Classic)),
-        ("application/json", true, Some(Form::Classic)),
-        ("*/*", true, Some(Form::Classic)),
-        (AGGREGATED, true, Some(Form::Aggregated)),
-        (&no_peer, true, Some(Form::Aggregated)),
-        (&format!("{beta},application/json"), true, Some(Form::Classic)),
+        ("", true, Some(DiscoveryFormat::Unaggregated)),
+        ("application/json", true, Some(DiscoveryFormat::Unaggregated)),
+        ("*/*", true, Some(DiscoveryFormat::Unaggregated)),
+        (AGGREGATED_MEDIA_TYPE, true, Some(DiscoveryFormat::Aggregated)),
+        (&no_peer, true, Some(DiscoveryFormat::Aggregated)),
+        (&format!("{beta},application/json"), true, Some(DiscoveryFormat::Unaggregated)),
         (&beta, true, None),
-        (AGGREGATED, false, None),
-        (&format!("{AGGREGATED},application/json"), false, Some(Form::Classic)),
+        (AGGREGATED_MEDIA_TYPE, false, None),
+        (
+            &format!("{AGGREGATED_MEDIA_TYPE},application/json"),
+            false,
+            Some(DiscoveryFormat::Unaggregated),
+        ),
         ("text/html", true, None),
     ] {
-        assert_eq!(Form::wanted(accept, has_aggregated), expected, "{accept}");
+        assert_eq!(DiscoveryFormat::negotiate(accept, has_aggregated), expected, "{accept}");
     }
 }
 
 #[test]
-fn other_paths_are_no_discovery() {
+fn discovery_ignores_other_paths() {
     for path in
         ["/", "/api/v2", "/apis/none", "/apis/apps/v9", "/apis/apps/v1/deployments", "/apis/"]
     {
-        assert!(answer(&registry(), path, "").is_none(), "{path}");
+        assert!(handle(&registry(), path, "").is_none(), "{path}");
     }
 }

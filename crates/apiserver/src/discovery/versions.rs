@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Version<'a> {
     /// Names that say nothing of maturity come last.
-    is_other: bool,
+    is_nonstandard: bool,
     rank: Option<Reverse<(Stage, u32, u32)>>,
     text: &'a str,
 }
@@ -21,7 +21,7 @@ enum Stage {
 impl<'a> Version<'a> {
     pub(super) fn parse(text: &'a str) -> Self {
         let rank = rank(text).map(Reverse);
-        Self { is_other: rank.is_none(), rank, text }
+        Self { is_nonstandard: rank.is_none(), rank, text }
     }
 
     pub(super) fn text(self) -> &'a str {
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stable_versions_come_first_and_names_last() {
+    fn stable_versions_sort_first_and_other_names_last() {
         let sorted = [
             "v10",
             "v2",

@@ -2,89 +2,101 @@
 
 use serde_json::{Map, Value};
 
-use super::access::{items, part, text};
-use super::built_in::{BASE, BuiltIn, Generation, Status};
-use super::checks;
+use super::built_in_kind::{BASE_KIND, BuiltInKind, GenerationPolicy, StatusPolicy};
+use super::json_access::{ensure_list, ensure_object, text};
+use super::validation;
 use crate::admission::names;
 
-pub(super) static CONFIG_MAP: BuiltIn = BuiltIn {
-    model: "io.k8s.api.core.v1.ConfigMap",
-    validate: checks::config_map,
-    validate_update: checks::config_map_update,
-    ..BASE
+pub(super) static CONFIG_MAP: BuiltInKind = BuiltInKind {
+    type_name: "io.k8s.api.core.v1.ConfigMap",
+    validate: validation::validate_config_map,
+    validate_update: validation::validate_config_map_update,
+    ..BASE_KIND
 };
 
-pub(super) static SECRET: BuiltIn = BuiltIn {
-    model: "io.k8s.api.core.v1.Secret",
-    validate: checks::secret,
-    validate_update: checks::secret_update,
-    fields: |secret| vec![("type", text(secret, "/type").to_owned())],
-    ..BASE
+pub(super) static SECRET: BuiltInKind = BuiltInKind {
+    type_name: "io.k8s.api.core.v1.Secret",
+    validate: validation::validate_secret,
+    validate_update: validation::validate_secret_update,
+    selectable_fields: |secret| vec![("type", text(secret, "/type").to_owned())],
+    ..BASE_KIND
 };
 
-pub(super) static ENDPOINTS: BuiltIn =
-    BuiltIn { model: "io.k8s.api.core.v1.Endpoints", creates_on_update: true, ..BASE };
-
-pub(super) static ENDPOINT_SLICE: BuiltIn =
-    BuiltIn { model: "io.k8s.api.discovery.v1.EndpointSlice", generation: Generation::One, ..BASE };
-
-pub(super) static LIMIT_RANGE: BuiltIn =
-    BuiltIn { model: "io.k8s.api.core.v1.LimitRange", creates_on_update: true, ..BASE };
-
-pub(super) static RESOURCE_QUOTA: BuiltIn =
-    BuiltIn { model: "io.k8s.api.core.v1.ResourceQuota", status: Status::Own, ..BASE };
-
-pub(super) static POD_TEMPLATE: BuiltIn = BuiltIn {
-    model: "io.k8s.api.core.v1.PodTemplate",
-    generation: Generation::One,
-    validate: checks::pod_template,
-    validate_update: |new, _| checks::pod_template(new),
-    ..BASE
+pub(super) static ENDPOINTS: BuiltInKind = BuiltInKind {
+    type_name: "io.k8s.api.core.v1.Endpoints",
+    allows_create_on_update: true,
+    ..BASE_KIND
 };
 
-pub(super) static SERVICE_ACCOUNT: BuiltIn = BuiltIn {
-    model: "io.k8s.api.core.v1.ServiceAccount",
-    create: |account| only_names(account),
-    update: |account, _| only_names(account),
-    ..BASE
+pub(super) static ENDPOINT_SLICE: BuiltInKind = BuiltInKind {
+    type_name: "io.k8s.api.discovery.v1.EndpointSlice",
+    generation_policy: GenerationPolicy::Constant,
+    ..BASE_KIND
 };
 
-pub(super) static NAMESPACE: BuiltIn = BuiltIn {
-    model: "io.k8s.api.core.v1.Namespace",
-    status: Status::Own,
-    name: names::label_problems,
-    create: create_namespace,
-    update: update_namespace,
-    validate_status: checks::namespace_status,
-    fields: |namespace| {
+pub(super) static LIMIT_RANGE: BuiltInKind = BuiltInKind {
+    type_name: "io.k8s.api.core.v1.LimitRange",
+    allows_create_on_update: true,
+    ..BASE_KIND
+};
+
+pub(super) static RESOURCE_QUOTA: BuiltInKind = BuiltInKind {
+    type_name: "io.k8s.api.core.v1.ResourceQuota",
+    status_policy: StatusPolicy::Subresource,
+    ..BASE_KIND
+};
+
+pub(super) static POD_TEMPLATE: BuiltInKind = BuiltInKind {
+    type_name: "io.k8s.api.core.v1.PodTemplate",
+    generation_policy: GenerationPolicy::Constant,
+    validate: validation::validate_pod_template,
+    validate_update: |new, _| validation::validate_pod_template(new),
+    ..BASE_KIND
+};
+
+pub(super) static SERVICE_ACCOUNT: BuiltInKind = BuiltInKind {
+    type_name: "io.k8s.api.core.v1.ServiceAccount",
+    prepare_for_create: |account| strip_secret_references(account),
+    prepare_for_update: |account, _| strip_secret_references(account),
+    ..BASE_KIND
+};
+
+pub(super) static NAMESPACE: BuiltInKind = BuiltInKind {
+    type_name: "io.k8s.api.core.v1.Namespace",
+    status_policy: StatusPolicy::Subresource,
+    validate_name: names::dns_label_problems,
+    prepare_for_create: initialize_namespace,
+    prepare_for_update: keep_namespace_finalizers,
+    validate_status_update: validation::validate_namespace_status,
+    selectable_fields: |namespace| {
         vec![
             ("status.phase", text(namespace, "/status/phase").to_owned()),
             ("name", text(namespace, "/metadata/name").to_owned()),
         ]
     },
-    ..BASE
+    ..BASE_KIND
 };
 
-pub(super) static LEASE: BuiltIn = BuiltIn {
-    model: "io.k8s.api.coordination.v1.Lease",
-    validate: checks::lease,
-    validate_update: |new, _| checks::lease(new),
-    creates_on_update: true,
-    updates_unconditionally: false,
-    ..BASE
+pub(super) static LEASE: BuiltInKind = BuiltInKind {
+    type_name: "io.k8s.api.coordination.v1.Lease",
+    validate: validation::validate_lease,
+    validate_update: |new, _| validation::validate_lease(new),
+    allows_create_on_update: true,
+    allows_unconditional_update: false,
+    ..BASE_KIND
 };
 
-fn create_namespace(namespace: &mut Value) {
+fn initialize_namespace(namespace: &mut Value) {
     const FINALIZER: &str = "kubernetes";
-    let finalizers = items(part(namespace, "spec"), "finalizers");
+    let finalizers = ensure_list(ensure_object(namespace, "spec"), "finalizers");
     if finalizers.iter().all(|finalizer| finalizer != FINALIZER) {
         finalizers.push(FINALIZER.into());
     }
-    part(namespace, "status").insert("phase".to_owned(), "Active".into());
+    ensure_object(namespace, "status").insert("phase".to_owned(), "Active".into());
 }
 
-fn update_namespace(new: &mut Value, old: &Value) {
-    let spec = part(new, "spec");
+fn keep_namespace_finalizers(new: &mut Value, old: &Value) {
+    let spec = ensure_object(new, "spec");
     match old.pointer("/spec/finalizers") {
         Some(finalizers) => spec.insert("finalizers".to_owned(), finalizers.clone()),
         None => spec.shift_remove("finalizers"),
@@ -92,7 +104,7 @@ fn update_namespace(new: &mut Value, old: &Value) {
 }
 
 /// Of the secrets of a service account only the names are kept.
-fn only_names(account: &mut Value) {
+fn strip_secret_references(account: &mut Value) {
     let secrets = account.get_mut("secrets").and_then(Value::as_array_mut);
     for secret in secrets.into_iter().flatten().filter_map(Value::as_object_mut) {
         secret.retain(|name, _| name == "name");

@@ -2,27 +2,27 @@
 
 use serde_json::Value;
 
-use super::access::{flag, items, list, part, text};
-use super::built_in::{BASE, BuiltIn, Generation, Status};
-use super::checks;
+use super::built_in_kind::{BASE_KIND, BuiltInKind, GenerationPolicy, StatusPolicy};
+use super::json_access::{ensure_list, ensure_object, flag, list, text};
+use super::validation;
 
-pub(super) static DEFINITION: BuiltIn = BuiltIn {
-    model: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
-    status: Status::Own,
-    generation: Generation::Spec,
-    create: note_stored_version,
-    update: |new, _| note_stored_version(new),
-    validate: checks::definition,
-    validate_update: checks::definition_update,
-    ..BASE
+pub(super) static CUSTOM_RESOURCE_DEFINITION: BuiltInKind = BuiltInKind {
+    type_name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
+    status_policy: StatusPolicy::Subresource,
+    generation_policy: GenerationPolicy::OnSpecChange,
+    prepare_for_create: record_stored_version,
+    prepare_for_update: |new, _| record_stored_version(new),
+    validate: validation::validate_custom_resource_definition,
+    validate_update: validation::validate_custom_resource_definition_update,
+    ..BASE_KIND
 };
 
 /// A version that has been stored once stays on record.
-fn note_stored_version(definition: &mut Value) {
+fn record_stored_version(definition: &mut Value) {
     let stored =
         list(definition, "/spec/versions").iter().find(|version| flag(version, "/storage"));
     let Some(name) = stored.map(|version| text(version, "/name").to_owned()) else { return };
-    let versions = items(part(definition, "status"), "storedVersions");
+    let versions = ensure_list(ensure_object(definition, "status"), "storedVersions");
     if versions.iter().all(|version| *version != name) {
         versions.push(name.into());
     }

@@ -2,38 +2,44 @@
 
 use serde_json::Value;
 
-use super::access::text;
-use super::built_in::{BASE, BuiltIn};
-use super::checks;
+use super::built_in_kind::{BASE_KIND, BuiltInKind};
+use super::json_access::text;
+use super::validation;
 
-pub(super) static EVENT: BuiltIn = BuiltIn {
-    model: "io.k8s.api.core.v1.Event",
-    name: checks::path_segment,
-    creates_on_update: true,
-    validate: checks::event,
-    validate_update: |new, _| checks::event(new),
-    fields: |event| fields(event, &CORE_FIELDS, "/reportingComponent", "/source/component"),
-    ..BASE
+pub(super) static EVENT: BuiltInKind = BuiltInKind {
+    type_name: "io.k8s.api.core.v1.Event",
+    validate_name: validation::path_segment,
+    allows_create_on_update: true,
+    validate: validation::validate_event,
+    validate_update: |new, _| validation::validate_event(new),
+    selectable_fields: |event| {
+        read_selectable_fields(event, &CORE_FIELDS, "/reportingComponent", "/source/component")
+    },
+    ..BASE_KIND
 };
 
-pub(super) static NEW_EVENT: BuiltIn = BuiltIn {
-    model: "io.k8s.api.events.v1.Event",
-    creates_on_update: true,
-    validate: checks::new_event,
-    validate_update: checks::new_event_update,
-    fields: |event| {
-        let mut found =
-            fields(event, &NEW_FIELDS, "/reportingController", "/deprecatedSource/component");
+pub(super) static EVENTS_V1_EVENT: BuiltInKind = BuiltInKind {
+    type_name: "io.k8s.api.events.v1.Event",
+    allows_create_on_update: true,
+    validate: validation::validate_events_v1_event,
+    validate_update: validation::validate_events_v1_event_update,
+    selectable_fields: |event| {
+        let mut found = read_selectable_fields(
+            event,
+            &EVENTS_V1_FIELDS,
+            "/reportingController",
+            "/deprecatedSource/component",
+        );
         found.retain(|(name, _)| *name != "source");
         found
     },
-    ..BASE
+    ..BASE_KIND
 };
 
-pub(super) const NEW_GROUP: &str = "events.k8s.io";
+pub(super) const EVENTS_GROUP: &str = "events.k8s.io";
 
 /// The same field in the core group and in the newer one.
-const RENAMED: [(&str, &str); 7] = [
+const FIELD_NAME_PAIRS: [(&str, &str); 7] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
     ("source", "deprecatedSource"),
@@ -44,11 +50,11 @@ const RENAMED: [(&str, &str); 7] = [
 ];
 
 /// Brings an event into the form of a group: empty for the core group, else `events.k8s.io`. Its
-/// type says how empty fields are written, so [`crate::shape::encode`] comes after it.
+/// type says how empty fields are written, so [`crate::type_model::encode`] comes after it.
 pub fn convert_event(event: &mut Value, group: &str) {
     let Some(fields) = event.as_object_mut() else { return };
-    let to_new = group == NEW_GROUP;
-    for (core, new) in RENAMED {
+    let to_new = group == EVENTS_GROUP;
+    for (core, new) in FIELD_NAME_PAIRS {
         let (from, to) = if to_new { (core, new) } else { (new, core) };
         if let Some(value) = fields.shift_remove(from) {
             fields.insert(to.to_owned(), value);
@@ -59,18 +65,18 @@ pub fn convert_event(event: &mut Value, group: &str) {
 }
 
 /// What field selectors of either group may ask of an event in the form of the core group.
-pub fn event_fields(event: &Value) -> Vec<(&'static str, String)> {
+pub fn selectable_event_fields(event: &Value) -> Vec<(&'static str, String)> {
     let mut newer = event.clone();
-    convert_event(&mut newer, NEW_GROUP);
-    let mut found = (EVENT.fields)(event);
-    found.extend((NEW_EVENT.fields)(&newer));
+    convert_event(&mut newer, EVENTS_GROUP);
+    let mut found = (EVENT.selectable_fields)(event);
+    found.extend((EVENTS_V1_EVENT.selectable_fields)(&newer));
     found
 }
 
 /// The selectable fields, each with where its value is.
-type Fields = [(&'static str, &'static str); 9];
+type SelectableFields = [(&'static str, &'static str); 9];
 
-const CORE_FIELDS: Fields = [
+const CORE_FIELDS: SelectableFields = [
     ("involvedObject.kind", "/involvedObject/kind"),
     ("involvedObject.namespace", "/involvedObject/namespace"),
     ("involvedObject.name", "/involvedObject/name"),
@@ -82,7 +88,7 @@ const CORE_FIELDS: Fields = [
     ("reportingComponent", "/reportingComponent"),
 ];
 
-const NEW_FIELDS: Fields = [
+const EVENTS_V1_FIELDS: SelectableFields = [
     ("regarding.kind", "/regarding/kind"),
     ("regarding.namespace", "/regarding/namespace"),
     ("regarding.name", "/regarding/name"),
@@ -94,9 +100,9 @@ const NEW_FIELDS: Fields = [
     ("reportingController", "/reportingController"),
 ];
 
-fn fields(
+fn read_selectable_fields(
     event: &Value,
-    plain: &Fields,
+    plain: &SelectableFields,
     controller: &str,
     component: &str,
 ) -> Vec<(&'static str, String)> {
@@ -118,14 +124,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_has_two_forms_and_loses_nothing_between_them() {
+    fn events_convert_between_core_and_events_group_without_loss() {
         let core = json!({
             "apiVersion": "v1", "kind": "Event", "metadata": {"name": "a"},
             "involvedObject": {"kind": "Pod"}, "message": "m", "source": {"component": "c"},
             "count": 2, "firstTimestamp": "f", "lastTimestamp": "l", "reportingComponent": "r",
         });
         let mut event = core.clone();
-        convert_event(&mut event, NEW_GROUP);
+        convert_event(&mut event, EVENTS_GROUP);
         assert_eq!(
             event,
             json!({
@@ -140,9 +146,9 @@ mod tests {
     }
 
     #[test]
-    fn the_source_of_an_event_is_its_component_or_else_its_controller() {
+    fn event_source_is_the_component_or_else_the_reporting_controller() {
         let of = |event: Value| {
-            let found = (EVENT.fields)(&event);
+            let found = (EVENT.selectable_fields)(&event);
             found.into_iter().find(|(name, _)| *name == "source").unwrap().1
         };
         assert_eq!(of(json!({"source": {"component": "c"}, "reportingComponent": "r"})), "c");

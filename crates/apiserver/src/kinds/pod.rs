@@ -8,37 +8,39 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use self::admission::{admit_create, admit_update};
-use self::resources::quality_of_service;
+use self::resources::qos_class;
 pub(super) use self::resources::{container_requests, default_pod_resources};
-use super::access::{at, carry, entries, fill, flag, items, list, number, part, text};
-use super::built_in::{BASE, BuiltIn, Generation, Status};
+use super::built_in_kind::{BASE_KIND, BuiltInKind, GenerationPolicy, StatusPolicy};
+use super::json_access::{
+    at, copy_field, ensure_list, ensure_object, entries, flag, list, number, set_default, text,
+};
 use super::pod_spec;
 
-pub(super) static POD: BuiltIn = BuiltIn {
-    model: "io.k8s.api.core.v1.Pod",
-    status: Status::Own,
-    generation: Generation::Spec,
-    create: prepare_create,
-    update_status: prepare_status,
+pub(super) static POD: BuiltInKind = BuiltInKind {
+    type_name: "io.k8s.api.core.v1.Pod",
+    status_policy: StatusPolicy::Subresource,
+    generation_policy: GenerationPolicy::OnSpecChange,
+    prepare_for_create: initialize_status,
+    prepare_for_status_update: keep_status_fields,
     admit_create,
-    admit_update: |pod, old, around| {
-        admit_update(pod, old, around);
+    admit_update: |pod, old, context| {
+        admit_update(pod, old, context);
         Ok(())
     },
     validate: pod_spec::validate_pod,
     validate_update: pod_spec::validate_pod_update,
-    validate_status: pod_spec::validate_pod_status,
-    grace_period: |pod, asked| Some(grace_period(pod, asked)),
-    fields,
-    ..BASE
+    validate_status_update: pod_spec::validate_pod_status,
+    grace_period: |pod, requested| Some(grace_period(pod, requested)),
+    selectable_fields: pod_selectable_fields,
+    ..BASE_KIND
 };
 
-fn prepare_create(pod: &mut Value) {
-    let status = part(pod, "status");
+fn initialize_status(pod: &mut Value) {
+    let status = ensure_object(pod, "status");
     status.insert("phase".to_owned(), "Pending".into());
-    let class = quality_of_service(pod);
+    let class = qos_class(pod);
     let gated = !list(pod, "/spec/schedulingGates").is_empty();
-    let status = part(pod, "status");
+    let status = ensure_object(pod, "status");
     status.insert("qosClass".to_owned(), class.into());
     if gated {
         status.insert(
@@ -55,13 +57,13 @@ fn prepare_create(pod: &mut Value) {
         let now = at(pod, "/metadata/creationTimestamp").clone();
         pod["status"]["conditions"][0]["lastTransitionTime"] = now;
     }
-    merge_label_keys(pod);
+    merge_label_keys_into_selectors(pod);
 }
 
 /// Label keys of affinity terms and spread constraints become part of their selectors.
-fn merge_label_keys(pod: &mut Value) {
+fn merge_label_keys_into_selectors(pod: &mut Value) {
     let labels = entries(pod, "/metadata/labels").clone();
-    let spec = part(pod, "spec");
+    let spec = ensure_object(pod, "spec");
     if let Some(affinity) = spec.get_mut("affinity") {
         for side in ["podAffinity", "podAntiAffinity"] {
             let Some(side) = affinity.get_mut(side) else { continue };
@@ -76,8 +78,8 @@ fn merge_label_keys(pod: &mut Value) {
                         None => Some(term),
                     };
                     if let Some(term) = term {
-                        merge_keys(term, "matchLabelKeys", "In", &labels);
-                        merge_keys(term, "mismatchLabelKeys", "NotIn", &labels);
+                        add_selector_requirements(term, "matchLabelKeys", "In", &labels);
+                        add_selector_requirements(term, "mismatchLabelKeys", "NotIn", &labels);
                     }
                 }
             }
@@ -85,35 +87,40 @@ fn merge_label_keys(pod: &mut Value) {
     }
     let constraints = spec.get_mut("topologySpreadConstraints").and_then(Value::as_array_mut);
     for constraint in constraints.into_iter().flatten() {
-        merge_keys(constraint, "matchLabelKeys", "In", &labels);
+        add_selector_requirements(constraint, "matchLabelKeys", "In", &labels);
     }
 }
 
-fn merge_keys(term: &mut Value, field: &str, operator: &str, labels: &Map<String, Value>) {
+fn add_selector_requirements(
+    term: &mut Value,
+    field: &str,
+    operator: &str,
+    labels: &Map<String, Value>,
+) {
     let keys = list(term, &format!("/{field}")).to_vec();
     let Some(Value::Object(selector)) = term.get_mut("labelSelector") else { return };
     for key in keys.iter().filter_map(Value::as_str) {
         if let Some(value) = labels.get(key) {
-            items(selector, "matchExpressions")
+            ensure_list(selector, "matchExpressions")
                 .push(json!({"key": key, "operator": operator, "values": [value]}));
         }
     }
 }
 
-fn prepare_status(new: &mut Value, old: &Value) {
+fn keep_status_fields(new: &mut Value, old: &Value) {
     for name in ["deletionTimestamp", "ownerReferences"] {
         if let Some(metadata) = new.get_mut("metadata") {
-            carry(metadata, at(old, "/metadata"), name);
+            copy_field(metadata, at(old, "/metadata"), name);
         }
     }
     let before = entries(old, "/status");
-    let status = part(new, "status");
+    let status = ensure_object(new, "status");
     for name in ["qosClass", "observedGeneration"] {
         if let Some(value) = before.get(name) {
-            fill(status, name, value.clone());
+            set_default(status, name, value.clone());
         }
     }
-    keep_condition_generations(items(status, "conditions"), list(old, "/status/conditions"));
+    keep_condition_generations(ensure_list(status, "conditions"), list(old, "/status/conditions"));
 }
 
 /// A condition without observed generation keeps that of its predecessor.
@@ -135,9 +142,9 @@ fn keep_condition_generations(conditions: &mut [Value], old: &[Value]) {
     }
 }
 
-fn grace_period(pod: &Value, asked: Option<i64>) -> i64 {
+fn grace_period(pod: &Value, requested: Option<i64>) -> i64 {
     let own = at(pod, "/spec/terminationGracePeriodSeconds").as_i64();
-    let period = asked.or(own).unwrap_or_default();
+    let period = requested.or(own).unwrap_or_default();
     let is_over = matches!(text(pod, "/status/phase"), "Failed" | "Succeeded");
     match period {
         _ if is_over || text(pod, "/spec/nodeName").is_empty() => 0,
@@ -146,7 +153,7 @@ fn grace_period(pod: &Value, asked: Option<i64>) -> i64 {
     }
 }
 
-fn fields(pod: &Value) -> Vec<(&'static str, String)> {
+fn pod_selectable_fields(pod: &Value) -> Vec<(&'static str, String)> {
     let own = |pointer| text(pod, pointer).to_owned();
     vec![
         ("spec.nodeName", own("/spec/nodeName")),

@@ -6,18 +6,20 @@ mod volumes;
 
 use serde_json::Value;
 
-use super::access::{at, entries, flag, has, list, number, text};
-use super::problems::{Problems, difference};
+use super::field_errors::{FieldErrorList, object_diff};
+use super::json_access::{at, entries, flag, has, list, number, text};
 use crate::admission::{FieldError, FieldErrorKind, names};
 
-pub(super) use self::placement::{node_selector, taint_effect, tolerations};
-pub(super) use self::volumes::data_keys;
+pub(super) use self::placement::{
+    validate_node_selector, validate_taint_effect, validate_tolerations,
+};
+pub(super) use self::volumes::validate_data_keys;
 
-const MIRROR: &str = "kubernetes.io/config.mirror";
-const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+const MIRROR_POD_ANNOTATION: &str = "kubernetes.io/config.mirror";
+const POD_DELETION_COST_ANNOTATION: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 pub(super) fn validate_pod(pod: &Value) -> Vec<FieldError> {
-    let mut problems = pod_and_spec(pod);
+    let mut problems = validate_pod_and_spec(pod);
     if !list(pod, "/spec/ephemeralContainers").is_empty() {
         problems.forbidden("spec.ephemeralContainers", "cannot be set on create");
     }
@@ -28,13 +30,13 @@ pub(super) fn validate_pod(pod: &Value) -> Vec<FieldError> {
             "cannot be set until all schedulingGates have been cleared",
         );
     }
-    problems.done()
+    problems.into_errors()
 }
 
-fn pod_and_spec(pod: &Value) -> Problems {
-    let mut problems = Problems::default();
-    annotations(&mut problems, pod, "metadata.annotations");
-    spec(&mut problems, at(pod, "/spec"), at(pod, "/metadata"), "spec", true);
+fn validate_pod_and_spec(pod: &Value) -> FieldErrorList {
+    let mut problems = FieldErrorList::default();
+    validate_annotations(&mut problems, pod, "metadata.annotations");
+    validate_spec(&mut problems, at(pod, "/spec"), at(pod, "/metadata"), "spec", true);
     for kind in ["containers", "initContainers"] {
         for (index, container) in list(pod, &format!("/spec/{kind}")).iter().enumerate() {
             let image = text(container, "/image");
@@ -48,10 +50,10 @@ fn pod_and_spec(pod: &Value) -> Problems {
 }
 
 /// The template of a workload, at `path`.
-pub(super) fn template(problems: &mut Problems, template: &Value, path: &str) {
-    template_metadata(problems, template, path);
-    let nobody = Value::Null;
-    spec(problems, at(template, "/spec"), &nobody, &format!("{path}.spec"), false);
+pub(super) fn validate_pod_template(problems: &mut FieldErrorList, template: &Value, path: &str) {
+    validate_pod_template_metadata(problems, template, path);
+    let no_metadata = Value::Null;
+    validate_spec(problems, at(template, "/spec"), &no_metadata, &format!("{path}.spec"), false);
     if !list(template, "/spec/ephemeralContainers").is_empty() {
         problems.forbidden(
             format!("{path}.spec.ephemeralContainers"),
@@ -60,59 +62,81 @@ pub(super) fn template(problems: &mut Problems, template: &Value, path: &str) {
     }
 }
 
-pub(super) fn template_metadata(problems: &mut Problems, template: &Value, path: &str) {
-    problems.labels(&format!("{path}.labels"), entries(template, "/metadata/labels"));
+pub(super) fn validate_pod_template_metadata(
+    problems: &mut FieldErrorList,
+    template: &Value,
+    path: &str,
+) {
+    problems.check_labels(&format!("{path}.labels"), entries(template, "/metadata/labels"));
     for key in entries(template, "/metadata/annotations").keys() {
         let lower = key.to_lowercase();
-        problems.each(&format!("{path}.annotations"), key, names::key_problems(&lower));
+        problems.invalid_each(
+            &format!("{path}.annotations"),
+            key,
+            names::qualified_name_problems(&lower),
+        );
     }
-    annotations(problems, template, &format!("{path}.annotations"));
+    validate_annotations(problems, template, &format!("{path}.annotations"));
 }
 
-fn annotations(problems: &mut Problems, object: &Value, path: &str) {
+fn validate_annotations(problems: &mut FieldErrorList, object: &Value, path: &str) {
     let annotations = entries(object, "/metadata/annotations");
-    if let Some(value) = annotations.get(MIRROR)
+    if let Some(value) = annotations.get(MIRROR_POD_ANNOTATION)
         && text(object, "/spec/nodeName").is_empty()
     {
         problems.invalid(
-            format!("{path}[{MIRROR}]"),
+            format!("{path}[{MIRROR_POD_ANNOTATION}]"),
             value.clone(),
             "must set spec.nodeName if mirror pod annotation is set",
         );
     }
-    if let Some(cost) = annotations.get(COST).and_then(Value::as_str) {
+    if let Some(cost) = annotations.get(POD_DELETION_COST_ANNOTATION).and_then(Value::as_str) {
         let plain = !cost.starts_with('+') && (cost == "0" || !cost.starts_with('0'));
         if !plain || cost.parse::<i32>().is_err() {
-            problems.invalid(format!("{path}[{COST}]"), cost, "must be a 32bit integer");
+            problems.invalid(
+                format!("{path}[{POD_DELETION_COST_ANNOTATION}]"),
+                cost,
+                "must be a 32bit integer",
+            );
         }
     }
 }
 
 /// `metadata` is that of the pod, null for a template.
-fn spec(problems: &mut Problems, spec: &Value, metadata: &Value, path: &str, is_pod: bool) {
+fn validate_spec(
+    problems: &mut FieldErrorList,
+    spec: &Value,
+    metadata: &Value,
+    path: &str,
+    is_pod: bool,
+) {
     let sub = |name: &str| format!("{path}.{name}");
-    let volumes = volumes::check(problems, spec, metadata, &sub("volumes"));
-    let claims = resource_claims(problems, spec, metadata, &sub("resourceClaims"));
-    let context = containers::Context { volumes, claims, spec };
-    containers::check(problems, &context, path);
-    containers::pod_resources(problems, &context, path);
-    host_network(problems, spec, path, is_pod);
+    let volumes = volumes::validate_volumes(problems, spec, metadata, &sub("volumes"));
+    let claims = validate_resource_claims(problems, spec, metadata, &sub("resourceClaims"));
+    let context = containers::ContainerContext { volumes, claims, spec };
+    containers::validate_containers(problems, &context, path);
+    containers::validate_pod_resources(problems, &context, path);
+    validate_host_network(problems, spec, path, is_pod);
     let policies = ["Always", "OnFailure", "Never"];
-    problems.one_of(&sub("restartPolicy"), text(spec, "/restartPolicy"), &policies);
+    problems.check_one_of(&sub("restartPolicy"), text(spec, "/restartPolicy"), &policies);
     let policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
-    problems.one_of(&sub("dnsPolicy"), text(spec, "/dnsPolicy"), &policies);
-    problems.labels(&sub("nodeSelector"), entries(spec, "/nodeSelector"));
-    placement::affinity(problems, at(spec, "/affinity"), &sub("affinity"));
+    problems.check_one_of(&sub("dnsPolicy"), text(spec, "/dnsPolicy"), &policies);
+    problems.check_labels(&sub("nodeSelector"), entries(spec, "/nodeSelector"));
+    placement::validate_affinity(problems, at(spec, "/affinity"), &sub("affinity"));
     for (index, gate) in list(spec, "/readinessGates").iter().enumerate() {
         let at = format!("{path}.readinessGates[{index}].conditionType");
-        problems.qualified(&at, text(gate, "/conditionType"));
+        problems.check_qualified_name(&at, text(gate, "/conditionType"));
     }
-    placement::scheduling_gates(problems, spec, &sub("schedulingGates"));
-    placement::spread(problems, spec, &sub("topologySpreadConstraints"));
+    placement::validate_scheduling_gates(problems, spec, &sub("schedulingGates"));
+    placement::validate_topology_spread_constraints(
+        problems,
+        spec,
+        &sub("topologySpreadConstraints"),
+    );
     for name in ["serviceAccountName", "nodeName"] {
         let value = text(spec, &format!("/{name}"));
         if !value.is_empty() {
-            problems.subdomain(&sub(name), value);
+            problems.check_dns_subdomain(&sub(name), value);
         }
     }
     if let Some(deadline) = at(spec, "/activeDeadlineSeconds").as_i64()
@@ -124,28 +148,28 @@ fn spec(problems: &mut Problems, spec: &Value, metadata: &Value, path: &str, is_
     for name in ["hostname", "subdomain"] {
         let value = text(spec, &format!("/{name}"));
         if !value.is_empty() {
-            problems.label(&sub(name), value);
+            problems.check_dns_label(&sub(name), value);
         }
     }
-    placement::tolerations(problems, list(spec, "/tolerations"), &sub("tolerations"));
+    placement::validate_tolerations(problems, list(spec, "/tolerations"), &sub("tolerations"));
     for name in ["priorityClassName", "runtimeClassName"] {
         let value = text(spec, &format!("/{name}"));
         if !value.is_empty() {
-            problems.subdomain(&sub(name), value);
+            problems.check_dns_subdomain(&sub(name), value);
         }
     }
     let policy = text(spec, "/preemptionPolicy");
     if !policy.is_empty() {
         let known = ["PreemptLowerPriority", "Never"];
-        problems.one_of(&sub("preemptionPolicy"), policy, &known);
+        problems.check_one_of(&sub("preemptionPolicy"), policy, &known);
     }
-    containers::overhead(problems, spec, &sub("overhead"));
+    containers::validate_overhead(problems, spec, &sub("overhead"));
     if has(spec, "/os") {
-        problems.one_of(&sub("os"), text(spec, "/os/name"), &["linux", "windows"]);
+        problems.check_one_of(&sub("os"), text(spec, "/os/name"), &["linux", "windows"]);
     }
 }
 
-fn host_network(problems: &mut Problems, spec: &Value, path: &str, is_pod: bool) {
+fn validate_host_network(problems: &mut FieldErrorList, spec: &Value, path: &str, is_pod: bool) {
     if !flag(spec, "/hostNetwork") {
         return;
     }
@@ -164,8 +188,8 @@ fn host_network(problems: &mut Problems, spec: &Value, path: &str, is_pod: bool)
 }
 
 /// Returns the names of the claims.
-fn resource_claims<'a>(
-    problems: &mut Problems,
+fn validate_resource_claims<'a>(
+    problems: &mut FieldErrorList,
     spec: &'a Value,
     metadata: &Value,
     path: &str,
@@ -173,7 +197,7 @@ fn resource_claims<'a>(
     let mut known: Vec<&str> = Vec::new();
     let claims = list(spec, "/resourceClaims");
     for (index, claim) in claims.iter().enumerate() {
-        if entries(metadata, "/annotations").contains_key(MIRROR) {
+        if entries(metadata, "/annotations").contains_key(MIRROR_POD_ANNOTATION) {
             problems.forbidden("", "static pods do not support resource claims");
             continue;
         }
@@ -184,7 +208,7 @@ fn resource_claims<'a>(
         } else if known.contains(&name) {
             problems.duplicate(format!("{at}.name"), name);
         } else {
-            problems.label(&format!("{at}.name"), name);
+            problems.check_dns_label(&format!("{at}.name"), name);
             known.push(name);
         }
         let given = ["resourceClaimName", "resourceClaimTemplateName"];
@@ -196,12 +220,12 @@ fn resource_claims<'a>(
             ("ResourceClaimTemplateName", field("resourceClaimTemplateName")),
         ];
         if own && of_template {
-            problems.structure(&*at, FieldErrorKind::Invalid, &value,
+            problems.error_for_go_struct(&*at, FieldErrorKind::Invalid, &value,
                 "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified",
             );
         }
         if !own && !of_template {
-            problems.structure(
+            problems.error_for_go_struct(
                 &*at,
                 FieldErrorKind::Invalid,
                 &value,
@@ -209,21 +233,21 @@ fn resource_claims<'a>(
             );
         }
         for name in given.into_iter().filter(|name| has(claim, &format!("/{name}"))) {
-            problems.subdomain(&format!("{at}.{name}"), text(claim, &format!("/{name}")));
+            problems.check_dns_subdomain(&format!("{at}.{name}"), text(claim, &format!("/{name}")));
         }
     }
     claims.iter().map(|claim| text(claim, "/name")).collect()
 }
 
 pub(super) fn validate_pod_update(new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut problems = pod_and_spec(new);
-    annotation_updates(&mut problems, new, old);
+    let mut problems = validate_pod_and_spec(new);
+    validate_annotation_update(&mut problems, new, old);
     for kind in ["containers", "initContainers"] {
         let pointer = format!("/spec/{kind}");
         let path = format!("spec.{kind}");
         if list(new, &pointer).len() != list(old, &pointer).len() {
             problems.forbidden(path, "pod updates may not add or remove containers");
-            return problems.done();
+            return problems.into_errors();
         }
         for (index, container) in list(new, &pointer).iter().enumerate() {
             if text(container, "/image").is_empty() {
@@ -236,7 +260,7 @@ pub(super) fn validate_pod_update(new: &Value, old: &Value) -> Vec<FieldError> {
         (Some(new), Some(old)) if new > old => {
             let detail = "must be less than or equal to previous value";
             problems.invalid("spec.activeDeadlineSeconds", new, detail);
-            return problems.done();
+            return problems.into_errors();
         }
         (None, Some(_)) => problems.invalid(
             "spec.activeDeadlineSeconds",
@@ -245,32 +269,32 @@ pub(super) fn validate_pod_update(new: &Value, old: &Value) -> Vec<FieldError> {
         ),
         _ => {}
     }
-    placement::added_tolerations(&mut problems, new, old);
-    placement::deleted_gates(&mut problems, new, old);
-    same_spec(&mut problems, new, old);
-    problems.done()
+    placement::validate_toleration_update(&mut problems, new, old);
+    placement::validate_scheduling_gate_update(&mut problems, new, old);
+    validate_immutable_spec(&mut problems, new, old);
+    problems.into_errors()
 }
 
 /// What is left after the fields that may change has to be as it was.
-fn same_spec(problems: &mut Problems, new: &Value, old: &Value) {
+fn validate_immutable_spec(problems: &mut FieldErrorList, new: &Value, old: &Value) {
     let mut munged = at(new, "/spec").clone();
     let before = at(old, "/spec");
     for kind in ["containers", "initContainers"] {
         let olds = list(before, &format!("/{kind}"));
-        let news = munged.get_mut(kind).and_then(Value::as_array_mut);
-        for (new, old) in news.into_iter().flatten().zip(olds) {
-            super::access::carry(new, old, "image");
+        let new_containers = munged.get_mut(kind).and_then(Value::as_array_mut);
+        for (new, old) in new_containers.into_iter().flatten().zip(olds) {
+            super::json_access::copy_field(new, old, "image");
         }
     }
     for name in ["activeDeadlineSeconds", "schedulingGates", "tolerations"] {
-        super::access::carry(&mut munged, before, name);
+        super::json_access::copy_field(&mut munged, before, name);
     }
     let grace = "/terminationGracePeriodSeconds";
     if number(before, grace) < 0 && number(&munged, grace) == 1 {
-        super::access::carry(&mut munged, before, "terminationGracePeriodSeconds");
+        super::json_access::copy_field(&mut munged, before, "terminationGracePeriodSeconds");
     }
     if !list(before, "/schedulingGates").is_empty() {
-        placement::gated_updates(problems, &mut munged, before);
+        placement::validate_gated_pod_update(problems, &mut munged, before);
     }
     if munged != *before {
         let detail = format!(
@@ -279,16 +303,16 @@ fn same_spec(problems: &mut Problems, new: &Value, old: &Value) {
              `spec.tolerations` (only additions to existing tolerations),\
              `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously \
              negative)\n@@ spec @@\n{}",
-            difference(&munged, before)
+            object_diff(&munged, before)
         );
         problems.forbidden("spec", &detail);
     }
 }
 
-fn annotation_updates(problems: &mut Problems, new: &Value, old: &Value) {
+fn validate_annotation_update(problems: &mut FieldErrorList, new: &Value, old: &Value) {
     let (new, old) = (entries(new, "/metadata/annotations"), entries(old, "/metadata/annotations"));
-    let path = format!("metadata.annotations[{MIRROR}]");
-    match (new.get(MIRROR), old.get(MIRROR)) {
+    let path = format!("metadata.annotations[{MIRROR_POD_ANNOTATION}]");
+    match (new.get(MIRROR_POD_ANNOTATION), old.get(MIRROR_POD_ANNOTATION)) {
         (new, Some(old)) if new != Some(old) => {
             problems.forbidden(path, "may not remove or update mirror pod annotation");
         }
@@ -298,8 +322,8 @@ fn annotation_updates(problems: &mut Problems, new: &Value, old: &Value) {
 }
 
 pub(super) fn validate_pod_status(new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut problems = Problems::default();
-    annotation_updates(&mut problems, new, old);
+    let mut problems = FieldErrorList::default();
+    validate_annotation_update(&mut problems, new, old);
     for (index, condition) in list(new, "/status/conditions").iter().enumerate() {
         let path = format!("status.conditions[{index}]");
         let generation = number(condition, "/observedGeneration");
@@ -312,12 +336,12 @@ pub(super) fn validate_pod_status(new: &Value, old: &Value) -> Vec<FieldError> {
         }
         let kind = text(condition, "/type");
         if !["PodScheduled", "Ready", "Initialized"].contains(&kind) {
-            problems.qualified(&format!("{path}.Type"), kind);
+            problems.check_qualified_name(&format!("{path}.Type"), kind);
         }
     }
     let nominated = text(new, "/status/nominatedNodeName");
     if !nominated.is_empty() && nominated != text(old, "/status/nominatedNodeName") {
-        problems.subdomain("status.nominatedNodeName", nominated);
+        problems.check_dns_subdomain("status.nominatedNodeName", nominated);
         if !text(old, "/spec/nodeName").is_empty() {
             problems.forbidden(
                 "status.nominatedNodeName",
@@ -325,13 +349,13 @@ pub(super) fn validate_pod_status(new: &Value, old: &Value) -> Vec<FieldError> {
             );
         }
     }
-    problems.immutable(new, old, "/status/qosClass", "status.qosClass");
-    container_states(&mut problems, new, old);
-    problems.done()
+    problems.check_immutable(new, old, "/status/qosClass", "status.qosClass");
+    validate_container_states(&mut problems, new, old);
+    problems.into_errors()
 }
 
 /// A container that has ended does not run again, unless it may restart.
-fn container_states(problems: &mut Problems, new: &Value, old: &Value) {
+fn validate_container_states(problems: &mut FieldErrorList, new: &Value, old: &Value) {
     for (index, before) in list(old, "/status/containerStatuses").iter().enumerate() {
         let Some(code) = at(before, "/state/terminated").get("exitCode") else { continue };
         let name = text(before, "/name");

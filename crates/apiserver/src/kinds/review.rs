@@ -3,43 +3,43 @@
 
 use serde_json::Value;
 
-use super::access::{at, has, text};
-use super::built_in::{BASE, BuiltIn};
+use super::built_in_kind::{BASE_KIND, BuiltInKind};
+use super::json_access::{at, has, text};
 use crate::admission::FieldError;
 
-pub(super) static SELF_SUBJECT: BuiltIn =
-    BuiltIn { model: "io.k8s.api.authentication.v1.SelfSubjectReview", ..BASE };
+pub(super) static SELF_SUBJECT_REVIEW: BuiltInKind =
+    BuiltInKind { type_name: "io.k8s.api.authentication.v1.SelfSubjectReview", ..BASE_KIND };
 
-pub(super) static SELF_SUBJECT_RULES: BuiltIn =
-    BuiltIn { model: "io.k8s.api.authorization.v1.SelfSubjectRulesReview", ..BASE };
+pub(super) static SELF_SUBJECT_RULES_REVIEW: BuiltInKind =
+    BuiltInKind { type_name: "io.k8s.api.authorization.v1.SelfSubjectRulesReview", ..BASE_KIND };
 
-pub(super) static SELF_SUBJECT_ACCESS: BuiltIn = BuiltIn {
-    model: "io.k8s.api.authorization.v1.SelfSubjectAccessReview",
+pub(super) static SELF_SUBJECT_ACCESS_REVIEW: BuiltInKind = BuiltInKind {
+    type_name: "io.k8s.api.authorization.v1.SelfSubjectAccessReview",
     validate: |object| {
-        let mut errors = Vec::from_iter(attributes(object));
-        errors.extend(metadata(object, "must be empty"));
+        let mut errors = Vec::from_iter(validate_attributes(object));
+        errors.extend(validate_metadata(object, "must be empty"));
         errors
     },
-    ..BASE
+    ..BASE_KIND
 };
 
-pub(super) static SUBJECT_ACCESS: BuiltIn = BuiltIn {
-    model: "io.k8s.api.authorization.v1.SubjectAccessReview",
+pub(super) static SUBJECT_ACCESS_REVIEW: BuiltInKind = BuiltInKind {
+    type_name: "io.k8s.api.authorization.v1.SubjectAccessReview",
     validate: |object| {
-        let mut errors = Vec::from_iter(attributes(object));
-        errors.extend(subject(object));
-        errors.extend(metadata(object, "must be empty"));
+        let mut errors = Vec::from_iter(validate_attributes(object));
+        errors.extend(validate_subject(object));
+        errors.extend(validate_metadata(object, "must be empty"));
         errors
     },
-    ..BASE
+    ..BASE_KIND
 };
 
-pub(super) static LOCAL_SUBJECT_ACCESS: BuiltIn = BuiltIn {
-    model: "io.k8s.api.authorization.v1.LocalSubjectAccessReview",
+pub(super) static LOCAL_SUBJECT_ACCESS_REVIEW: BuiltInKind = BuiltInKind {
+    type_name: "io.k8s.api.authorization.v1.LocalSubjectAccessReview",
     validate: |object| {
-        let mut errors = Vec::from_iter(attributes(object));
-        errors.extend(subject(object));
-        errors.extend(metadata(object, "must be empty except for namespace"));
+        let mut errors = Vec::from_iter(validate_attributes(object));
+        errors.extend(validate_subject(object));
+        errors.extend(validate_metadata(object, "must be empty except for namespace"));
         let namespace = text(object, "/spec/resourceAttributes/namespace");
         if has(object, RESOURCE) && namespace != text(object, "/metadata/namespace") {
             let path = "spec.resourceAttributes.namespace";
@@ -52,14 +52,14 @@ pub(super) static LOCAL_SUBJECT_ACCESS: BuiltIn = BuiltIn {
         }
         errors
     },
-    ..BASE
+    ..BASE_KIND
 };
 
 const RESOURCE: &str = "/spec/resourceAttributes";
 const NON_RESOURCE: &str = "/spec/nonResourceAttributes";
 
 /// A question is about a resource, or about a path.
-fn attributes(object: &Value) -> Option<FieldError> {
+fn validate_attributes(object: &Value) -> Option<FieldError> {
     match (has(object, RESOURCE), has(object, NON_RESOURCE)) {
         (true, true) => Some(FieldError::invalid(
             "spec.nonResourceAttributes",
@@ -75,7 +75,7 @@ fn attributes(object: &Value) -> Option<FieldError> {
     }
 }
 
-fn subject(object: &Value) -> Option<FieldError> {
+fn validate_subject(object: &Value) -> Option<FieldError> {
     let has_groups = at(object, "/spec/groups").as_array().is_some_and(|all| !all.is_empty());
     (text(object, "/spec/user").is_empty() && !has_groups).then(|| {
         FieldError::invalid("spec.user", "", "at least one of user or group must be specified")
@@ -83,12 +83,12 @@ fn subject(object: &Value) -> Option<FieldError> {
 }
 
 /// A question has no name, and nothing else that objects have.
-fn metadata(object: &Value, detail: &str) -> Option<FieldError> {
+fn validate_metadata(object: &Value, detail: &str) -> Option<FieldError> {
     let fields = at(object, "/metadata").as_object()?;
-    let is_said = |(key, value): (&String, &Value)| {
+    let is_disallowed = |(key, value): (&String, &Value)| {
         !matches!(key.as_str(), "managedFields" | "namespace" | "creationTimestamp")
             && !value.is_null()
     };
-    let found = fields.iter().find(|field| is_said(*field))?.1;
+    let found = fields.iter().find(|field| is_disallowed(*field))?.1;
     Some(FieldError::invalid("metadata", found.clone(), detail))
 }

@@ -7,70 +7,70 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::access::{at, fill, flag, items, list, number, part, text};
-use super::built_in::{BASE, BuiltIn, Status};
-use super::{Around, checks};
+use super::built_in_kind::{BASE_KIND, BuiltInKind, StatusPolicy};
+use super::json_access::{at, ensure_list, ensure_object, flag, list, number, set_default, text};
+use super::{AdmissionContext, validation};
 use crate::admission::names;
 
-pub(super) static SERVICE: BuiltIn = BuiltIn {
-    model: "io.k8s.api.core.v1.Service",
-    status: Status::Own,
-    name: names::label_problems,
-    admit_create: |service, around| {
-        allocate(service, around);
+pub(super) static SERVICE: BuiltInKind = BuiltInKind {
+    type_name: "io.k8s.api.core.v1.Service",
+    status_policy: StatusPolicy::Subresource,
+    validate_name: names::dns_label_problems,
+    admit_create: |service, context| {
+        allocate_ips_and_ports(service, context);
         Ok(())
     },
-    admit_update: |new, old, around| {
-        admit_update(new, old, around);
+    admit_update: |new, old, context| {
+        keep_allocations(new, old, context);
         Ok(())
     },
-    validate: checks::service,
-    validate_update: checks::service_update,
-    validate_status: checks::service_status,
-    fields: |service| {
+    validate: validation::validate_service,
+    validate_update: validation::validate_service_update,
+    validate_status_update: validation::validate_service_status,
+    selectable_fields: |service| {
         vec![
             ("spec.clusterIP", text(service, "/spec/clusterIP").to_owned()),
             ("spec.type", text(service, "/spec/type").to_owned()),
         ]
     },
-    creates_on_update: true,
-    ..BASE
+    allows_create_on_update: true,
+    ..BASE_KIND
 };
 
 /// Addresses are 10.96.0.2 and up. The first of the range is that of the API itself.
-const NETWORK: [u8; 2] = [10, 96];
+const CLUSTER_IP_PREFIX: [u8; 2] = [10, 96];
 const FIRST_NODE_PORT: i64 = 30_000;
 const LAST_NODE_PORT: i64 = 32_767;
 
-fn allocate(service: &mut Value, around: Around<'_>) {
+fn allocate_ips_and_ports(service: &mut Value, context: AdmissionContext<'_>) {
     if text(service, "/spec/type") == "ExternalName" {
         return;
     }
-    let others = around.objects.list("", "services", "");
-    let spec = part(service, "spec");
+    let others = context.objects.list("", "services", "");
+    let spec = ensure_object(service, "spec");
     // A service without address and selector may be about addresses of any family.
     let selects = spec.get("selector").and_then(Value::as_object).is_some_and(|s| !s.is_empty());
     let both = spec.get("clusterIP").is_some_and(|address| address == "None") && !selects;
-    fill(spec, "ipFamilyPolicy", if both { "RequireDualStack" } else { "SingleStack" });
-    if items(spec, "ipFamilies").is_empty() {
+    set_default(spec, "ipFamilyPolicy", if both { "RequireDualStack" } else { "SingleStack" });
+    if ensure_list(spec, "ipFamilies").is_empty() {
         let families = if both { json!(["IPv4", "IPv6"]) } else { json!(["IPv4"]) };
         spec.insert("ipFamilies".to_owned(), families);
     }
-    if super::access::is_unset(spec, "clusterIP") {
-        let given = items(spec, "clusterIPs").first().cloned();
-        let address = given.unwrap_or_else(|| free_address(&others).into());
+    if super::json_access::is_unset(spec, "clusterIP") {
+        let given = ensure_list(spec, "clusterIPs").first().cloned();
+        let address = given.unwrap_or_else(|| free_cluster_ip(&others).into());
         spec.insert("clusterIP".to_owned(), address);
     }
     let address = spec.get("clusterIP").cloned().unwrap_or_default();
-    if items(spec, "clusterIPs").is_empty() {
+    if ensure_list(spec, "clusterIPs").is_empty() {
         spec.insert("clusterIPs".to_owned(), json!([address]));
     }
     allocate_node_ports(service, &others);
 }
 
-fn free_address(others: &[Value]) -> String {
+fn free_cluster_ip(others: &[Value]) -> String {
     let taken: BTreeSet<&str> = others.iter().map(|other| text(other, "/spec/clusterIP")).collect();
-    let [a, b] = NETWORK;
+    let [a, b] = CLUSTER_IP_PREFIX;
     (2..u16::MAX)
         .map(|low| {
             let [c, d] = low.to_be_bytes();
@@ -95,7 +95,7 @@ fn allocate_node_ports(service: &mut Value, others: &[Value]) {
         .flat_map(|other| list(other, "/spec/ports"))
         .map(|port| number(port, "/nodePort"))
         .collect();
-    let ports = items(part(service, "spec"), "ports");
+    let ports = ensure_list(ensure_object(service, "spec"), "ports");
     taken.extend(ports.iter().map(|port| number(port, "/nodePort")));
     for port in ports.iter_mut().filter_map(Value::as_object_mut) {
         if port.get("nodePort").and_then(Value::as_i64).unwrap_or_default() != 0 {
@@ -110,12 +110,12 @@ fn allocate_node_ports(service: &mut Value, others: &[Value]) {
 }
 
 /// An update that leaves out what was given out keeps it.
-fn admit_update(new: &mut Value, old: &Value, around: Around<'_>) {
+fn keep_allocations(new: &mut Value, old: &Value, context: AdmissionContext<'_>) {
     let external = |service: &Value| text(service, "/spec/type") == "ExternalName";
-    drop_external_policy(new, old);
+    clear_external_traffic_policy(new, old);
     if external(new) {
         if !external(old) {
-            let spec = part(new, "spec");
+            let spec = ensure_object(new, "spec");
             for name in ["clusterIP", "clusterIPs"] {
                 if spec.get(name) == old.pointer(&format!("/spec/{name}")) {
                     spec.shift_remove(name);
@@ -124,12 +124,12 @@ fn admit_update(new: &mut Value, old: &Value, around: Around<'_>) {
             for name in ["ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
                 spec.shift_remove(name);
             }
-            drop_node_ports(new);
+            release_node_ports(new);
         }
         return;
     }
     if !external(old) {
-        let spec = part(new, "spec");
+        let spec = ensure_object(new, "spec");
         let same = |name: &str, spec: &serde_json::Map<String, Value>| {
             spec.get(name) == old.pointer(&format!("/spec/{name}"))
         };
@@ -140,12 +140,12 @@ fn admit_update(new: &mut Value, old: &Value, around: Around<'_>) {
         for name in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
             let before = at(old, &format!("/spec/{name}"));
             let empty = spec.get(name).and_then(Value::as_array).is_some_and(Vec::is_empty);
-            if !before.is_null() && (super::access::is_unset(spec, name) || empty) {
+            if !before.is_null() && (super::json_access::is_unset(spec, name) || empty) {
                 spec.insert(name.to_owned(), before.clone());
             }
         }
         let ports = list(old, "/spec/ports").to_vec();
-        for port in items(spec, "ports").iter_mut().filter_map(Value::as_object_mut) {
+        for port in ensure_list(spec, "ports").iter_mut().filter_map(Value::as_object_mut) {
             let before = ports.iter().find(|before| {
                 ["port", "protocol"].iter().all(|name| before.get(*name) == port.get(*name))
             });
@@ -157,12 +157,12 @@ fn admit_update(new: &mut Value, old: &Value, around: Around<'_>) {
             }
         }
     }
-    drop_node_ports(new);
-    allocate(new, around);
+    release_node_ports(new);
+    allocate_ips_and_ports(new, context);
 }
 
 /// A service that is no longer reached from outside has no policy for that.
-fn drop_external_policy(new: &mut Value, old: &Value) {
+fn clear_external_traffic_policy(new: &mut Value, old: &Value) {
     let reached = |service: &Value| match text(service, "/spec/type") {
         "NodePort" | "LoadBalancer" => true,
         "ClusterIP" => !list(service, "/spec/externalIPs").is_empty(),
@@ -170,19 +170,19 @@ fn drop_external_policy(new: &mut Value, old: &Value) {
     };
     let policy = "/spec/externalTrafficPolicy";
     if reached(old) && !reached(new) && at(new, policy) == at(old, policy) {
-        part(new, "spec").shift_remove("externalTrafficPolicy");
+        ensure_object(new, "spec").shift_remove("externalTrafficPolicy");
     }
     let allocates = "/spec/allocateLoadBalancerNodePorts";
     let balanced = |service: &Value| text(service, "/spec/type") == "LoadBalancer";
     if balanced(old) && !balanced(new) && at(new, allocates) == at(old, allocates) {
-        part(new, "spec").shift_remove("allocateLoadBalancerNodePorts");
+        ensure_object(new, "spec").shift_remove("allocateLoadBalancerNodePorts");
     }
 }
 
 /// A service that only has an address gives its node ports back.
-fn drop_node_ports(service: &mut Value) {
+fn release_node_ports(service: &mut Value) {
     if matches!(text(service, "/spec/type"), "ClusterIP" | "ExternalName") {
-        for port in items(part(service, "spec"), "ports").iter_mut() {
+        for port in ensure_list(ensure_object(service, "spec"), "ports").iter_mut() {
             if let Some(port) = port.as_object_mut() {
                 port.shift_remove("nodePort");
             }

@@ -9,16 +9,18 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Around, Kind, Lookup, Resource, Rules, built_in};
+use super::{
+    AdmissionContext, KindDefinition, ObjectReader, Resource, ResourceStrategy, built_in_resources,
+};
 use crate::environment::Environment;
-use crate::shape::{self, Types};
-use crate::status::{About, Failure};
+use crate::status::{StatusDetails, StatusError};
+use crate::type_model::{self, Types};
 
 /// Time that stands still, and chance that is always the same.
 #[derive(Debug)]
-struct Still;
+struct FixedEnvironment;
 
-impl Environment for Still {
+impl Environment for FixedEnvironment {
     fn now(&self) -> jiff::Timestamp {
         jiff::Timestamp::UNIX_EPOCH
     }
@@ -34,9 +36,9 @@ impl Environment for Still {
 
 /// Objects by plural.
 #[derive(Debug, Default)]
-struct World(Vec<(&'static str, Value)>);
+struct StoredObjects(Vec<(&'static str, Value)>);
 
-impl Lookup for World {
+impl ObjectReader for StoredObjects {
     fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value> {
         let mut all = self.list(group, plural, namespace).into_iter();
         all.find(|object| object["metadata"]["name"] == name)
@@ -66,9 +68,9 @@ impl Lookup for World {
 }
 
 /// A cluster with what every cluster has.
-fn fresh() -> World {
+fn default_objects() -> StoredObjects {
     let account = json!({"metadata": {"name": "default", "namespace": "default"}});
-    let mut world = World(vec![("serviceaccounts", account)]);
+    let mut world = StoredObjects(vec![("serviceaccounts", account)]);
     for (name, value) in
         [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)]
     {
@@ -81,41 +83,45 @@ fn fresh() -> World {
 }
 
 /// The API around the rules, as far as the rules see it.
-struct Api {
+struct TestApi {
     types: Types,
     resources: Vec<Resource>,
-    world: World,
+    objects: StoredObjects,
 }
 
-impl Api {
-    fn new(world: World) -> Self {
-        let (types, resources) = built_in();
-        Self { types, resources, world }
+impl TestApi {
+    fn new(world: StoredObjects) -> Self {
+        let (types, resources) = built_in_resources();
+        Self { types, resources, objects: world }
     }
 
     #[track_caller]
-    fn resource(&self, group: &str, plural: &str) -> (&Resource, &'static dyn Rules) {
+    fn resource(&self, group: &str, plural: &str) -> (&Resource, &'static dyn ResourceStrategy) {
         let mut all = self.resources.iter();
         let found = all.find(|found| &*found.group == group && &*found.plural == plural);
         let found = found.unwrap_or_else(|| panic!("{plural} of {group:?} are served"));
-        match found.rules {
-            Kind::BuiltIn(rules) => (found, rules),
-            Kind::Custom(_) => panic!("{plural} are built in"),
+        match found.definition {
+            KindDefinition::BuiltIn(rules) => (found, rules),
+            KindDefinition::Custom(_) => panic!("{plural} are built in"),
         }
     }
 
-    fn around(&self) -> Around<'_> {
-        Around { objects: &self.world, environment: &Still, service_accounts: true }
+    fn admission_context(&self) -> AdmissionContext<'_> {
+        AdmissionContext {
+            objects: &self.objects,
+            environment: &FixedEnvironment,
+            service_accounts: true,
+        }
     }
 
-    fn create(&self, group: &str, plural: &str, mut object: Value) -> Result<Value, Failure> {
+    fn create(&self, group: &str, plural: &str, mut object: Value) -> Result<Value, StatusError> {
         let (resource, rules) = self.resource(group, plural);
-        shape::decode(&self.types, resource.shape, &mut object)?;
+        type_model::decode(&self.types, resource.type_id, &mut object)?;
         rules.set_defaults(&mut object);
-        rules.admit_create(&mut object, self.around())?;
+        rules.admit_create(&mut object, self.admission_context())?;
         object["metadata"]["uid"] = "UID".into();
         object["metadata"]["creationTimestamp"] = "2020-01-01T00:00:00Z".into();
-        rules.prepare_create(&mut object);
+        rules.prepare_for_create(&mut object);
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let mut errors: Vec<_> = rules
             .name_problems(&name)
@@ -125,7 +131,7 @@ impl Api {
             })
             .collect();
         errors.extend(rules.validate_create(&object));
-        self.finish(resource, object, &errors)
+        self.validate_and_encode(resource, object, &errors)
     }
 
     fn update(
@@ -135,34 +141,34 @@ impl Api {
         mut new: Value,
         old: &Value,
         status: bool,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, StatusError> {
         let (resource, rules) = self.resource(group, plural);
-        shape::decode(&self.types, resource.shape, &mut new)?;
+        type_model::decode(&self.types, resource.type_id, &mut new)?;
         rules.set_defaults(&mut new);
         let errors = if status {
-            rules.admit_status_update(&mut new, old, self.around());
-            rules.prepare_status_update(&mut new, old);
+            rules.admit_status_update(&mut new, old, self.admission_context());
+            rules.prepare_for_status_update(&mut new, old);
             rules.validate_status_update(&new, old)
         } else {
-            rules.admit_update(&mut new, old, self.around())?;
-            rules.prepare_update(&mut new, old);
+            rules.admit_update(&mut new, old, self.admission_context())?;
+            rules.prepare_for_update(&mut new, old);
             rules.validate_update(&new, old)
         };
-        self.finish(resource, new, &errors)
+        self.validate_and_encode(resource, new, &errors)
     }
 
-    fn finish(
+    fn validate_and_encode(
         &self,
         resource: &Resource,
         mut object: Value,
         errors: &[crate::admission::FieldError],
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, StatusError> {
         if !errors.is_empty() {
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
-            let about = About { group: &resource.group, kind: &resource.kind, name };
-            return Err(Failure::invalid(about, errors));
+            let about = StatusDetails { group: &resource.group, kind: &resource.kind, name };
+            return Err(StatusError::invalid(about, errors));
         }
-        shape::encode(&self.types, resource.shape, &mut object);
+        type_model::encode(&self.types, resource.type_id, &mut object);
         Ok(object)
     }
 }

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::Resource;
-use super::access::{entries, list, text};
+use super::json_access::{entries, list, text};
 
 /// Labels of nodes, since when they are old, and what they are called now.
-const OLD_LABELS: [(&str, &str, &str); 5] = [
+const DEPRECATED_NODE_LABELS: [(&str, &str, &str); 5] = [
     ("beta.kubernetes.io/arch", "v1.14", "kubernetes.io/arch"),
     ("beta.kubernetes.io/os", "v1.14", "kubernetes.io/os"),
     ("failure-domain.beta.kubernetes.io/region", "v1.17", "topology.kubernetes.io/region"),
@@ -19,7 +19,7 @@ const OLD_LABELS: [(&str, &str, &str); 5] = [
     ("beta.kubernetes.io/instance-type", "v1.17", "node.kubernetes.io/instance-type"),
 ];
 
-const CRITICAL: &str = "scheduler.alpha.kubernetes.io/critical-pod";
+const CRITICAL_POD_ANNOTATION: &str = "scheduler.alpha.kubernetes.io/critical-pod";
 
 /// The warnings about a new object of a built-in kind.
 pub fn warnings(resource: &Resource, object: &Value) -> Vec<String> {
@@ -33,34 +33,38 @@ pub fn warnings(resource: &Resource, object: &Value) -> Vec<String> {
         }
         _ => return Vec::new(),
     };
-    object.pointer(pointer).map(|template| of_template(template, path)).unwrap_or_default()
+    object.pointer(pointer).map(|template| template_warnings(template, path)).unwrap_or_default()
 }
 
-fn of_template(template: &Value, path: &str) -> Vec<String> {
+fn template_warnings(template: &Value, path: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     let selector = entries(template, "/spec/nodeSelector");
-    for (label, since, newer) in OLD_LABELS {
+    for (label, since, newer) in DEPRECATED_NODE_LABELS {
         if selector.contains_key(label) {
             warnings.push(format!(
                 "{path}spec.nodeSelector[{label}]: deprecated since {since}; use {newer:?} instead"
             ));
         }
     }
-    if entries(template, "/metadata/annotations").contains_key(CRITICAL) {
+    if entries(template, "/metadata/annotations").contains_key(CRITICAL_POD_ANNOTATION) {
         warnings.push(format!(
-            "{path}metadata.annotations[{CRITICAL}]: non-functional in v1.16+; use the \
+            "{path}metadata.annotations[{CRITICAL_POD_ANNOTATION}]: non-functional in v1.16+; use the \
              \"priorityClassName\" field instead"
         ));
     }
     for kind in ["initContainers", "containers"] {
         for (index, container) in list(template, &format!("/spec/{kind}")).iter().enumerate() {
-            hidden_variables(&mut warnings, container, &format!("{path}spec.{kind}[{index}]"));
+            warn_about_duplicate_variables(
+                &mut warnings,
+                container,
+                &format!("{path}spec.{kind}[{index}]"),
+            );
         }
     }
     warnings
 }
 
-fn hidden_variables(warnings: &mut Vec<String>, container: &Value, path: &str) {
+fn warn_about_duplicate_variables(warnings: &mut Vec<String>, container: &Value, path: &str) {
     let mut seen = BTreeSet::new();
     for (index, variable) in list(container, "/env").iter().enumerate() {
         let name = text(variable, "/name");

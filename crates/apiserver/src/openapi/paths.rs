@@ -7,16 +7,16 @@ use serde_json::{Map, Value, json};
 use super::schemas::{self, group_version_kind, reference};
 use crate::discovery;
 use crate::kinds::Subresource;
-use crate::registry::{Served, api_version};
+use crate::registry::{ServedResource, api_version};
 use crate::subresources;
 
 const DRY_RUN: (&str, &str) = ("dryRun", "string");
 const FIELD_MANAGER: (&str, &str) = ("fieldManager", "string");
 const FIELD_VALIDATION: (&str, &str) = ("fieldValidation", "string");
 const FORCE: (&str, &str) = ("force", "boolean");
-const WRITE: &[(&str, &str)] = &[DRY_RUN, FIELD_MANAGER, FIELD_VALIDATION];
-const PATCH: &[(&str, &str)] = &[DRY_RUN, FIELD_MANAGER, FIELD_VALIDATION, FORCE];
-const LIST: &[(&str, &str)] = &[
+const WRITE_PARAMETERS: &[(&str, &str)] = &[DRY_RUN, FIELD_MANAGER, FIELD_VALIDATION];
+const PATCH_PARAMETERS: &[(&str, &str)] = &[DRY_RUN, FIELD_MANAGER, FIELD_VALIDATION, FORCE];
+const LIST_PARAMETERS: &[(&str, &str)] = &[
     ("allowWatchBookmarks", "boolean"),
     ("continue", "string"),
     ("fieldSelector", "string"),
@@ -28,7 +28,7 @@ const LIST: &[(&str, &str)] = &[
     ("timeoutSeconds", "integer"),
     ("watch", "boolean"),
 ];
-const DELETE_COLLECTION: &[(&str, &str)] = &[
+const DELETE_COLLECTION_PARAMETERS: &[(&str, &str)] = &[
     ("continue", "string"),
     DRY_RUN,
     ("fieldSelector", "string"),
@@ -42,7 +42,7 @@ const DELETE_COLLECTION: &[(&str, &str)] = &[
     ("sendInitialEvents", "boolean"),
     ("timeoutSeconds", "integer"),
 ];
-const DELETE: &[(&str, &str)] = &[
+const DELETE_PARAMETERS: &[(&str, &str)] = &[
     DRY_RUN,
     ("gracePeriodSeconds", "integer"),
     ("orphanDependents", "boolean"),
@@ -50,52 +50,62 @@ const DELETE: &[(&str, &str)] = &[
 ];
 
 /// `/api/v1` or `/apis/{group}/{version}`
-pub(super) fn prefix(served: &Served) -> String {
+pub(super) fn group_version_path(served: &ServedResource) -> String {
     let resource = &served.resource;
     let root = if resource.group.is_empty() { "/api" } else { "/apis" };
     format!("{root}/{}", api_version(&resource.group, &resource.version))
 }
 
 /// Adds the paths of a resource.
-pub(super) fn add(paths: &mut BTreeMap<String, Value>, served: &Served) {
+pub(super) fn add_resource_paths(paths: &mut BTreeMap<String, Value>, served: &ServedResource) {
     let resource = &served.resource;
-    let (prefix, plural) = (prefix(served), &resource.plural);
-    let kind = Kind::of(served);
+    let (prefix, plural) = (group_version_path(served), &resource.plural);
+    let kind = OperationTarget::for_resource(served);
     if served.is_review() {
         let place = if resource.namespaced { "/namespaces/{namespace}" } else { "" };
-        let post = kind.operation("post", WRITE, Some(&kind.schema), &kind.schema);
-        let path = path(resource.namespaced, vec![("post", post)]);
+        let post = kind.operation("post", WRITE_PARAMETERS, Some(&kind.schema), &kind.schema);
+        let path = path_item(resource.namespaced, vec![("post", post)]);
         paths.insert(format!("{prefix}{place}/{plural}"), path);
         return;
     }
     let list = format!("{}List", kind.schema);
     let all = format!("{prefix}/{plural}");
     let collection = if resource.namespaced {
-        paths.insert(all, path(false, vec![("get", kind.operation("list", LIST, None, &list))]));
+        paths.insert(
+            all,
+            path_item(false, vec![("get", kind.operation("list", LIST_PARAMETERS, None, &list))]),
+        );
         format!("{prefix}/namespaces/{{namespace}}/{plural}")
     } else {
         all
     };
     let parameters = resource.namespaced;
     let mut operations = vec![
-        ("get", kind.operation("list", LIST, None, &list)),
-        ("post", kind.operation("post", WRITE, Some(&kind.schema), &kind.schema)),
+        ("get", kind.operation("list", LIST_PARAMETERS, None, &list)),
+        ("post", kind.operation("post", WRITE_PARAMETERS, Some(&kind.schema), &kind.schema)),
     ];
     if (&*resource.group, &**plural) != ("", "namespaces") {
         let options = Some(schemas::DELETE_OPTIONS);
         operations.push((
             "delete",
-            kind.operation("deletecollection", DELETE_COLLECTION, options, schemas::STATUS),
+            kind.operation(
+                "deletecollection",
+                DELETE_COLLECTION_PARAMETERS,
+                options,
+                schemas::STATUS,
+            ),
         ));
     }
-    paths.insert(collection.clone(), path(parameters, operations));
+    paths.insert(collection.clone(), path_item(parameters, operations));
     let object = format!("{collection}/{{name}}");
     let options = Some(schemas::DELETE_OPTIONS);
-    let mut operations = kind.read_and_write(served);
-    operations.push(("delete", kind.operation("delete", DELETE, options, schemas::STATUS)));
-    paths.insert(object.clone(), named_path(parameters, operations));
+    let mut operations = kind.get_put_patch(served);
+    operations
+        .push(("delete", kind.operation("delete", DELETE_PARAMETERS, options, schemas::STATUS)));
+    paths.insert(object.clone(), object_path_item(parameters, operations));
     for subresource in &resource.subresources {
-        let mut other = discovery::subresource_kind(*subresource).map(Kind::other);
+        let mut other =
+            discovery::subresource_kind(*subresource).map(OperationTarget::for_group_version_kind);
         if let Some(other) = &mut other
             && served.custom().is_some()
         {
@@ -105,30 +115,36 @@ pub(super) fn add(paths: &mut BTreeMap<String, Value>, served: &Served) {
         let kind = other.as_ref().unwrap_or(&kind);
         let operations = match subresource {
             Subresource::Binding | Subresource::Eviction | Subresource::Token => {
-                vec![("post", kind.operation("post", WRITE, Some(&kind.schema), &kind.schema))]
+                vec![(
+                    "post",
+                    kind.operation("post", WRITE_PARAMETERS, Some(&kind.schema), &kind.schema),
+                )]
             }
             Subresource::Finalize => {
-                vec![("put", kind.operation("put", WRITE, Some(&kind.schema), &kind.schema))]
+                vec![(
+                    "put",
+                    kind.operation("put", WRITE_PARAMETERS, Some(&kind.schema), &kind.schema),
+                )]
             }
             Subresource::Log => vec![("get", kind.operation("get", &[], None, &kind.schema))],
-            _ => kind.read_and_write(served),
+            _ => kind.get_put_patch(served),
         };
         let path = format!("{object}/{}", subresources::name(*subresource));
-        paths.insert(path, named_path(parameters, operations));
+        paths.insert(path, object_path_item(parameters, operations));
     }
 }
 
 /// What an operation is about.
-struct Kind {
+struct OperationTarget {
     schema: String,
     group_version_kind: Value,
 }
 
-impl Kind {
-    fn of(served: &Served) -> Self {
+impl OperationTarget {
+    fn for_resource(served: &ServedResource) -> Self {
         let resource = &served.resource;
         Self {
-            schema: schemas::name_of(served),
+            schema: schemas::schema_name(served),
             group_version_kind: group_version_kind(
                 &resource.group,
                 &resource.version,
@@ -137,15 +153,15 @@ impl Kind {
         }
     }
 
-    fn other((group, version, kind): (&str, &str, &str)) -> Self {
+    fn for_group_version_kind((group, version, kind): (&str, &str, &str)) -> Self {
         Self {
-            schema: schemas::name_of_other(group, version, kind),
+            schema: schemas::subresource_schema_name(group, version, kind),
             group_version_kind: group_version_kind(group, version, kind),
         }
     }
 
-    fn read_and_write(&self, served: &Served) -> Vec<(&'static str, Value)> {
-        let mut patch = self.operation("patch", PATCH, None, &self.schema);
+    fn get_put_patch(&self, served: &ServedResource) -> Vec<(&'static str, Value)> {
+        let mut patch = self.operation("patch", PATCH_PARAMETERS, None, &self.schema);
         let is_built_in = served.custom().is_none();
         let strategic = is_built_in.then_some("application/strategic-merge-patch+json");
         let content: Map<String, Value> = [
@@ -160,7 +176,7 @@ impl Kind {
         patch["requestBody"] = json!({"content": content, "required": true});
         vec![
             ("get", self.operation("get", &[], None, &self.schema)),
-            ("put", self.operation("put", WRITE, Some(&self.schema), &self.schema)),
+            ("put", self.operation("put", WRITE_PARAMETERS, Some(&self.schema), &self.schema)),
             ("patch", patch),
         ]
     }
@@ -190,7 +206,7 @@ impl Kind {
     }
 }
 
-fn path(namespaced: bool, operations: Vec<(&str, Value)>) -> Value {
+fn path_item(namespaced: bool, operations: Vec<(&str, Value)>) -> Value {
     let mut path: Map<String, Value> =
         operations.into_iter().map(|(method, operation)| (method.to_owned(), operation)).collect();
     if namespaced {
@@ -199,8 +215,8 @@ fn path(namespaced: bool, operations: Vec<(&str, Value)>) -> Value {
     path.into()
 }
 
-fn named_path(namespaced: bool, operations: Vec<(&str, Value)>) -> Value {
-    let mut path = path(namespaced, operations);
+fn object_path_item(namespaced: bool, operations: Vec<(&str, Value)>) -> Value {
+    let mut path = path_item(namespaced, operations);
     let mut parameters = vec![path_parameter("name")];
     if namespaced {
         parameters.push(path_parameter("namespace"));

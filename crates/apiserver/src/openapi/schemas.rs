@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use crate::discovery;
 use crate::kinds;
-use crate::registry::Served;
-use crate::shape::{Field, ListKind, Object, Scalar, Type, TypeId, Types};
+use crate::registry::ServedResource;
+use crate::type_model::{Field, ListKind, ObjectType, Scalar, Type, TypeId, Types};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 pub(super) const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
@@ -18,9 +18,9 @@ pub(super) const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 pub(super) struct Schemas {
     types: &'static Types,
     names: BTreeMap<TypeId, &'static str>,
-    found: BTreeMap<String, Value>,
+    by_name: BTreeMap<String, Value>,
     /// Types that a schema refers to and that are to be described yet.
-    open: Vec<TypeId>,
+    queue: Vec<TypeId>,
     described: BTreeSet<TypeId>,
 }
 
@@ -30,15 +30,15 @@ impl Default for Schemas {
         Self {
             types,
             names: types.names().map(|(name, id)| (id, name)).collect(),
-            found: BTreeMap::new(),
-            open: Vec::new(),
+            by_name: BTreeMap::new(),
+            queue: Vec::new(),
             described: BTreeSet::new(),
         }
     }
 }
 
 /// The name of the schema of a kind.
-pub(super) fn name_of(served: &Served) -> String {
+pub(super) fn schema_name(served: &ServedResource) -> String {
     let resource = &served.resource;
     if served.custom().is_some() {
         let mut group: Vec<&str> = resource.group.split('.').collect();
@@ -47,12 +47,12 @@ pub(super) fn name_of(served: &Served) -> String {
     }
     let mut names = kinds::types().names();
     names
-        .find(|(_, id)| *id == resource.shape)
+        .find(|(_, id)| *id == resource.type_id)
         .map_or_else(String::new, |(name, _)| name.to_owned())
 }
 
 /// The name of the schema of a kind that only subresources know.
-pub(super) fn name_of_other(group: &str, version: &str, kind: &str) -> String {
+pub(super) fn subresource_schema_name(group: &str, version: &str, kind: &str) -> String {
     let package = match group.split('.').next().unwrap_or_default() {
         "" => "core",
         package => package,
@@ -69,18 +69,18 @@ pub(super) fn group_version_kind(group: &str, version: &str, kind: &str) -> Valu
 }
 
 impl Schemas {
-    pub(super) fn add(&mut self, served: &Served) {
+    pub(super) fn add(&mut self, served: &ServedResource) {
         let resource = &served.resource;
-        let name = name_of(served);
+        let name = schema_name(served);
         let gvk =
             |kind: &str| json!([group_version_kind(&resource.group, &resource.version, kind)]);
         let mut schema = if served.custom().is_some() {
             let mut schema = served.schema.clone();
-            complete(&mut schema, true);
+            add_object_fields(&mut schema, true);
             schema
         } else {
-            self.described.insert(resource.shape);
-            self.shape(resource.shape)
+            self.described.insert(resource.type_id);
+            self.schema_of_type(resource.type_id)
         };
         schema["x-kubernetes-group-version-kind"] = gvk(&resource.kind);
         let items = match served.custom() {
@@ -102,59 +102,59 @@ impl Schemas {
         if served.custom().is_none() {
             list["properties"]["metadata"]["default"] = json!({});
         }
-        self.found.insert(format!("{name}List"), list);
-        self.found.insert(name, schema);
+        self.by_name.insert(format!("{name}List"), list);
+        self.by_name.insert(name, schema);
         for subresource in &resource.subresources {
             if let Some((group, version, kind)) = discovery::subresource_kind(*subresource) {
-                self.add_other(group, version, kind);
+                self.add_subresource_kind(group, version, kind);
             }
         }
     }
 
-    fn add_other(&mut self, group: &str, version: &str, kind: &str) {
-        let name = name_of_other(group, version, kind);
-        let Some(id) = self.types.named(&name) else {
+    fn add_subresource_kind(&mut self, group: &str, version: &str, kind: &str) {
+        let name = subresource_schema_name(group, version, kind);
+        let Some(id) = self.types.find_by_name(&name) else {
             return;
         };
         if self.described.insert(id) {
-            let mut schema = self.shape(id);
+            let mut schema = self.schema_of_type(id);
             schema["x-kubernetes-group-version-kind"] =
                 json!([group_version_kind(group, version, kind)]);
-            self.found.insert(name, schema);
+            self.by_name.insert(name, schema);
         }
     }
 
     /// All schemas, with those that they refer to.
     pub(super) fn finish(mut self) -> BTreeMap<String, Value> {
-        self.found.insert(PATCH.to_owned(), json!({"type": "object"}));
+        self.by_name.insert(PATCH.to_owned(), json!({"type": "object"}));
         for kind in ["DeleteOptions", "ListMeta", "ObjectMeta", "Status"] {
-            self.open.extend(self.types.named(&format!("{META}.{kind}")));
+            self.queue.extend(self.types.find_by_name(&format!("{META}.{kind}")));
         }
-        while let Some(id) = self.open.pop() {
+        while let Some(id) = self.queue.pop() {
             if !self.described.insert(id) {
                 continue;
             }
-            let schema = self.shape(id);
+            let schema = self.schema_of_type(id);
             if let Some(name) = self.names.get(&id) {
-                self.found.insert((*name).to_owned(), schema);
+                self.by_name.insert((*name).to_owned(), schema);
             }
         }
-        self.found
+        self.by_name
     }
 
     /// The type where it stands: those with a name are referred to.
-    fn at(&mut self, id: TypeId) -> Value {
-        let named = self.types.granular(id).unwrap_or(id);
+    fn reference_or_schema(&mut self, id: TypeId) -> Value {
+        let named = self.types.granular_base(id).unwrap_or(id);
         match self.names.get(&named) {
             Some(name) => {
-                self.open.push(named);
+                self.queue.push(named);
                 reference(name)
             }
-            None => self.shape(id),
+            None => self.schema_of_type(id),
         }
     }
 
-    fn shape(&mut self, id: TypeId) -> Value {
+    fn schema_of_type(&mut self, id: TypeId) -> Value {
         match self.types.get(id) {
             Type::Scalar(scalar) => self.scalar(id, *scalar),
             Type::Object(object) => self.object(object),
@@ -184,7 +184,7 @@ impl Schemas {
 
     /// An item of a list or a value of a map: Go has a zero for most of them.
     fn element(&mut self, id: TypeId) -> Value {
-        let schema = self.at(id);
+        let schema = self.reference_or_schema(id);
         let default = match self.types.get(id) {
             Type::Object(_) => return json!({"default": {}, "allOf": [schema]}),
             Type::Scalar(Scalar::Text) => json!(""),
@@ -198,14 +198,14 @@ impl Schemas {
     }
 
     fn scalar(&mut self, id: TypeId, scalar: Scalar) -> Value {
-        if let Some((name, schema)) = shared(scalar) {
-            self.found.entry(name.to_owned()).or_insert(schema);
+        if let Some((name, schema)) = named_scalar_schema(scalar) {
+            self.by_name.entry(name.to_owned()).or_insert(schema);
             return reference(name);
         }
         match scalar {
             Scalar::Boolean => json!({"type": "boolean"}),
             Scalar::Integer => {
-                let is_long = self.types.go(id).is_some_and(|go| &*go.name == "int64");
+                let is_long = self.types.go_type(id).is_some_and(|go| &*go.name == "int64");
                 json!({"type": "integer", "format": if is_long { "int64" } else { "int32" }})
             }
             Scalar::Number => json!({"type": "number", "format": "double"}),
@@ -214,7 +214,7 @@ impl Schemas {
         }
     }
 
-    fn object(&mut self, object: &Object) -> Value {
+    fn object(&mut self, object: &ObjectType) -> Value {
         let mut schema = json!({"type": "object"});
         let required: Vec<&str> = object
             .fields
@@ -241,14 +241,14 @@ impl Schemas {
 
     /// What a reference says of itself stands beside it, so the reference moves into `allOf`.
     fn property(&mut self, field: &Field) -> Value {
-        let mut schema = self.at(field.shape);
+        let mut schema = self.reference_or_schema(field.type_id);
         if schema.get("$ref").is_some() {
             schema = json!({"allOf": [schema]});
         }
         if let Some(default) = &field.default {
             schema["default"] = default.clone();
         }
-        if self.types.granular(field.shape).is_some() {
+        if self.types.granular_base(field.type_id).is_some() {
             schema["x-kubernetes-map-type"] = "granular".into();
         }
         let strategy = &field.strategy;
@@ -259,7 +259,7 @@ impl Schemas {
             (Some(_), true) => "merge,retainKeys",
             (Some(_), false) => "merge",
             (None, true) => "retainKeys",
-            (None, false) if strategy.replace => "replace",
+            (None, false) if strategy.replaces => "replace",
             (None, false) => return schema,
         };
         schema["x-kubernetes-patch-strategy"] = words.into();
@@ -268,7 +268,7 @@ impl Schemas {
 }
 
 /// The schema that all values of this type share, with its name.
-fn shared(scalar: Scalar) -> Option<(&'static str, Value)> {
+fn named_scalar_schema(scalar: Scalar) -> Option<(&'static str, Value)> {
     Some(match scalar {
         Scalar::Time => (
             "io.k8s.apimachinery.pkg.apis.meta.v1.Time",
@@ -292,20 +292,20 @@ fn shared(scalar: Scalar) -> Option<(&'static str, Value)> {
 
 /// Adds what every object has to a schema of a definition, at its root and in objects within it.
 /// Depth is that of the schema, which a JSON parser has bounded.
-fn complete(schema: &mut Value, is_root: bool) {
+fn add_object_fields(schema: &mut Value, is_root: bool) {
     let Some(fields) = schema.as_object_mut() else {
         *schema = json!({"type": "object"});
-        return complete(schema, is_root);
+        return add_object_fields(schema, is_root);
     };
     let is_embedded = fields.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true));
     for place in ["items", "additionalProperties"] {
         if let Some(inner) = fields.get_mut(place).filter(|inner| inner.is_object()) {
-            complete(inner, false);
+            add_object_fields(inner, false);
         }
     }
     if let Some(properties) = fields.get_mut("properties").and_then(Value::as_object_mut) {
         for property in properties.values_mut() {
-            complete(property, false);
+            add_object_fields(property, false);
         }
     }
     if is_root || is_embedded {

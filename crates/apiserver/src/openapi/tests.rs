@@ -1,13 +1,13 @@
 use serde_json::json;
 
 use super::*;
-use crate::upkeep::kinds_of;
+use crate::builtin_controllers::served_versions;
 
 const WIDGETS: &str = include_str!("../table/tests/widgets.yaml");
 
 fn registry() -> Registry {
     let mut registry = Registry::new();
-    for served in kinds_of(&serde_saphyr::from_str(WIDGETS).unwrap()) {
+    for served in served_versions(&serde_saphyr::from_str(WIDGETS).unwrap()) {
         registry.add(served);
     }
     registry
@@ -15,7 +15,7 @@ fn registry() -> Registry {
 
 #[track_caller]
 fn get(path: &str) -> Value {
-    match answer(&registry(), path, "application/json").expect(path).body {
+    match handle(&registry(), path, "application/json").expect(path).body {
         Body::Value(value) => value,
         Body::Bytes(_, bytes) => serde_json::from_slice(&bytes).unwrap(),
         other => panic!("{other:?}"),
@@ -42,7 +42,7 @@ fn descendants(value: &Value) -> Vec<&Value> {
 }
 
 #[test]
-fn shapes_read_like_the_schemas_of_the_real_server() {
+fn built_in_schemas_match_the_real_api_server() {
     let document = get("/openapi/v3/apis/apps/v1");
     let schemas = &document["components"]["schemas"];
     let meta = "io.k8s.apimachinery.pkg.apis.meta.v1";
@@ -92,7 +92,7 @@ fn shapes_read_like_the_schemas_of_the_real_server() {
 }
 
 #[test]
-fn custom_kinds_publish_their_schema_with_what_every_object_has() {
+fn custom_kinds_publish_their_schema_with_type_and_object_meta() {
     let document = get("/openapi/v3/apis/example.com/v1");
     let widget = &document["components"]["schemas"]["com.example.v1.Widget"];
     let metadata = json!({"allOf": [reference("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")]});
@@ -111,7 +111,7 @@ fn custom_kinds_publish_their_schema_with_what_every_object_has() {
 }
 
 #[test]
-fn patches_say_that_fields_are_validated_and_how_they_merge() {
+fn patch_operations_list_field_validation_and_patch_types() {
     for (document, path, is_strategic) in [
         ("api/v1", "/api/v1/namespaces/{namespace}/pods/{name}", true),
         ("api/v1", "/api/v1/namespaces/{namespace}/pods/{name}/status", true),
@@ -135,9 +135,9 @@ fn patches_say_that_fields_are_validated_and_how_they_merge() {
 }
 
 #[test]
-fn every_reference_leads_to_a_schema() {
+fn every_reference_resolves_to_a_schema() {
     let registry = registry();
-    for path in by_version(&registry).keys() {
+    for path in resources_by_version(&registry).keys() {
         let document = get(&format!("/openapi/v3/{path}"));
         for value in descendants(&document) {
             if let Some(reference) = value.get("$ref").and_then(Value::as_str) {
@@ -149,7 +149,7 @@ fn every_reference_leads_to_a_schema() {
 }
 
 #[test]
-fn the_older_form_has_definitions_and_paths() {
+fn openapi_v2_has_definitions_and_paths() {
     let document = get("/openapi/v2");
     assert_eq!(document["swagger"], "2.0");
     for value in descendants(&document) {
@@ -168,7 +168,7 @@ fn the_older_form_has_definitions_and_paths() {
 }
 
 #[test]
-fn the_index_names_every_version_and_changes_with_definitions() {
+fn the_openapi_v3_index_hash_changes_with_crds() {
     let index = get("/openapi/v3");
     let url = |index: &Value, path: &str| index["paths"][path]["serverRelativeURL"].clone();
     let core = url(&index, "api/v1");
@@ -176,7 +176,7 @@ fn the_index_names_every_version_and_changes_with_definitions() {
     let mut crd: Value = serde_saphyr::from_str(WIDGETS).unwrap();
     crd["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["description"] = "Other".into();
     let mut other = Registry::new();
-    for served in kinds_of(&crd) {
+    for served in served_versions(&crd) {
         other.add(served);
     }
     let other = super::index(&other);
@@ -186,8 +186,8 @@ fn the_index_names_every_version_and_changes_with_definitions() {
 }
 
 #[test]
-fn protobuf_alone_is_not_acceptable() {
+fn openapi_as_protobuf_only_is_not_acceptable() {
     let protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-    assert_eq!(answer(&registry(), "/openapi/v2", protobuf).unwrap_err().code, 406);
-    assert_eq!(answer(&registry(), "/openapi/v3/apis/no/v1", "").unwrap_err().code, 404);
+    assert_eq!(handle(&registry(), "/openapi/v2", protobuf).unwrap_err().code, 406);
+    assert_eq!(handle(&registry(), "/openapi/v3/apis/no/v1", "").unwrap_err().code, 404);
 }

@@ -96,11 +96,11 @@ fn schema(newer: &Value) -> Value {
             ("oneOf" | "anyOf" | "not" | "nullable" | "x-kubernetes-validations", _) => {}
             ("allOf", Value::Array(parts)) => {
                 if let Some(reference) = parts.first().and_then(|part| part.get("$ref")) {
-                    older.insert("$ref".to_owned(), moved(reference));
+                    older.insert("$ref".to_owned(), definition_reference(reference));
                 }
             }
             ("$ref", reference) => {
-                older.insert("$ref".to_owned(), moved(reference));
+                older.insert("$ref".to_owned(), definition_reference(reference));
             }
             ("items" | "additionalProperties", Value::Object(_)) => {
                 older.insert(name.clone(), schema(value));
@@ -121,7 +121,7 @@ fn schema(newer: &Value) -> Value {
     older.into()
 }
 
-fn moved(reference: &Value) -> Value {
+fn definition_reference(reference: &Value) -> Value {
     let reference = reference.as_str().unwrap_or_default();
     reference.replace("#/components/schemas/", "#/definitions/").into()
 }

@@ -7,7 +7,7 @@
 use serde_json::{Map, Value};
 
 use super::{does_not_apply, json_kind};
-use crate::status::Failure;
+use crate::status::StatusError;
 
 const OPERATIONS_MAX: usize = 10_000;
 /// How much all `copy` operations of a patch may copy, as JSON: else a short patch could fill the
@@ -18,7 +18,7 @@ const COPY_BYTES_MAX: usize = 3 * 1024 * 1024;
 const DEPTH_MAX: usize = 128;
 
 /// Applies a JSON patch. It is refused as a whole if one operation does not apply.
-pub fn json(object: &Value, patch: &Value) -> Result<Value, Failure> {
+pub fn apply_json_patch(object: &Value, patch: &Value) -> Result<Value, StatusError> {
     let operations = match patch {
         Value::Array(operations) => &operations[..],
         Value::Null => &[],
@@ -28,7 +28,7 @@ pub fn json(object: &Value, patch: &Value) -> Result<Value, Failure> {
         check_operation(operation)?;
     }
     if operations.len() > OPERATIONS_MAX {
-        return Err(Failure::too_large(format!(
+        return Err(StatusError::too_large(format!(
             "Request entity too large: The allowed maximum operations in a JSON patch is \
              {OPERATIONS_MAX}, got {}",
             operations.len()
@@ -44,7 +44,7 @@ pub fn json(object: &Value, patch: &Value) -> Result<Value, Failure> {
 
 /// Fields that no operation knows, each as a line of a warning or an error, by what the request
 /// asks for.
-pub fn json_unknown_fields(patch: &Value) -> Vec<String> {
+pub fn json_patch_unknown_fields(patch: &Value) -> Vec<String> {
     let operations = patch.as_array().map_or(&[][..], Vec::as_slice);
     let unknown = operations.iter().enumerate().flat_map(|(i, operation)| {
         let fields = operation.as_object().into_iter().flat_map(Map::keys);
@@ -54,7 +54,7 @@ pub fn json_unknown_fields(patch: &Value) -> Vec<String> {
     unknown.collect()
 }
 
-fn check_operation(operation: &Value) -> Result<(), Failure> {
+fn check_operation(operation: &Value) -> Result<(), StatusError> {
     let fields = match operation {
         Value::Object(fields) => fields,
         Value::Null => return Ok(()),
@@ -69,18 +69,18 @@ fn check_operation(operation: &Value) -> Result<(), Failure> {
                      jsonPatchOp.{name} of type string",
                     json_kind(other)
                 );
-                return Err(Failure::bad_request(message));
+                return Err(StatusError::bad_request(message));
             }
         }
     }
     Ok(())
 }
 
-fn malformed(kind: &str, go_type: &str) -> Failure {
+fn malformed(kind: &str, go_type: &str) -> StatusError {
     let message = format!(
         "error decoding patch: json: cannot unmarshal {kind} into Go value of type {go_type}"
     );
-    Failure::bad_request(message)
+    StatusError::bad_request(message)
 }
 
 struct Document {
@@ -99,20 +99,20 @@ impl Document {
         match text("op")? {
             "add" => {
                 let value = value();
-                self.deepen(path?, depth(&value))?;
+                self.reserve_depth(path?, depth(&value))?;
                 self.add(path?, value)
             }
             "remove" => self.remove(path?).map(drop),
             "replace" => {
                 let value = value();
-                self.deepen(path?, depth(&value))?;
+                self.reserve_depth(path?, depth(&value))?;
                 self.replace(path?, value)
             }
             kind @ ("move" | "copy") => {
                 let from = text("from")?;
                 let is_move = kind == "move";
-                let value = if is_move { self.remove(from)? } else { self.copied(from)? };
-                self.deepen(path?, self.depth_max.saturating_sub(steps(from)))?;
+                let value = if is_move { self.remove(from)? } else { self.copy_value(from)? };
+                self.reserve_depth(path?, self.depth_max.saturating_sub(steps(from)))?;
                 self.add(path?, value)
             }
             "test" => self.test(path?, operation.get("value")),
@@ -121,7 +121,7 @@ impl Document {
     }
 
     /// Makes room for a value of some depth at a path.
-    fn deepen(&mut self, path: &str, depth: usize) -> Option<()> {
+    fn reserve_depth(&mut self, path: &str, depth: usize) -> Option<()> {
         self.depth_max = self.depth_max.max(steps(path) + depth);
         (self.depth_max <= DEPTH_MAX).then_some(())
     }
@@ -200,7 +200,7 @@ impl Document {
         }
     }
 
-    fn copied(&mut self, path: &str) -> Option<Value> {
+    fn copy_value(&mut self, path: &str) -> Option<Value> {
         let value = self.get(path)?;
         self.copied_bytes += value.to_string().len();
         (self.copied_bytes <= COPY_BYTES_MAX).then_some(value)

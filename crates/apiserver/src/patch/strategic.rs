@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 
 use super::{does_not_apply, not_a_map};
 use crate::admission::go_text;
-use crate::shape::{Strategy, Type, TypeId, Types};
-use crate::status::Failure;
+use crate::status::StatusError;
+use crate::type_model::{PatchStrategy, Type, TypeId, Types};
 
 use self::order::{element_key, reorder};
 
@@ -28,35 +28,40 @@ const RETAIN_KEYS: &str = "$retainKeys";
 type Fields = Map<String, Value>;
 
 /// Applies a strategic merge patch to an object of a built-in kind.
-pub fn strategic(
+pub fn apply_strategic_patch(
     types: &Types,
     root: TypeId,
     object: &Value,
     patch: &Value,
-) -> Result<Value, Failure> {
+) -> Result<Value, StatusError> {
     let patch = match patch {
         Value::Object(patch) => patch.clone(),
         Value::Null => Map::new(),
-        other => return Err(Failure::bad_request(not_a_map(other))),
+        other => return Err(StatusError::bad_request(not_a_map(other))),
     };
     let object = object.as_object().cloned().unwrap_or_default();
-    let merge = Merge { types };
-    merge.objects(root, object, patch).map(Value::Object)
+    let merge = StrategicMerge { types };
+    merge.merge_objects(root, object, patch).map(Value::Object)
 }
 
 #[derive(Clone, Copy)]
-struct Merge<'a> {
+struct StrategicMerge<'a> {
     types: &'a Types,
 }
 
 /// How the field of an object merges.
 struct FieldRule {
-    shape: TypeId,
-    strategy: Strategy,
+    type_id: TypeId,
+    strategy: PatchStrategy,
 }
 
-impl Merge<'_> {
-    fn objects(self, shape: TypeId, object: Fields, mut patch: Fields) -> Result<Fields, Failure> {
+impl StrategicMerge<'_> {
+    fn merge_objects(
+        self,
+        shape: TypeId,
+        object: Fields,
+        mut patch: Fields,
+    ) -> Result<Fields, StatusError> {
         let mut object = object;
         match patch.get(DIRECTIVE) {
             None => {}
@@ -68,7 +73,7 @@ impl Merge<'_> {
             Some(other) => return Err(bad_directive(other, &patch)),
         }
         retain_keys(&mut object, &mut patch)?;
-        self.ordered_lists(shape, &mut object, &mut patch)?;
+        self.merge_ordered_lists(shape, &mut object, &mut patch)?;
         for (key, value) in patch {
             let deleted_from =
                 list_key(&key, DELETE_FROM_LIST, "invalid patch format of primitive list")?;
@@ -88,16 +93,16 @@ impl Merge<'_> {
             };
             let merged = match (old, value) {
                 (Value::Object(old), Value::Object(value)) => {
-                    let rule = self.field(shape, &key)?;
-                    Value::Object(if rule.strategy.replace {
+                    let rule = self.field_rule(shape, &key)?;
+                    Value::Object(if rule.strategy.replaces {
                         value
                     } else {
-                        self.objects(rule.shape, old, value)?
+                        self.merge_objects(rule.type_id, old, value)?
                     })
                 }
                 (Value::Array(old), Value::Array(value)) => {
-                    let rule = self.list_field(shape, &key)?;
-                    Value::Array(self.list_by_rule(&rule, old, value, is_delete_list)?)
+                    let rule = self.list_rule(shape, &key)?;
+                    Value::Array(self.merge_list_by_rule(&rule, old, value, is_delete_list)?)
                 }
                 (_, value) => value,
             };
@@ -107,12 +112,12 @@ impl Merge<'_> {
     }
 
     /// Merges the lists whose order the patch gives, and takes both out of the patch.
-    fn ordered_lists(
+    fn merge_ordered_lists(
         self,
         shape: TypeId,
         object: &mut Fields,
         patch: &mut Fields,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), StatusError> {
         let orders: Vec<String> =
             patch.keys().filter(|key| key.starts_with(SET_ORDER)).cloned().collect();
         for order_key in orders {
@@ -123,9 +128,9 @@ impl Merge<'_> {
             let Some(key) = list_key(&order_key, SET_ORDER, BAD_ORDER)? else { continue };
             let old = list_of(object.get(&key))?;
             let new = list_of(patch.get(&key))?;
-            let rule = self.list_field(shape, &key)?;
+            let rule = self.list_rule(shape, &key)?;
             let merge_key = rule.strategy.merge_key.as_deref().unwrap_or_default();
-            order::check_patch(new.as_deref().unwrap_or_default(), &order, merge_key)?;
+            order::check_patch_order(new.as_deref().unwrap_or_default(), &order, merge_key)?;
             let (merged, server_order) = match (old, new) {
                 (None, None) => continue,
                 (Some(old), None) => (old.clone(), old),
@@ -134,8 +139,8 @@ impl Merge<'_> {
                     (new, Vec::new())
                 }
                 (Some(old), Some(new)) => {
-                    let server_order = order::after_merge(&old, &new, merge_key);
-                    (self.list_by_rule(&rule, old, new, false)?, server_order)
+                    let server_order = order::server_order_after_merge(&old, &new, merge_key);
+                    (self.merge_list_by_rule(&rule, old, new, false)?, server_order)
                 }
             };
             let patch_items = list_of(patch.get(&key))?.unwrap_or_default();
@@ -147,32 +152,32 @@ impl Merge<'_> {
         Ok(())
     }
 
-    fn list_by_rule(
+    fn merge_list_by_rule(
         self,
         rule: &FieldRule,
         old: Vec<Value>,
         new: Vec<Value>,
         is_delete_list: bool,
-    ) -> Result<Vec<Value>, Failure> {
+    ) -> Result<Vec<Value>, StatusError> {
         match &rule.strategy.merge_key {
-            Some(key) => self.lists(rule.shape, key, old, new, is_delete_list),
-            None if is_delete_list => self.lists(rule.shape, "", old, new, true),
+            Some(key) => self.merge_lists(rule.type_id, key, old, new, is_delete_list),
+            None if is_delete_list => self.merge_lists(rule.type_id, "", old, new, true),
             None => Ok(new),
         }
     }
 
-    fn lists(
+    fn merge_lists(
         self,
         items: TypeId,
         merge_key: &str,
         old: Vec<Value>,
         new: Vec<Value>,
         is_delete_list: bool,
-    ) -> Result<Vec<Value>, Failure> {
+    ) -> Result<Vec<Value>, StatusError> {
         if old.is_empty() && new.is_empty() {
             return Ok(old);
         }
-        if order::element_kind(&[&old, &new])? != order::Kind::Map {
+        if order::element_kind(&[&old, &new])? != order::ElementKind::Map {
             if is_delete_list {
                 let gone: BTreeSet<_> = new.iter().map(Value::to_string).collect();
                 return Ok(old
@@ -189,17 +194,17 @@ impl Merge<'_> {
             return Err(internal(format!("cannot merge lists without merge key for {kind}")));
         }
         let (old, new) = apply_item_directives(old, new, merge_key)?;
-        let merged = self.keyed_items(items, merge_key, old.clone(), new.clone())?;
+        let merged = self.merge_keyed_items(items, merge_key, old.clone(), new.clone())?;
         reorder(merged, &new, &old, merge_key)
     }
 
-    fn keyed_items(
+    fn merge_keyed_items(
         self,
         items: TypeId,
         merge_key: &str,
         mut merged: Vec<Value>,
         new: Vec<Value>,
-    ) -> Result<Vec<Value>, Failure> {
+    ) -> Result<Vec<Value>, StatusError> {
         let mut places = BTreeMap::new();
         for (place, item) in merged.iter().enumerate() {
             if let Some(value) = item.get(merge_key) {
@@ -214,13 +219,13 @@ impl Merge<'_> {
                 continue;
             };
             if let (Value::Object(old), Value::Object(item)) = (merged[place].take(), item) {
-                merged[place] = Value::Object(self.objects(items, old, item)?);
+                merged[place] = Value::Object(self.merge_objects(items, old, item)?);
             }
         }
         Ok(merged)
     }
 
-    fn field(self, shape: TypeId, name: &str) -> Result<FieldRule, Failure> {
+    fn field_rule(self, shape: TypeId, name: &str) -> Result<FieldRule, StatusError> {
         let Type::Object(object) = self.types.get(shape) else {
             let kind = self.go_kind(shape);
             return Err(internal(format!(
@@ -230,21 +235,21 @@ impl Merge<'_> {
         let rule = object
             .fields
             .get(name)
-            .map(|field| FieldRule { shape: field.shape, strategy: field.strategy.clone() });
+            .map(|field| FieldRule { type_id: field.type_id, strategy: field.strategy.clone() });
         rule.ok_or_else(|| self.unknown_field(shape, name))
     }
 
     /// The rule of a list, with the type of its items.
-    fn list_field(self, shape: TypeId, name: &str) -> Result<FieldRule, Failure> {
-        let rule = self.field(shape, name)?;
-        let Type::List { items, .. } = self.types.get(rule.shape) else {
+    fn list_rule(self, shape: TypeId, name: &str) -> Result<FieldRule, StatusError> {
+        let rule = self.field_rule(shape, name)?;
+        let Type::List { items, .. } = self.types.get(rule.type_id) else {
             let kind = self.go_kind(shape);
             return Err(internal(format!("expected slice or array type, but got: {kind}")));
         };
-        Ok(FieldRule { shape: *items, ..rule })
+        Ok(FieldRule { type_id: *items, ..rule })
     }
 
-    fn unknown_field(self, shape: TypeId, name: &str) -> Failure {
+    fn unknown_field(self, shape: TypeId, name: &str) -> StatusError {
         let full = self.types.names().find(|(_, id)| *id == shape).map(|(name, _)| name);
         let short = full.and_then(|full| full.rsplit('.').next()).unwrap_or_default();
         let name = go_text::quote(name);
@@ -264,8 +269,8 @@ impl Merge<'_> {
 const BAD_ORDER: &str = "invalid patch format of setElementOrder list";
 
 /// Drops what `$retainKeys` does not name; all that the patch sets has to be named.
-fn retain_keys(object: &mut Fields, patch: &mut Fields) -> Result<(), Failure> {
-    let malformed = || Failure::bad_request("invalid patch format of retainKeys");
+fn retain_keys(object: &mut Fields, patch: &mut Fields) -> Result<(), StatusError> {
+    let malformed = || StatusError::bad_request("invalid patch format of retainKeys");
     let kept: BTreeSet<String> = match patch.shift_remove(RETAIN_KEYS) {
         None => return Ok(()),
         Some(Value::Array(keys)) => {
@@ -284,17 +289,17 @@ fn retain_keys(object: &mut Fields, patch: &mut Fields) -> Result<(), Failure> {
 }
 
 /// The list that a directive `$name/list` is about; `None` if the key is another one.
-fn list_key(key: &str, directive: &str, malformed: &str) -> Result<Option<String>, Failure> {
+fn list_key(key: &str, directive: &str, malformed: &str) -> Result<Option<String>, StatusError> {
     if !key.starts_with(directive) {
         return Ok(None);
     }
     match key.split_once('/') {
         Some((name, list)) if name == directive => Ok(Some(list.to_owned())),
-        _ => Err(Failure::bad_request(malformed)),
+        _ => Err(StatusError::bad_request(malformed)),
     }
 }
 
-fn list_of(value: Option<&Value>) -> Result<Option<Vec<Value>>, Failure> {
+fn list_of(value: Option<&Value>) -> Result<Option<Vec<Value>>, StatusError> {
     match value {
         None => Ok(None),
         Some(Value::Array(items)) => Ok(Some(items.clone())),
@@ -348,7 +353,7 @@ fn apply_item_directives(
     mut old: Vec<Value>,
     new: Vec<Value>,
     merge_key: &str,
-) -> Result<(Vec<Value>, Vec<Value>), Failure> {
+) -> Result<(Vec<Value>, Vec<Value>), StatusError> {
     let mut plain = Vec::new();
     let mut deleted = BTreeSet::new();
     let mut replace = false;
@@ -378,17 +383,17 @@ fn apply_item_directives(
     Ok((old, plain))
 }
 
-fn bad_directive(directive: &Value, patch: &Fields) -> Failure {
+fn bad_directive(directive: &Value, patch: &Fields) -> StatusError {
     let directive = match directive {
         Value::String(text) => text.clone(),
         Value::Null => "%!s(<nil>)".to_owned(),
-        other => format!("%!s({}={})", go_text::type_name(other), go_text::plain(other)),
+        other => format!("%!s({}={})", go_text::type_name(other), go_text::default_format(other)),
     };
-    let patch = go_text::plain(&Value::Object(patch.clone()));
+    let patch = go_text::default_format(&Value::Object(patch.clone()));
     internal(format!("unknown patch type: {directive} in map: {patch}"))
 }
 
-fn not_a_list(value: &Value) -> Failure {
+fn not_a_list(value: &Value) -> StatusError {
     let received = match value {
         Value::Null => "%!s(<nil>)",
         other => go_text::type_name(other),
@@ -397,6 +402,6 @@ fn not_a_list(value: &Value) -> Failure {
 }
 
 /// Errors that the API server does not tell apart from its own.
-fn internal(message: String) -> Failure {
-    Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+fn internal(message: String) -> StatusError {
+    StatusError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
 }

@@ -6,17 +6,17 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::{json, json_unknown_fields, merge};
-use crate::status::Failure;
+use super::{apply_json_patch, apply_merge_patch, json_patch_unknown_fields};
+use crate::status::StatusError;
 
 #[track_caller]
-fn refused(outcome: Result<Value, Failure>) -> (u16, &'static str, String) {
+fn refused(outcome: Result<Value, StatusError>) -> (u16, &'static str, String) {
     let failure = outcome.expect_err("a patch that is refused");
     (failure.code.as_u16(), failure.reason, failure.message)
 }
 
 #[test]
-fn json_patches_change_what_they_name() {
+fn json_patches_change_the_named_fields() {
     #[rustfmt::skip]
     let rows = [
         (json!({"a": 1}), json!([{"op": "add", "path": "/b", "value": 2}]), json!({"a": 1, "b": 2})),
@@ -35,7 +35,7 @@ fn json_patches_change_what_they_name() {
         (json!({"a": 1}), json!(null), json!({"a": 1})),
     ];
     for (object, patch, expected) in rows {
-        assert_eq!(json(&object, &patch), Ok(expected), "{patch}");
+        assert_eq!(apply_json_patch(&object, &patch), Ok(expected), "{patch}");
     }
 }
 
@@ -59,7 +59,8 @@ fn json_patches_that_do_not_apply_are_unprocessable_without_a_reason() {
         json!(null),
     ];
     for operation in rows {
-        let failure = json(&object, &json!([operation])).expect_err("it does not apply");
+        let failure =
+            apply_json_patch(&object, &json!([operation])).expect_err("it does not apply");
         assert_eq!(failure.code.as_u16(), 422, "{operation}");
         assert_eq!(failure.reason, "Invalid");
         let message = "the server rejected our request due to an error in our request";
@@ -69,16 +70,16 @@ fn json_patches_that_do_not_apply_are_unprocessable_without_a_reason() {
 }
 
 #[test]
-fn patches_of_another_form_are_bad_requests() {
+fn malformed_patches_are_bad_requests() {
     let wrong = "error decoding patch: json: cannot unmarshal";
     let object = json!({});
     #[rustfmt::skip]
     let rows = [
-        (json(&object, &json!({})), format!("{wrong} object into Go value of type []handlers.jsonPatchOp")),
-        (json(&object, &json!(["x"])), format!("{wrong} string into Go value of type handlers.jsonPatchOp")),
-        (json(&object, &json!([{"op": 1}])), format!("{wrong} number into Go struct field jsonPatchOp.op of type string")),
-        (merge(&object, &json!([])), format!("{wrong} array into Go value of type map[string]interface {{}}")),
-        (merge(&object, &json!(null)), "Invalid JSON Patch".to_owned()),
+        (apply_json_patch(&object, &json!({})), format!("{wrong} object into Go value of type []handlers.jsonPatchOp")),
+        (apply_json_patch(&object, &json!(["x"])), format!("{wrong} string into Go value of type handlers.jsonPatchOp")),
+        (apply_json_patch(&object, &json!([{"op": 1}])), format!("{wrong} number into Go struct field jsonPatchOp.op of type string")),
+        (apply_merge_patch(&object, &json!([])), format!("{wrong} array into Go value of type map[string]interface {{}}")),
+        (apply_merge_patch(&object, &json!(null)), "Invalid JSON Patch".to_owned()),
     ];
     for (outcome, message) in rows {
         assert_eq!(refused(outcome), (400, "BadRequest", message));
@@ -86,11 +87,11 @@ fn patches_of_another_form_are_bad_requests() {
 }
 
 #[test]
-fn json_patches_are_bounded() {
+fn json_patches_have_operation_and_copy_limits() {
     let one = json!({"op": "test", "path": "/a", "value": null});
     let many = |count| Value::Array(vec![one.clone(); count]);
-    assert!(json(&json!({}), &many(10_000)).is_ok());
-    let (code, reason, message) = refused(json(&json!({}), &many(10_001)));
+    assert!(apply_json_patch(&json!({}), &many(10_000)).is_ok());
+    let (code, reason, message) = refused(apply_json_patch(&json!({}), &many(10_001)));
     assert_eq!((code, reason), (413, "RequestEntityTooLarge"));
     let words = "The allowed maximum operations in a JSON patch is 10000, got 10001";
     assert_eq!(message, format!("Request entity too large: {words}"));
@@ -100,31 +101,31 @@ fn json_patches_are_bounded() {
         .flat_map(|_| ["/a/x", "/a/y"])
         .map(|to| json!({"op": "copy", "from": "/a", "path": to}))
         .collect();
-    assert_eq!(refused(json(&json!({"a": {"z": "x".repeat(1000)}}), &doubling)).0, 422);
+    assert_eq!(refused(apply_json_patch(&json!({"a": {"z": "x".repeat(1000)}}), &doubling)).0, 422);
 }
 
 #[test]
-fn json_patches_nest_no_deeper_than_a_parser_reads() {
+fn json_patches_cannot_nest_deeper_than_the_parser_limit() {
     let nest = |times: usize| -> Value {
         let steps =
             (1..=times).map(|depth| json!({"op": "add", "path": "/a".repeat(depth), "value": {}}));
         steps.collect()
     };
-    assert!(json(&json!({}), &nest(127)).is_ok());
-    assert_eq!(refused(json(&json!({}), &nest(128))).0, 422);
+    assert!(apply_json_patch(&json!({}), &nest(127)).is_ok());
+    assert_eq!(refused(apply_json_patch(&json!({}), &nest(128))).0, 422);
     let nesting: Value =
         (0..200).map(|_| json!({"op": "copy", "from": "/a", "path": "/a/a"})).collect();
-    assert_eq!(refused(json(&json!({"a": {"b": 1}}), &nesting)).0, 422);
+    assert_eq!(refused(apply_json_patch(&json!({"a": {"b": 1}}), &nesting)).0, 422);
 }
 
 #[test]
-fn unknown_fields_of_operations_are_told() {
+fn unknown_fields_of_json_patch_operations_are_reported() {
     let patch = json!([{"op": "add", "path": "/a", "value": 1}, {"op": "remove", "pathh": "/a"}]);
-    assert_eq!(json_unknown_fields(&patch), ["json patch unknown field \"[1].pathh\""]);
+    assert_eq!(json_patch_unknown_fields(&patch), ["json patch unknown field \"[1].pathh\""]);
 }
 
 #[test]
-fn merge_patches_drop_nulls_except_where_a_list_takes_the_place_of_an_object() {
+fn merge_patches_drop_nulls_unless_a_list_replaces_an_object() {
     #[rustfmt::skip]
     let rows = [
         (json!({"a": 1, "b": 2}), json!({"a": null}), json!({"b": 2})),
@@ -134,7 +135,7 @@ fn merge_patches_drop_nulls_except_where_a_list_takes_the_place_of_an_object() {
         (json!({"a": {"x": 1}}), json!({"a": {"y": {"z": null}}}), json!({"a": {"x": 1, "y": {}}})),
     ];
     for (object, patch, expected) in rows {
-        assert_eq!(merge(&object, &patch), Ok(expected), "{patch}");
+        assert_eq!(apply_merge_patch(&object, &patch), Ok(expected), "{patch}");
     }
 }
 
@@ -157,13 +158,13 @@ fn object() -> impl Strategy<Value = Value> {
 }
 
 /// RFC 7386, section 2, word by word.
-fn naive_merge(target: Value, patch: &Value) -> Value {
+fn rfc_merge(target: Value, patch: &Value) -> Value {
     let Value::Object(patch) = patch else { return patch.clone() };
     let mut target = if let Value::Object(target) = target { target } else { Map::new() };
     for (name, value) in patch {
         let old = target.remove(name);
         if !value.is_null() {
-            target.insert(name.clone(), naive_merge(old.unwrap_or_default(), value));
+            target.insert(name.clone(), rfc_merge(old.unwrap_or_default(), value));
         }
     }
     Value::Object(target)
@@ -183,15 +184,15 @@ fn operation() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn merge_patches_are_those_of_the_rfc(object in object(), patch in object(), gone in "[a-c]") {
+    fn merge_patches_match_rfc_7386(object in object(), patch in object(), gone in "[a-c]") {
         let mut patch = patch;
         patch[gone] = Value::Null;
-        prop_assert_eq!(merge(&object, &patch).unwrap(), naive_merge(object, &patch));
+        prop_assert_eq!(apply_merge_patch(&object, &patch).unwrap(), rfc_merge(object, &patch));
     }
 
     /// Only for the operations in which the API server keeps to the RFC.
     #[test]
-    fn json_patches_are_those_of_the_rfc(object in object(), operations in vec(operation(), 1..4)) {
+    fn json_patches_match_rfc_6902(object in object(), operations in vec(operation(), 1..4)) {
         let patch = Value::Array(operations);
         let mut expected = object.clone();
         let operations: json_patch::Patch = serde_json::from_value(patch.clone()).unwrap();
@@ -200,7 +201,7 @@ proptest! {
         });
         prop_assume!(!moves_into_itself);
         // `patch` would undo what it did before an error, and panics where it cannot.
-        match (json_patch::patch_unsafe(&mut expected, &operations), json(&object, &patch)) {
+        match (json_patch::patch_unsafe(&mut expected, &operations), apply_json_patch(&object, &patch)) {
             (Ok(()), got) => prop_assert_eq!(got, Ok(expected)),
             (Err(_), got) => prop_assert!(got.is_err(), "{:?}", got),
         }

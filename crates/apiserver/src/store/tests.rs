@@ -5,7 +5,12 @@ use super::*;
 
 fn put(store: &mut Store, name: &str) {
     let object = json!({"metadata": {"name": name}});
-    store.put(&ResourceId::new("", "things"), &Key::new("n", name), object, Pairs::default());
+    store.put(
+        &ResourceId::new("", "things"),
+        &ObjectKey::new("n", name),
+        object,
+        StringPairs::default(),
+    );
 }
 
 fn names(store: &mut Store) -> Vec<String> {
@@ -19,7 +24,7 @@ fn names(store: &mut Store) -> Vec<String> {
 proptest! {
     /// What was listed at a version is what the history gives for it later, in pages of any size.
     #[test]
-    fn old_versions_come_back(
+    fn lists_at_an_old_version_return_the_objects_of_that_version(
         steps in prop::collection::vec((0..6_u8, any::<bool>()), 1..40),
         size in 1..5_usize,
     ) {
@@ -31,7 +36,7 @@ proptest! {
             if is_put {
                 put(&mut store, &name);
             } else {
-                store.remove(&id, &Key::new("n", &name));
+                store.remove(&id, &ObjectKey::new("n", &name));
             }
             versions.push((store.version(), names(&mut store)));
         }
@@ -40,33 +45,33 @@ proptest! {
             let mut found = Vec::new();
             let mut after = None;
             loop {
-                let page = table.range_at(version, "n", after.as_ref(), size).unwrap();
+                let page = table.range_at_version(version, "n", after.as_ref(), size).unwrap();
                 let is_last = page.len() < size;
                 after = page.last().map(|(key, _)| key.clone()).or(after);
-                let name = |(key, stored): &(Key, Arc<Stored>)| format!("{}@{}", key.as_str(), stored.version);
+                let name = |(key, stored): &(ObjectKey, Arc<StoredObject>)| format!("{}@{}", key.as_str(), stored.version);
                 found.extend(page.iter().map(name));
                 if is_last {
                     break;
                 }
             }
             prop_assert_eq!(found, expected);
-            prop_assert!(table.range_at(version, "other", None, 9).unwrap().is_empty());
+            prop_assert!(table.range_at_version(version, "other", None, 9).unwrap().is_empty());
         }
     }
 }
 
 #[test]
-fn the_history_is_bounded_by_what_it_holds() {
+fn the_history_is_bounded_by_its_retained_bytes() {
     const MIB: usize = 1024 * 1024;
     let stored = |version| {
         let object = json!({"metadata": {}, "data": " ".repeat(MIB)});
-        Arc::new(Stored::new(object, version, Pairs::default(), Text::alone))
+        Arc::new(StoredObject::new(object, version, StringPairs::default(), ObjectText::unshared))
     };
     let mut history = History::default();
     for version in 1..=100 {
-        history.push(Change::put(Key::new("", "a"), Some(stored(0)), stored(version)));
+        history.push(Change::put(ObjectKey::new("", "a"), Some(stored(0)), stored(version)));
     }
-    assert_eq!(history.since(75).map(Iterator::count), Ok(25));
-    assert_eq!(history.since(60).err(), Some(TooOld));
-    assert_eq!(history.since(100).map(Iterator::count), Ok(0));
+    assert_eq!(history.changes_after(75).map(Iterator::count), Ok(25));
+    assert_eq!(history.changes_after(60).err(), Some(VersionTooOld));
+    assert_eq!(history.changes_after(100).map(Iterator::count), Ok(0));
 }

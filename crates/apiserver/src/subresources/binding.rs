@@ -4,65 +4,67 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::admission::FieldError;
-use crate::api::{Answer, Body, Call, State};
+use crate::api::{ApiResponse, Body, ResourceRequest, State};
 use crate::request::Target;
-use crate::status::{About, Failure};
-use crate::verbs::body::{self, Expected};
-use crate::verbs::create::success;
+use crate::status::{StatusDetails, StatusError};
+use crate::verbs::body::{self, ExpectedKind};
+use crate::verbs::create::success_status;
 use crate::verbs::options::WriteOptions;
-use crate::verbs::update::other_uid;
+use crate::verbs::update::uid_conflict;
 
-pub(super) fn bind(state: &mut State, call: &Call) -> Result<Answer, Failure> {
+pub(super) fn bind(state: &mut State, call: &ResourceRequest) -> Result<ApiResponse, StatusError> {
     let options = WriteOptions::parse(&call.request.query, "CreateOptions")?;
-    let binding = body::read(&call.request, Expected::built_in("", "v1", "Binding"))?.value;
+    let binding =
+        body::read_object(&call.request, ExpectedKind::built_in("", "v1", "Binding"))?.value;
     bind_pod(state, call, &binding, options)
 }
 
 /// `bindings`: as [`bind`], but the body alone names the pod.
-pub(crate) fn create(state: &mut State, call: Call) -> Result<Answer, Failure> {
+pub(crate) fn create(state: &mut State, call: ResourceRequest) -> Result<ApiResponse, StatusError> {
     let options = WriteOptions::parse(&call.request.query, "CreateOptions")?;
-    let binding = body::read(&call.request, Expected::built_in("", "v1", "Binding"))?.value;
+    let binding =
+        body::read_object(&call.request, ExpectedKind::built_in("", "v1", "Binding"))?.value;
     let name = binding["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let target = Target { name, ..call.target };
-    bind_pod(state, &Call { target, ..call }, &binding, options)
+    bind_pod(state, &ResourceRequest { target, ..call }, &binding, options)
 }
 
 fn bind_pod(
     state: &mut State,
-    call: &Call,
+    call: &ResourceRequest,
     binding: &Value,
     options: WriteOptions,
-) -> Result<Answer, Failure> {
-    check(call, binding)?;
+) -> Result<ApiResponse, StatusError> {
+    check_binding(call, binding)?;
     let served = &call.served;
     let key = call.key();
-    let stored = call.stored(state)?;
-    let mut pod = State::value(served, &stored);
+    let stored = call.stored_object(state)?;
+    let mut pod = State::object(served, &stored);
     let node = binding["target"]["name"].as_str().unwrap_or_default();
     let uid = binding["metadata"]["uid"].as_str().unwrap_or_default();
     if !uid.is_empty() && uid != &*stored.uid {
-        return Err(other_uid(served, &key, uid, &stored.uid));
+        return Err(uid_conflict(served, &key, uid, &stored.uid));
     }
-    refuse(&pod).map_or(Ok(()), |why| {
-        let about = About { group: "", kind: "pods/binding", name: &call.target.name };
-        Err(Failure::conflict(about, &why))
+    binding_conflict(&pod).map_or(Ok(()), |why| {
+        let about = StatusDetails { group: "", kind: "pods/binding", name: &call.target.name };
+        Err(StatusError::conflict(about, &why))
     })?;
 
     pod["spec"]["nodeName"] = node.into();
     copy_annotations(&mut pod, binding);
-    set_scheduled(&mut pod, &state.now());
+    set_pod_scheduled(&mut pod, &state.now());
     if !options.dry_run {
         state.put(served, &key, pod);
     }
-    let mut status = success();
+    let mut status = success_status();
     status["code"] = 201.into();
-    Ok(Answer::new(StatusCode::CREATED, Body::Value(status)))
+    Ok(ApiResponse::new(StatusCode::CREATED, Body::Value(status)))
 }
 
-fn check(call: &Call, binding: &Value) -> Result<(), Failure> {
+fn check_binding(call: &ResourceRequest, binding: &Value) -> Result<(), StatusError> {
     let name = binding["metadata"]["name"].as_str().unwrap_or_default();
     if !name.is_empty() && name != call.target.name {
-        return Err(Failure::bad_request("name in URL does not match name in Binding object"));
+        return Err(StatusError::bad_request("name in URL does not match name in Binding object"));
     }
     let target = &binding["target"];
     let text = |field: &str| target[field].as_str().unwrap_or_default();
@@ -80,11 +82,11 @@ fn check(call: &Call, binding: &Value) -> Result<(), Failure> {
         [one] => one.clone(),
         many => format!("[{}]", many.join(", ")),
     };
-    Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", message))
+    Err(StatusError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message))
 }
 
 /// Why the pod cannot be bound to a node.
-fn refuse(pod: &Value) -> Option<String> {
+fn binding_conflict(pod: &Value) -> Option<String> {
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
     if pod["metadata"].get("deletionTimestamp").is_some() {
         return Some(format!("pod {name} is being deleted, cannot be assigned to a host"));
@@ -108,7 +110,7 @@ fn copy_annotations(pod: &mut Value, binding: &Value) {
     }
 }
 
-fn set_scheduled(pod: &mut Value, now: &str) {
+fn set_pod_scheduled(pod: &mut Value, now: &str) {
     let mut conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let old = conditions.iter().position(|condition| condition["type"] == "PodScheduled");
     let was_true = old.is_some_and(|at| conditions[at]["status"] == "True");

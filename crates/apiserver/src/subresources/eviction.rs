@@ -5,54 +5,55 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::api::{Answer, Body, Call, State};
-use crate::kinds::Lookup as _;
+use crate::api::{ApiResponse, Body, ResourceRequest, State};
+use crate::kinds::ObjectReader as _;
 use crate::label_selector;
-use crate::registry::Served;
-use crate::status::Failure;
-use crate::store::{Key, ResourceId};
-use crate::verbs::body::{self, Expected};
-use crate::verbs::create::success;
+use crate::registry::ServedResource;
+use crate::status::StatusError;
+use crate::store::{ObjectKey, ResourceId};
+use crate::verbs::body::{self, ExpectedKind};
+use crate::verbs::create::success_status;
 use crate::verbs::delete::{check_preconditions, delete_object};
 use crate::verbs::options::{DeleteOptions, WriteOptions};
 
 /// As many disrupted pods as a budget may remember at once.
 const MAX_DISRUPTED_PODS: usize = 2000;
 
-pub(super) fn evict(state: &mut State, call: &Call) -> Result<Answer, Failure> {
+pub(super) fn evict(state: &mut State, call: &ResourceRequest) -> Result<ApiResponse, StatusError> {
     let write = WriteOptions::parse(&call.request.query, "CreateOptions")?;
-    let eviction = body::read(&call.request, Expected::built_in("policy", "v1", "Eviction"))?.value;
+    let eviction =
+        body::read_object(&call.request, ExpectedKind::built_in("policy", "v1", "Eviction"))?.value;
     let name = eviction["metadata"]["name"].as_str().unwrap_or_default();
     if !name.is_empty() && name != call.target.name {
-        return Err(Failure::bad_request("name in URL does not match name in Eviction object"));
+        return Err(StatusError::bad_request("name in URL does not match name in Eviction object"));
     }
     let mut options = DeleteOptions::parse(&call.request.query, Some(&eviction["deleteOptions"]))?;
     options.dry_run |= write.dry_run;
     let served = &call.served;
     let key = call.key();
-    let stored = call.stored(state)?;
-    let pod = State::value(served, &stored);
+    let stored = call.stored_object(state)?;
+    let pod = State::object(served, &stored);
     if !ignores_budgets(&pod) {
-        spend(state, call, &pod, options.dry_run)?;
+        consume_disruption(state, call, &pod, options.dry_run)?;
     }
     check_preconditions(served, &key, &stored, &options)?;
     if !options.dry_run {
-        tell(state, served, &key);
+        set_disruption_target(state, served, &key);
     }
     // What the client knows is the pod before it was told.
     options.resource_version = None;
     delete_object(state, served, &key, &options)?;
-    let mut status = success();
+    let mut status = success_status();
     status["code"] = 201.into();
-    Ok(Answer::new(StatusCode::CREATED, Body::Value(status)))
+    Ok(ApiResponse::new(StatusCode::CREATED, Body::Value(status)))
 }
 
 /// Says in the pod's status why it goes.
-fn tell(state: &mut State, served: &Arc<Served>, key: &Key) {
+fn set_disruption_target(state: &mut State, served: &Arc<ServedResource>, key: &ObjectKey) {
     let Some(stored) = state.store.get(&served.id, key).cloned() else {
         return;
     };
-    let mut pod = State::value(served, &stored);
+    let mut pod = State::object(served, &stored);
     let now = state.now();
     let condition = json!({
         "type": "DisruptionTarget", "status": "True", "lastProbeTime": null,
@@ -92,7 +93,12 @@ fn ignores_budgets(pod: &Value) -> bool {
 }
 
 /// Takes one disruption from the budget of the pod.
-fn spend(state: &mut State, call: &Call, pod: &Value, dry_run: bool) -> Result<(), Failure> {
+fn consume_disruption(
+    state: &mut State,
+    call: &ResourceRequest,
+    pod: &Value,
+    dry_run: bool,
+) -> Result<(), StatusError> {
     let namespace = &call.target.namespace;
     let id = ResourceId::new("policy", "poddisruptionbudgets");
     let budgets: Vec<Value> = state
@@ -106,7 +112,7 @@ fn spend(state: &mut State, call: &Call, pod: &Value, dry_run: bool) -> Result<(
         [] => return Ok(()),
         [budget] => budget,
         _ => {
-            return Err(Failure::new(
+            return Err(StatusError::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "",
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
@@ -114,27 +120,27 @@ fn spend(state: &mut State, call: &Call, pod: &Value, dry_run: bool) -> Result<(
         }
     };
     let name = budget["metadata"]["name"].as_str().unwrap_or_default();
-    if !is_ready(pod) && allows_unhealthy(budget) {
+    if !is_ready(pod) && allows_unhealthy_eviction(budget) {
         return Ok(());
     }
-    check(budget, name)?;
+    check_budget(budget, name)?;
     if dry_run {
         return Ok(());
     }
-    let key = Key::new(namespace, name);
+    let key = ObjectKey::new(namespace, name);
     let Some(served) = state.registry.any_version(&id).cloned() else {
         return Ok(());
     };
-    store_spent(state, &served, &key, &call.target.name);
+    record_disruption(state, &served, &key, &call.target.name);
     Ok(())
 }
 
-fn store_spent(state: &mut State, served: &Arc<Served>, key: &Key, pod: &str) {
+fn record_disruption(state: &mut State, served: &Arc<ServedResource>, key: &ObjectKey, pod: &str) {
     let Some(stored) = state.store.get(&served.id, key).cloned() else {
         return;
     };
     let now = state.now();
-    let mut budget = State::value(served, &stored);
+    let mut budget = State::object(served, &stored);
     let status = &mut budget["status"];
     let left = status["disruptionsAllowed"].as_i64().unwrap_or_default() - 1;
     status["disruptionsAllowed"] = left.into();
@@ -151,21 +157,21 @@ fn store_spent(state: &mut State, served: &Arc<Served>, key: &Key, pod: &str) {
 }
 
 /// A budget that has nothing left says when to ask again.
-fn check(budget: &Value, name: &str) -> Result<(), Failure> {
+fn check_budget(budget: &Value, name: &str) -> Result<(), StatusError> {
     let status = &budget["status"];
     let observed = status["observedGeneration"].as_i64().unwrap_or_default();
     if observed < budget["metadata"]["generation"].as_i64().unwrap_or_default() {
         let message =
             format!("The disruption budget {name} is still being processed by the server.");
-        return Err(refused(&message).retry_after(10));
+        return Err(eviction_rejection(&message).with_retry_after(10));
     }
     let allowed = status["disruptionsAllowed"].as_i64().unwrap_or_default();
     if status["disruptedPods"].as_object().is_some_and(|pods| pods.len() > MAX_DISRUPTED_PODS)
         || allowed < 0
     {
         let why = "pdb disruptions allowed is negative";
-        return Err(Failure::forbidden(
-            crate::status::About { group: "policy", kind: "poddisruptionbudgets", name },
+        return Err(StatusError::forbidden(
+            crate::status::StatusDetails { group: "policy", kind: "poddisruptionbudgets", name },
             why,
         ));
     }
@@ -178,12 +184,12 @@ fn check(budget: &Value, name: &str) -> Result<(), Failure> {
         number("desiredHealthy"),
         number("currentHealthy"),
     );
-    Err(refused(&message))
+    Err(eviction_rejection(&message))
 }
 
-fn refused(cause: &str) -> Failure {
+fn eviction_rejection(cause: &str) -> StatusError {
     let message = "Cannot evict pod as it would violate the pod's disruption budget.";
-    Failure::too_many_requests(message).cause("DisruptionBudget", cause, "")
+    StatusError::too_many_requests(message).with_cause("DisruptionBudget", cause, "")
 }
 
 fn is_ready(pod: &Value) -> bool {
@@ -194,7 +200,7 @@ fn is_ready(pod: &Value) -> bool {
 }
 
 /// Whether pods that are not healthy may go in spite of the budget.
-fn allows_unhealthy(budget: &Value) -> bool {
+fn allows_unhealthy_eviction(budget: &Value) -> bool {
     let status = &budget["status"];
     let number = |field: &str| status[field].as_i64().unwrap_or_default();
     match budget["spec"]["unhealthyPodEvictionPolicy"].as_str() {
@@ -208,12 +214,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_that_is_used_up_names_its_numbers() {
+    fn an_exhausted_budget_reports_desired_and_current_healthy_pods() {
         let budget = json!({
             "metadata": {"generation": 1},
             "status": {"observedGeneration": 1, "disruptionsAllowed": 0, "desiredHealthy": 2, "currentHealthy": 2},
         });
-        let failure = check(&budget, "web").unwrap_err();
+        let failure = check_budget(&budget, "web").unwrap_err();
         assert_eq!(failure.code, StatusCode::TOO_MANY_REQUESTS);
         let causes = &failure.to_value()["details"]["causes"];
         assert_eq!(

@@ -4,48 +4,51 @@ use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
 use crate::admission::FieldError;
-use crate::api::{Answer, Body, Call, State};
+use crate::api::{ApiResponse, Body, ResourceRequest, State};
 use crate::kinds;
-use crate::managed::{Endpoint, Owned, ScaleFields};
 use crate::patch;
-use crate::status::Failure;
-use crate::verbs::body::{self, Expected};
+use crate::server_side_apply::{ApiEndpoint, OwnableFields, ScaleFields};
+use crate::status::StatusError;
+use crate::verbs::body::{self, ExpectedKind};
 use crate::verbs::options::WriteOptions;
-use crate::verbs::patch::{Kind, change, kind};
-use crate::verbs::update::{Write, check_name};
+use crate::verbs::patch::{PatchType, patch_type, read_patch};
+use crate::verbs::update::{ObjectUpdate, check_name};
 
-pub(super) fn scale(state: &mut State, call: &Call) -> Result<Answer, Failure> {
+pub(super) fn scale(state: &mut State, call: &ResourceRequest) -> Result<ApiResponse, StatusError> {
     let served = &call.served;
     let key = call.key();
-    let stored = call.stored(state)?;
-    let old = State::value(served, &stored);
-    let current = scale_of(&call.served.scale, &old);
+    let stored = call.stored_object(state)?;
+    let old = State::object(served, &stored);
+    let current = scale_of(&call.served.scale_paths, &old);
     let (wanted, options) = match call.request.method {
-        Method::GET => return Ok(Answer::value(current)),
+        Method::GET => return Ok(ApiResponse::ok(current)),
         Method::PUT => (
-            body::read(&call.request, Expected::built_in("autoscaling", "v1", "Scale"))?.value,
+            body::read_object(&call.request, ExpectedKind::built_in("autoscaling", "v1", "Scale"))?
+                .value,
             WriteOptions::parse(&call.request.query, "UpdateOptions")?,
         ),
         Method::PATCH => {
             let options = WriteOptions::parse(&call.request.query, "PatchOptions")?;
-            let kind = kind(&call.request, served.custom().is_some())?;
-            let change = change(&call.request, kind)?;
+            let kind = patch_type(&call.request, served.custom().is_some())?;
+            let change = read_patch(&call.request, kind)?;
             let patched = match kind {
-                Kind::Json => patch::json(&current, &change)?,
+                PatchType::Json => patch::apply_json_patch(&current, &change)?,
                 // A scale has no lists, so both kinds of merge are the same.
-                Kind::Merge | Kind::Strategic | Kind::Apply => patch::merge(&current, &change)?,
+                PatchType::Merge | PatchType::Strategic | PatchType::Apply => {
+                    patch::apply_merge_patch(&current, &change)?
+                }
             };
             (patched, options)
         }
-        _ => return Err(Failure::method_not_allowed()),
+        _ => return Err(StatusError::method_not_allowed()),
     };
 
     check_name(call, &wanted)?;
-    let replicas = replicas(&wanted, call)?;
+    let replicas = validated_replicas(&wanted, call)?;
     let mut new = old.clone();
-    let replicas_path = path(&call.served.scale, "specReplicasPath", "spec.replicas");
+    let replicas_path = path(&call.served.scale_paths, "specReplicasPath", "spec.replicas");
     set(&mut new, &replicas_path, replicas.into());
-    let write = Write {
+    let write = ObjectUpdate {
         served,
         key: &key,
         stored: &stored,
@@ -56,26 +59,33 @@ pub(super) fn scale(state: &mut State, call: &Call) -> Result<Answer, Failure> {
     let mut claimed = new.clone();
     claimed["metadata"] = wanted["metadata"].clone();
     write.check_preconditions(&claimed)?;
-    let paths = Paths { api_version: served.api_version(), replicas: &replicas_path };
-    paths.manage(&old, &mut new, &current, replicas, &call.request.field_manager(), &state.now());
+    let paths = ReplicasPath { api_version: served.api_version(), path: &replicas_path };
+    paths.update_managed_fields(
+        &old,
+        &mut new,
+        &current,
+        replicas,
+        &call.request.field_manager(),
+        &state.now(),
+    );
     let answer = write.commit(state, new)?;
     let object = match &answer.body {
-        Body::Stored(_, stored) => State::value(served, stored),
+        Body::Stored(_, stored) => State::object(served, stored),
         Body::Object(_, object) => object.clone(),
         _ => old,
     };
-    Ok(Answer::new(StatusCode::OK, Body::Value(scale_of(&call.served.scale, &object))))
+    Ok(ApiResponse::new(StatusCode::OK, Body::Value(scale_of(&call.served.scale_paths, &object))))
 }
 
 /// Where the replicas of the object are.
-struct Paths<'a> {
+struct ReplicasPath<'a> {
     api_version: String,
-    replicas: &'a [String],
+    path: &'a [String],
 }
 
-impl Paths<'_> {
+impl ReplicasPath<'_> {
     /// Notes who wrote the scale in the managed fields of the object.
-    fn manage(
+    fn update_managed_fields(
         &self,
         old: &Value,
         new: &mut Value,
@@ -84,7 +94,7 @@ impl Paths<'_> {
         manager: &str,
         now: &str,
     ) {
-        let path: Vec<&str> = self.replicas.iter().map(String::as_str).collect();
+        let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
         let fields =
             ScaleFields { api_version: &self.api_version, replicas: &[(&self.api_version, &path)] };
         let entries = old["metadata"].get("managedFields");
@@ -96,15 +106,15 @@ impl Paths<'_> {
         let mut after = before.clone();
         after["spec"]["replicas"] = replicas.into();
         let types = kinds::types();
-        let Some(root) = types.named("io.k8s.api.autoscaling.v1.Scale") else { return };
-        let endpoint = Endpoint {
+        let Some(root) = types.find_by_name("io.k8s.api.autoscaling.v1.Scale") else { return };
+        let endpoint = ApiEndpoint {
             types,
             root,
             api_version: "autoscaling/v1",
             kind: "Scale",
             api_versions: &["autoscaling/v1"],
             subresource: "scale",
-            owned: Owned::AllBut(&[]),
+            ownable: OwnableFields::AllExcept(&[]),
             empty: &json!({"apiVersion": "autoscaling/v1", "kind": "Scale"}),
         };
         endpoint.update(Some(&before), &mut after, manager, now);
@@ -115,20 +125,26 @@ impl Paths<'_> {
     }
 }
 
-fn replicas(wanted: &Value, call: &Call) -> Result<i64, Failure> {
+fn validated_replicas(wanted: &Value, call: &ResourceRequest) -> Result<i64, StatusError> {
     let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or_default();
     if replicas < 0 {
         if call.served.custom().is_some() {
-            let path = call.served.scale["specReplicasPath"].as_str().unwrap_or_default();
+            let path = call.served.scale_paths["specReplicasPath"].as_str().unwrap_or_default();
             let why = "should be a non-negative integer";
             let error = FieldError::invalid(path, replicas, why);
-            return Err(Failure::invalid(call.served.about_kind(&call.target.name), &[error]));
+            return Err(StatusError::invalid(
+                call.served.status_details_of_kind(&call.target.name),
+                &[error],
+            ));
         }
         let error =
             FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
-        let about =
-            crate::status::About { group: "autoscaling", kind: "Scale", name: &call.target.name };
-        return Err(Failure::invalid(about, &[error]));
+        let about = crate::status::StatusDetails {
+            group: "autoscaling",
+            kind: "Scale",
+            name: &call.target.name,
+        };
+        return Err(StatusError::invalid(about, &[error]));
     }
     Ok(replicas)
 }

@@ -3,22 +3,22 @@
 use http::StatusCode;
 use jiff::SignedDuration;
 
-use crate::api::{Answer, Body, Call, State};
+use crate::api::{ApiResponse, Body, ResourceRequest, State};
 use crate::environment::{rfc3339, uuid};
-use crate::status::Failure;
-use crate::verbs::body::{self, Expected};
+use crate::status::StatusError;
+use crate::verbs::body::{self, ExpectedKind};
 
 const DEFAULT_SECONDS: i64 = 3600;
 
-pub(super) fn token(state: &State, call: &Call) -> Result<Answer, Failure> {
-    let mut request = body::read(
+pub(super) fn token(state: &State, call: &ResourceRequest) -> Result<ApiResponse, StatusError> {
+    let mut request = body::read_object(
         &call.request,
-        Expected::built_in("authentication.k8s.io", "v1", "TokenRequest"),
+        ExpectedKind::built_in("authentication.k8s.io", "v1", "TokenRequest"),
     )?
     .value;
     let served = &call.served;
     if state.store.get(&served.id, &call.key()).is_none() {
-        return Err(Failure::not_found(served.about(&call.target.name)));
+        return Err(StatusError::not_found(served.status_details(&call.target.name)));
     }
     let seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(DEFAULT_SECONDS);
     let end = state.environment.now().saturating_add(SignedDuration::from_secs(seconds));
@@ -27,5 +27,5 @@ pub(super) fn token(state: &State, call: &Call) -> Result<Answer, Failure> {
     request["spec"]["expirationSeconds"] = seconds.into();
     request["status"]["token"] = uuid(state.environment.random()).into();
     request["status"]["expirationTimestamp"] = end.map_or_else(|_| state.now(), rfc3339).into();
-    Ok(Answer::new(StatusCode::CREATED, Body::Value(request)))
+    Ok(ApiResponse::new(StatusCode::CREATED, Body::Value(request)))
 }

@@ -39,7 +39,7 @@ impl Column {
         self
     }
 
-    pub(super) const fn named(mut self, name: &'static str) -> Self {
+    pub(super) const fn with_name(mut self, name: &'static str) -> Self {
         self.name = name;
         self
     }

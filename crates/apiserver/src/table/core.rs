@@ -23,9 +23,9 @@ pub(super) const PRINTERS: &[Printer] = &[
     printer("", "endpoints", &[NAME, column("Endpoints"), AGE], |row| {
         vec![row.name(), endpoints(row).into(), row.age()]
     }),
-    printer("", "resourcequotas", &[NAME, column("Request"), column("Limit"), AGE], quota),
+    printer("", "resourcequotas", &[NAME, column("Request"), column("Limit"), AGE], resource_quota),
     printer("", "events", EVENT_COLUMNS, event),
-    printer("events.k8s.io", "events", EVENT_COLUMNS, new_event),
+    printer("events.k8s.io", "events", EVENT_COLUMNS, events_v1_event),
 ];
 
 const SERVICE_COLUMNS: &[super::Column] = &[
@@ -60,7 +60,7 @@ fn service(row: Row<'_>) -> Vec<Value> {
         external_ip(row).into(),
         ports(row).into(),
         row.age(),
-        selector::labels(row.at("spec.selector")).into(),
+        selector::format_labels(row.at("spec.selector")).into(),
     ]
 }
 
@@ -130,7 +130,7 @@ fn endpoints(row: Row<'_>) -> String {
     first_three(&all)
 }
 
-fn quota(row: Row<'_>) -> Vec<Value> {
+fn resource_quota(row: Row<'_>) -> Vec<Value> {
     let mut names: Vec<&String> =
         row.at("status.hard").as_object().into_iter().flatten().map(|(name, _)| name).collect();
     names.sort_unstable();
@@ -144,7 +144,7 @@ fn quota(row: Row<'_>) -> Vec<Value> {
 }
 
 fn event(row: Row<'_>) -> Vec<Value> {
-    Event {
+    EventFieldNames {
         first: "firstTimestamp",
         last: "lastTimestamp",
         count: "count",
@@ -156,8 +156,8 @@ fn event(row: Row<'_>) -> Vec<Value> {
     .cells(row)
 }
 
-fn new_event(row: Row<'_>) -> Vec<Value> {
-    Event {
+fn events_v1_event(row: Row<'_>) -> Vec<Value> {
+    EventFieldNames {
         first: "deprecatedFirstTimestamp",
         last: "deprecatedLastTimestamp",
         count: "deprecatedCount",
@@ -170,7 +170,7 @@ fn new_event(row: Row<'_>) -> Vec<Value> {
 }
 
 /// How the fields of an event are called in its group.
-struct Event {
+struct EventFieldNames {
     first: &'static str,
     last: &'static str,
     count: &'static str,
@@ -180,7 +180,7 @@ struct Event {
     message: &'static str,
 }
 
-impl Event {
+impl EventFieldNames {
     fn cells(&self, row: Row<'_>) -> Vec<Value> {
         let first = row.text_or(self.first, row.text("eventTime"));
         let mut last = row.text_or(self.last, first);
@@ -198,14 +198,14 @@ impl Event {
             name => format!("{kind}/{name}"),
         };
         vec![
-            row.since_time(last).into(),
+            row.age_since_time(last).into(),
             row.text("type").into(),
             row.text("reason").into(),
             target.into(),
             text(object, "fieldPath").into(),
             self.source(row).into(),
             row.text(self.message).trim().into(),
-            row.since_time(first).into(),
+            row.age_since_time(first).into(),
             count.into(),
             row.name(),
         ]

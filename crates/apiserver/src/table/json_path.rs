@@ -15,7 +15,7 @@ use std::cmp::Ordering;
 use serde_json::Value;
 
 /// Wildcards multiply: what is held at one step is bounded.
-const MAX_FOUND: usize = 10_000;
+const MAX_RESULTS: usize = 10_000;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct JsonPath {
@@ -39,23 +39,23 @@ enum Step {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Slice {
     start: Option<i64>,
-    end: End,
+    end: SliceEnd,
     step: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum End {
+enum SliceEnd {
     /// `[2]`: right behind the start.
     AfterStart,
-    Of(i64),
-    OfList,
+    Index(i64),
+    ListEnd,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 struct Filter {
     left: JsonPath,
     /// Without: it is enough that the left side exists.
-    compared: Option<(Comparison, JsonPath)>,
+    comparison: Option<(Comparison, JsonPath)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -70,7 +70,7 @@ enum Comparison {
 
 impl JsonPath {
     pub(super) fn parse(text: &str) -> Option<Self> {
-        parse::path(text)
+        parse::parse_path(text)
     }
 
     /// All values that the path leads to; `None` when it leads into an error.
@@ -78,7 +78,7 @@ impl JsonPath {
         let mut found = vec![value];
         for step in &self.steps {
             found = step.walk(&found)?;
-            if found.len() > MAX_FOUND {
+            if found.len() > MAX_RESULTS {
                 return None;
             }
         }
@@ -93,17 +93,17 @@ impl Step {
             Self::Field(name) => found.extend(input.iter().filter_map(|value| value.get(name))),
             Self::Wildcard => {
                 for value in input {
-                    children(value, &mut found);
+                    push_children(value, &mut found);
                 }
             }
             Self::Recursive => {
                 for value in input {
-                    descend(value, &mut found);
+                    push_descendants(value, &mut found);
                 }
             }
             Self::Slice(slice) => {
                 for value in input.iter().filter(|value| !value.is_null()) {
-                    match slice.of(value.as_array()?)? {
+                    match slice.select(value.as_array()?)? {
                         // As the real one: nothing asked for in one list ends it for all.
                         [] => return Some(found),
                         items => found.extend(items.iter().step_by(slice.step()?)),
@@ -120,7 +120,7 @@ impl Step {
             Self::Filter(filter) => {
                 for value in input {
                     for item in value.as_array()? {
-                        if filter.passes(item)? {
+                        if filter.matches(item)? {
                             found.push(item);
                         }
                     }
@@ -132,7 +132,7 @@ impl Step {
     }
 }
 
-fn children<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
+fn push_children<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
     match value {
         Value::Array(items) => found.extend(items),
         Value::Object(fields) => found.extend(fields.values()),
@@ -141,15 +141,15 @@ fn children<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
 }
 
 /// Depth is that of the value, which a JSON parser has bounded.
-fn descend<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
+fn push_descendants<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
     let mut below = Vec::new();
-    children(value, &mut below);
-    if below.is_empty() || found.len() > MAX_FOUND {
+    push_children(value, &mut below);
+    if below.is_empty() || found.len() > MAX_RESULTS {
         return;
     }
     found.push(value);
     for value in below {
-        descend(value, found);
+        push_descendants(value, found);
     }
 }
 
@@ -158,18 +158,18 @@ impl Slice {
         usize::try_from(self.step.unwrap_or(1)).ok().filter(|step| *step > 0)
     }
 
-    fn of(self, list: &[Value]) -> Option<&[Value]> {
+    fn select(self, list: &[Value]) -> Option<&[Value]> {
         let length = i64::try_from(list.len()).ok()?;
         let from_end = |index: i64| if index < 0 { index.checked_add(length) } else { Some(index) };
-        let asked = self.start.unwrap_or(0);
-        let start = from_end(asked)?;
+        let start_index = self.start.unwrap_or(0);
+        let start = from_end(start_index)?;
         let end = match self.end {
-            End::AfterStart => match asked.checked_add(1)? {
+            SliceEnd::AfterStart => match start_index.checked_add(1)? {
                 end @ ..=0 => end.checked_add(length)?,
                 end => end,
             },
-            End::Of(end) => from_end(end)?,
-            End::OfList => length,
+            SliceEnd::Index(end) => from_end(end)?,
+            SliceEnd::ListEnd => length,
         };
         if start == end {
             return Some(&[]);
@@ -179,8 +179,8 @@ impl Slice {
 }
 
 impl Filter {
-    fn passes(&self, item: &Value) -> Option<bool> {
-        let Some((comparison, right)) = &self.compared else {
+    fn matches(&self, item: &Value) -> Option<bool> {
+        let Some((comparison, right)) = &self.comparison else {
             return Some(self.left.find(item).is_some_and(|found| !found.is_empty()));
         };
         match (self.left.find(item)?.as_slice(), right.find(item)?.as_slice()) {
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_lead_to_values() {
+    fn paths_find_the_same_values_as_kubernetes() {
         let object = json!({
             "metadata": {"labels": {"a.b/c": "label"}},
             "list": [1, 2, 3, 4],
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_cannot_be_read_are_refused() {
+    fn malformed_paths_do_not_parse() {
         for path in [
             "[",
             ".a[",
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn wildcards_do_not_grow_without_bound() {
+    fn wildcard_results_are_limited() {
         let wide = json!(vec![vec![0; 100]; 3]);
         let wide = json!(vec![wide; 100]);
         let path = JsonPath::parse(".*.*.*").unwrap();

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::columns::{AGE, NAME, text as column, wide};
-use super::human;
+use super::human_duration;
 use super::printer::{Printer, printer};
-use super::row::{Row, at, containers, has_condition, items, number, text};
+use super::row::{Row, at, container_names_and_images, has_condition, items, number, text};
 use super::selector;
 
 pub(super) const PRINTERS: &[Printer] = &[
@@ -29,7 +29,7 @@ pub(super) const PRINTERS: &[Printer] = &[
         cells: pod,
         conditions: Some(conditions),
     },
-    printer("", "podtemplates", TEMPLATE_COLUMNS, template),
+    printer("", "podtemplates", TEMPLATE_COLUMNS, pod_template),
 ];
 
 const TEMPLATE_COLUMNS: &[super::Column] =
@@ -45,13 +45,13 @@ fn conditions(row: Row<'_>) -> Option<Value> {
 }
 
 fn pod(row: Row<'_>) -> Vec<Value> {
-    let mut summary = Summary::of(row);
+    let mut summary = PodSummary::from_row(row);
     if !summary.read_init_containers(row)
         || has_condition(row.items("status.conditions"), "Initialized")
     {
         summary.read_containers(row);
     }
-    if row.is_ending() {
+    if row.is_terminating() {
         if row.text("status.reason") == "NodeLost" {
             summary.reason = "Unknown".into();
         } else if !matches!(row.text("status.phase"), "Succeeded" | "Failed") {
@@ -89,14 +89,14 @@ impl Restarts {
     fn to_text(self, now: Timestamp) -> String {
         match self.last {
             Some(last) if self.count != 0 => {
-                format!("{} ({} ago)", self.count, human::between(last, now))
+                format!("{} ({} ago)", self.count, human_duration::format_between(last, now))
             }
             _ => self.count.to_string(),
         }
     }
 }
 
-struct Summary<'a> {
+struct PodSummary<'a> {
     reason: Cow<'a, str>,
     ready: usize,
     total: usize,
@@ -105,8 +105,8 @@ struct Summary<'a> {
     sidecar_restarts: Restarts,
 }
 
-impl<'a> Summary<'a> {
-    fn of(row: Row<'a>) -> Self {
+impl<'a> PodSummary<'a> {
+    fn from_row(row: Row<'a>) -> Self {
         let mut reason = row.text_or("status.reason", row.text("status.phase"));
         let gated = |condition: &Value| {
             condition["type"] == "PodScheduled" && condition["reason"] == "SchedulingGated"
@@ -144,7 +144,7 @@ impl<'a> Summary<'a> {
                 continue;
             }
             self.reason = if ended.is_object() {
-                format!("Init:{}", end_reason(ended)).into()
+                format!("Init:{}", termination_reason(ended)).into()
             } else if !matches!(waiting, "" | "PodInitializing") {
                 format!("Init:{waiting}").into()
             } else {
@@ -166,7 +166,7 @@ impl<'a> Summary<'a> {
             if !waiting.is_empty() {
                 self.reason = waiting.into();
             } else if ended.is_object() {
-                self.reason = end_reason(ended);
+                self.reason = termination_reason(ended);
                 if number(ended, "exitCode") != 0 {
                     error = Some(self.reason.clone());
                 }
@@ -194,7 +194,7 @@ fn is_sidecar(container: &Value) -> bool {
     container["restartPolicy"] == "Always"
 }
 
-fn end_reason(ended: &Value) -> Cow<'_, str> {
+fn termination_reason(ended: &Value) -> Cow<'_, str> {
     match (text(ended, "reason"), number(ended, "signal")) {
         ("", 0) => format!("ExitCode:{}", number(ended, "exitCode")).into(),
         ("", signal) => format!("Signal:{signal}").into(),
@@ -212,7 +212,12 @@ fn readiness_gates(row: Row<'_>) -> String {
     format!("{}/{}", open.count(), gates.len())
 }
 
-fn template(row: Row<'_>) -> Vec<Value> {
-    let [names, images] = containers(items(row.object, "template.spec.containers"));
-    vec![row.name(), names, images, selector::labels(row.at("template.metadata.labels")).into()]
+fn pod_template(row: Row<'_>) -> Vec<Value> {
+    let [names, images] = container_names_and_images(items(row.object, "template.spec.containers"));
+    vec![
+        row.name(),
+        names,
+        images,
+        selector::format_labels(row.at("template.metadata.labels")).into(),
+    ]
 }

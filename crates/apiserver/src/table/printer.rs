@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::columns::Column;
 use super::row::Row;
-use super::{core, nodes, pods, rest, storage, workloads};
+use super::{core, nodes, other_kinds, pods, storage, workloads};
 
 #[derive(Debug)]
 pub(super) struct Printer {
@@ -27,18 +27,18 @@ pub(super) const fn printer(
     Printer { group, plural, columns, cells, conditions: None }
 }
 
-pub(super) fn find(group: &str, plural: &str) -> Option<&'static Printer> {
-    all().find(|printer| printer.group == group && printer.plural == plural)
+pub(super) fn find_printer(group: &str, plural: &str) -> Option<&'static Printer> {
+    all_printers().find(|printer| printer.group == group && printer.plural == plural)
 }
 
-pub(super) fn all() -> impl Iterator<Item = &'static Printer> {
+pub(super) fn all_printers() -> impl Iterator<Item = &'static Printer> {
     [
         pods::PRINTERS,
         nodes::PRINTERS,
         core::PRINTERS,
         storage::PRINTERS,
         workloads::PRINTERS,
-        rest::PRINTERS,
+        other_kinds::PRINTERS,
     ]
     .into_iter()
     .flatten()

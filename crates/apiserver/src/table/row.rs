@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::human;
+use super::human_duration;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row<'a> {
@@ -76,27 +76,27 @@ impl<'a> Row<'a> {
         self.text("metadata.name").into()
     }
 
-    pub(super) fn is_ending(self) -> bool {
+    pub(super) fn is_terminating(self) -> bool {
         !self.at("metadata.deletionTimestamp").is_null()
     }
 
     /// An annotation or label, by its name with dots.
-    pub(super) fn metadata(self, map: &str, name: &str) -> &'a str {
+    pub(super) fn metadata_entry(self, map: &str, name: &str) -> &'a str {
         self.object["metadata"][map][name].as_str().unwrap_or_default()
     }
 
     pub(super) fn age(self) -> Value {
-        self.since("metadata.creationTimestamp").into()
+        self.age_since("metadata.creationTimestamp").into()
     }
 
-    pub(super) fn since(self, path: &str) -> String {
-        self.since_time(self.text(path))
+    pub(super) fn age_since(self, path: &str) -> String {
+        self.age_since_time(self.text(path))
     }
 
     /// How long ago a time was.
-    pub(super) fn since_time(self, time: &str) -> String {
+    pub(super) fn age_since_time(self, time: &str) -> String {
         match time.parse() {
-            Ok(time) => human::between(time, self.now),
+            Ok(time) => human_duration::format_between(time, self.now),
             Err(_) => "<unknown>".to_owned(),
         }
     }
@@ -109,7 +109,7 @@ pub(super) fn has_condition(conditions: &[Value], kind: &str) -> bool {
 }
 
 /// The names and the images of containers.
-pub(super) fn containers(containers: &[Value]) -> [Value; 2] {
+pub(super) fn container_names_and_images(containers: &[Value]) -> [Value; 2] {
     let join = |field: &str| {
         let texts: Vec<&str> = containers.iter().map(|container| text(container, field)).collect();
         Value::from(texts.join(","))

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// `a=b,c=d`, or `<none>`.
-pub(super) fn labels(labels: &Value) -> String {
+pub(super) fn format_labels(labels: &Value) -> String {
     let mut pairs: Vec<(&str, &str)> = labels
         .as_object()
         .into_iter()
@@ -16,8 +16,8 @@ pub(super) fn labels(labels: &Value) -> String {
 }
 
 /// A selector of an object, or `<none>` when it selects nothing or everything.
-pub(super) fn selector(selector: &Value) -> String {
-    match requirements(selector) {
+pub(super) fn format_selector(selector: &Value) -> String {
+    match format_requirements(selector) {
         Some(text) if text.is_empty() => "<none>".to_owned(),
         Some(text) => text,
         None => "<error>".to_owned(),
@@ -25,7 +25,7 @@ pub(super) fn selector(selector: &Value) -> String {
 }
 
 /// The requirements of a selector, by key; `None` when one has an operator that there is not.
-pub(super) fn requirements(selector: &Value) -> Option<String> {
+pub(super) fn format_requirements(selector: &Value) -> Option<String> {
     let mut all: Vec<(&str, String)> = Vec::new();
     for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
         all.push((key, format!("{key}={}", value.as_str().unwrap_or_default())));
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selectors_read_by_key() {
+    fn selector_requirements_are_sorted_by_key() {
         for (value, expected) in [
             (json!(null), "<none>"),
             (json!({}), "<none>"),
@@ -73,7 +73,7 @@ mod tests {
             ),
             (json!({"matchExpressions": [{"key": "a", "operator": "Near"}]}), "<error>"),
         ] {
-            assert_eq!(selector(&value), expected, "{value}");
+            assert_eq!(format_selector(&value), expected, "{value}");
         }
     }
 }

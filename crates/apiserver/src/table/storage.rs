@@ -9,20 +9,20 @@ use super::row::{Row, text};
 const GROUP: &str = "storage.k8s.io";
 
 /// The annotation that named the class before there was a field for it.
-const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
-const DEFAULT_ANNOTATIONS: [&str; 2] = [
+const STORAGE_CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+const DEFAULT_CLASS_ANNOTATIONS: [&str; 2] = [
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 ];
 
 pub(super) const PRINTERS: &[Printer] = &[
-    printer("", "persistentvolumes", VOLUME_COLUMNS, volume),
-    printer("", "persistentvolumeclaims", CLAIM_COLUMNS, claim),
-    printer(GROUP, "storageclasses", CLASS_COLUMNS, class),
+    printer("", "persistentvolumes", VOLUME_COLUMNS, persistent_volume),
+    printer("", "persistentvolumeclaims", CLAIM_COLUMNS, persistent_volume_claim),
+    printer(GROUP, "storageclasses", CLASS_COLUMNS, storage_class),
     printer(GROUP, "csinodes", &[NAME, integer("Drivers"), AGE], |row| {
         vec![row.name(), row.count("spec.drivers").into(), row.age()]
     }),
-    printer(GROUP, "csidrivers", DRIVER_COLUMNS, driver),
+    printer(GROUP, "csidrivers", DRIVER_COLUMNS, csi_driver),
     printer(GROUP, "volumeattachments", ATTACHMENT_COLUMNS, |row| {
         vec![
             row.name(),
@@ -90,7 +90,7 @@ const ATTACHMENT_COLUMNS: &[Column] = &[
     AGE,
 ];
 
-fn volume(row: Row<'_>) -> Vec<Value> {
+fn persistent_volume(row: Row<'_>) -> Vec<Value> {
     let claim = match row.at("spec.claimRef") {
         Value::Null => String::new(),
         claim => format!("{}/{}", text(claim, "namespace"), text(claim, "name")),
@@ -102,7 +102,7 @@ fn volume(row: Row<'_>) -> Vec<Value> {
         row.text("spec.persistentVolumeReclaimPolicy").into(),
         phase(row).into(),
         claim.into(),
-        class_name(row).into(),
+        storage_class_name(row).into(),
         row.text_or("spec.volumeAttributesClassName", "<unset>").into(),
         row.text("status.reason").into(),
         row.age(),
@@ -110,7 +110,7 @@ fn volume(row: Row<'_>) -> Vec<Value> {
     ]
 }
 
-fn claim(row: Row<'_>) -> Vec<Value> {
+fn persistent_volume_claim(row: Row<'_>) -> Vec<Value> {
     let is_bound = !row.text("spec.volumeName").is_empty();
     let (capacity, modes) = if is_bound {
         let modes = access_modes(&row.texts("status.accessModes"));
@@ -124,7 +124,7 @@ fn claim(row: Row<'_>) -> Vec<Value> {
         row.text("spec.volumeName").into(),
         capacity.into(),
         modes.into(),
-        class_name(row).into(),
+        storage_class_name(row).into(),
         row.text_or("spec.volumeAttributesClassName", "<unset>").into(),
         row.age(),
         row.text_or("spec.volumeMode", "<unset>").into(),
@@ -132,31 +132,32 @@ fn claim(row: Row<'_>) -> Vec<Value> {
 }
 
 fn phase(row: Row<'_>) -> &str {
-    if row.is_ending() { "Terminating" } else { row.text("status.phase") }
+    if row.is_terminating() { "Terminating" } else { row.text("status.phase") }
 }
 
-fn class_name(row: Row<'_>) -> &str {
-    match row.metadata("annotations", CLASS_ANNOTATION) {
+fn storage_class_name(row: Row<'_>) -> &str {
+    match row.metadata_entry("annotations", STORAGE_CLASS_ANNOTATION) {
         "" => row.text("spec.storageClassName"),
         name => name,
     }
 }
 
 fn access_modes(modes: &[&str]) -> String {
-    const SHORT: [(&str, &str); 4] = [
+    const ABBREVIATIONS: [(&str, &str); 4] = [
         ("ReadWriteOnce", "RWO"),
         ("ReadOnlyMany", "ROX"),
         ("ReadWriteMany", "RWX"),
         ("ReadWriteOncePod", "RWOP"),
     ];
-    let found = SHORT.iter().filter(|(mode, _)| modes.contains(mode));
+    let found = ABBREVIATIONS.iter().filter(|(mode, _)| modes.contains(mode));
     let short: Vec<&str> = found.map(|(_, short)| *short).collect();
     short.join(",")
 }
 
-fn class(row: Row<'_>) -> Vec<Value> {
-    let is_default =
-        DEFAULT_ANNOTATIONS.iter().any(|name| row.metadata("annotations", name) == "true");
+fn storage_class(row: Row<'_>) -> Vec<Value> {
+    let is_default = DEFAULT_CLASS_ANNOTATIONS
+        .iter()
+        .any(|name| row.metadata_entry("annotations", name) == "true");
     let suffix = if is_default { " (default)" } else { "" };
     vec![
         format!("{}{suffix}", row.text("metadata.name")).into(),
@@ -168,7 +169,7 @@ fn class(row: Row<'_>) -> Vec<Value> {
     ]
 }
 
-fn driver(row: Row<'_>) -> Vec<Value> {
+fn csi_driver(row: Row<'_>) -> Vec<Value> {
     let tokens = match row.at("spec.tokenRequests").as_array() {
         None => "<unset>".to_owned(),
         Some(requests) => {

@@ -4,33 +4,33 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::registry::{Registry, Served};
-use crate::upkeep::kinds_of;
+use crate::builtin_controllers::served_versions;
+use crate::registry::{Registry, ServedResource};
 
 const RECORDED: &str = include_str!("tests/recorded.json");
 const WIDGETS: &str = include_str!("tests/widgets.yaml");
 
 fn registry() -> Registry {
     let mut registry = Registry::new();
-    for served in kinds_of(&serde_saphyr::from_str(WIDGETS).unwrap()) {
+    for served in served_versions(&serde_saphyr::from_str(WIDGETS).unwrap()) {
         registry.add(served);
     }
     registry
 }
 
 #[track_caller]
-fn served(registry: &Registry, kind: &str) -> std::sync::Arc<Served> {
+fn served(registry: &Registry, kind: &str) -> std::sync::Arc<ServedResource> {
     let (api_version, plural) = kind.split_once(' ').unwrap();
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     registry.get(group, version, plural).unwrap_or_else(|| panic!("{kind} is not served"))
 }
 
 #[test]
-fn columns_are_those_of_the_real_server() {
+fn columns_match_kube_apiserver() {
     let registry = registry();
     let recorded: Value = serde_json::from_str(RECORDED).unwrap();
     for (kind, expected) in recorded["columns"].as_object().unwrap() {
-        let table = table(
+        let table = to_table(
             &served(&registry, kind),
             &[],
             json!({}),
@@ -56,7 +56,7 @@ fn column(column: &Value) -> String {
 }
 
 #[test]
-fn cells_are_those_of_the_real_server() {
+fn cells_match_kube_apiserver() {
     let registry = registry();
     let recorded: Value = serde_json::from_str(RECORDED).unwrap();
     let mut different = Vec::new();
@@ -64,7 +64,7 @@ fn cells_are_those_of_the_real_server() {
         let now = row["now"].as_str().unwrap().parse().unwrap();
         let served = served(&registry, row["kind"].as_str().unwrap());
         let objects = std::slice::from_ref(&row["object"]);
-        let table = table(&served, objects, json!({}), true, IncludeObject::None, now);
+        let table = to_table(&served, objects, json!({}), true, IncludeObject::None, now);
         let mut expected = json!({"cells": row["cells"]});
         if let Some(conditions) = row.get("conditions") {
             expected["conditions"] = conditions.clone();
@@ -78,29 +78,29 @@ fn cells_are_those_of_the_real_server() {
 }
 
 #[test]
-fn every_printer_gives_a_cell_for_each_column() {
+fn every_printer_returns_one_cell_per_column() {
     let empty = json!({});
-    for printer in printer::all() {
+    for printer in printer::all_printers() {
         let cells = (printer.cells)(Row { object: &empty, now: Timestamp::UNIX_EPOCH });
         assert_eq!(cells.len(), printer.columns.len(), "{}", printer.plural);
     }
 }
 
 #[test]
-fn printers_survive_objects_of_any_shape() {
+fn printers_accept_malformed_objects() {
     for odd in [json!(null), json!([]), json!({"spec": 1, "status": "x", "metadata": []})] {
-        for printer in printer::all() {
+        for printer in printer::all_printers() {
             (printer.cells)(Row { object: &odd, now: Timestamp::UNIX_EPOCH });
         }
     }
 }
 
 #[test]
-fn rows_carry_what_the_client_asks_for() {
+fn rows_include_the_object_form_that_the_client_requests() {
     let registry = registry();
     let served = served(&registry, "v1 configmaps");
     let object = json!({"metadata": {"name": "a"}, "data": {"b": "c"}});
-    for (asked, expected) in [
+    for (requested, expected) in [
         ("None", json!(null)),
         (
             "",
@@ -111,24 +111,24 @@ fn rows_carry_what_the_client_asks_for() {
             json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}, "data": {"b": "c"}}),
         ),
     ] {
-        let include = IncludeObject::parse(asked).unwrap();
+        let include = IncludeObject::parse(requested).unwrap();
         let objects = std::slice::from_ref(&object);
-        let table = table(&served, objects, json!({}), false, include, Timestamp::UNIX_EPOCH);
-        assert_eq!(table["rows"][0]["object"], expected, "{asked}");
+        let table = to_table(&served, objects, json!({}), false, include, Timestamp::UNIX_EPOCH);
+        assert_eq!(table["rows"][0]["object"], expected, "{requested}");
         assert_eq!(table["columnDefinitions"], Value::Null);
     }
     assert_eq!(IncludeObject::parse("All").unwrap_err().code, 400);
 }
 
 #[test]
-fn no_rows_are_a_list_or_null_as_the_real_server_has_it() {
+fn empty_tables_encode_rows_as_list_or_null_like_kube_apiserver() {
     let registry = registry();
     for (kind, expected) in [
         ("v1 pods", json!([])),
         ("v1 limitranges", json!(null)),
         ("example.com/v1 widgets", json!([])),
     ] {
-        let table = table(
+        let table = to_table(
             &served(&registry, kind),
             &[],
             json!({}),
@@ -141,7 +141,7 @@ fn no_rows_are_a_list_or_null_as_the_real_server_has_it() {
 }
 
 #[test]
-fn scales_show_what_is_wanted_and_what_there_is() {
+fn scale_tables_show_desired_and_available_replicas() {
     let scale = json!({
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
@@ -150,7 +150,7 @@ fn scales_show_what_is_wanted_and_what_there_is() {
         "status": {"replicas": 2},
     });
     let now = "2026-01-01T00:05:00Z".parse().unwrap();
-    let table = super::scale(&scale, IncludeObject::None, now);
+    let table = super::scale_to_table(&scale, IncludeObject::None, now);
     let columns: Vec<String> =
         table["columnDefinitions"].as_array().unwrap().iter().map(column).collect();
     assert_eq!(columns, ["Name", "Desired integer", "Available integer", "Age"]);

@@ -3,25 +3,25 @@
 use serde_json::Value;
 
 use super::columns::{AGE, Column, NAME, boolean, integer, text as column, wide};
-use super::human;
+use super::human_duration;
 use super::printer::{Printer, printer};
-use super::row::{Row, containers, has_condition, items, text};
+use super::row::{Row, container_names_and_images, has_condition, items, text};
 use super::selector;
 
 pub(super) const PRINTERS: &[Printer] = &[
     printer("apps", "deployments", DEPLOYMENT_COLUMNS, deployment),
     printer("apps", "replicasets", REPLICA_COLUMNS, |row| {
-        replicas(row, selector::selector(row.at("spec.selector")))
+        replicas(row, selector::format_selector(row.at("spec.selector")))
     }),
     printer("", "replicationcontrollers", REPLICA_COLUMNS, |row| {
-        replicas(row, selector::labels(row.at("spec.selector")))
+        replicas(row, selector::format_labels(row.at("spec.selector")))
     }),
     printer(
         "apps",
         "statefulsets",
         &[NAME, column("Ready"), AGE, wide("Containers"), wide("Images")],
         |row| {
-            let mut cells = vec![row.name(), ready(row).into(), row.age()];
+            let mut cells = vec![row.name(), ready_replicas(row).into(), row.age()];
             cells.extend(template_containers(row, "spec.template"));
             cells
         },
@@ -31,11 +31,13 @@ pub(super) const PRINTERS: &[Printer] = &[
         "apps",
         "controllerrevisions",
         &[NAME, column("Controller"), column("Revision"), AGE],
-        |row| vec![row.name(), controller(row).into(), row.number("revision").into(), row.age()],
+        |row| {
+            vec![row.name(), controller_owner(row).into(), row.number("revision").into(), row.age()]
+        },
     ),
     printer("batch", "jobs", JOB_COLUMNS, job),
     printer("batch", "cronjobs", CRON_JOB_COLUMNS, cron_job),
-    printer("policy", "poddisruptionbudgets", BUDGET_COLUMNS, budget),
+    printer("policy", "poddisruptionbudgets", BUDGET_COLUMNS, pod_disruption_budget),
 ];
 
 const DEPLOYMENT_COLUMNS: &[Column] = &[
@@ -107,18 +109,18 @@ const BUDGET_COLUMNS: &[Column] = &[
 ];
 
 fn template_containers(row: Row<'_>, template: &str) -> [Value; 2] {
-    containers(items(row.at(template), "spec.containers"))
+    container_names_and_images(items(row.at(template), "spec.containers"))
 }
 
-fn ready(row: Row<'_>) -> String {
+fn ready_replicas(row: Row<'_>) -> String {
     format!("{}/{}", row.number("status.readyReplicas"), row.number("spec.replicas"))
 }
 
 fn deployment(row: Row<'_>) -> Vec<Value> {
-    let selector = selector::requirements(row.at("spec.selector"));
+    let selector = selector::format_requirements(row.at("spec.selector"));
     let mut cells = vec![
         row.name(),
-        ready(row).into(),
+        ready_replicas(row).into(),
         row.number("status.updatedReplicas").into(),
         row.number("status.availableReplicas").into(),
         row.age(),
@@ -149,16 +151,16 @@ fn daemon_set(row: Row<'_>) -> Vec<Value> {
         row.number("status.numberReady").into(),
         row.number("status.updatedNumberScheduled").into(),
         row.number("status.numberAvailable").into(),
-        selector::labels(row.at("spec.template.spec.nodeSelector")).into(),
+        selector::format_labels(row.at("spec.template.spec.nodeSelector")).into(),
         row.age(),
     ];
     cells.extend(template_containers(row, "spec.template"));
-    cells.push(selector::selector(row.at("spec.selector")).into());
+    cells.push(selector::format_selector(row.at("spec.selector")).into());
     cells
 }
 
 /// `deployment.apps/web`, of the owner that controls the object.
-fn controller(row: Row<'_>) -> String {
+fn controller_owner(row: Row<'_>) -> String {
     let owners = row.items("metadata.ownerReferences");
     let Some(owner) = owners.iter().find(|owner| owner["controller"] == true) else {
         return "<none>".to_owned();
@@ -178,11 +180,12 @@ fn job(row: Row<'_>) -> Vec<Value> {
     };
     let start = row.text("status.startTime").parse();
     let end = row.text("status.completionTime").parse().unwrap_or(row.now);
-    let duration = start.map_or_else(|_| String::new(), |start| human::between(start, end));
+    let duration =
+        start.map_or_else(|_| String::new(), |start| human_duration::format_between(start, end));
     let mut cells =
         vec![row.name(), job_status(row).into(), completions.into(), duration.into(), row.age()];
     cells.extend(template_containers(row, "spec.template"));
-    cells.push(selector::selector(row.at("spec.selector")).into());
+    cells.push(selector::format_selector(row.at("spec.selector")).into());
     cells
 }
 
@@ -191,7 +194,7 @@ fn job_status(row: Row<'_>) -> &'static str {
     if let Some(end) = ["Complete", "Failed"].into_iter().find(|kind| has(kind)) {
         return end;
     }
-    if row.is_ending() {
+    if row.is_terminating() {
         return "Terminating";
     }
     let states = ["Suspended", "FailureTarget", "SuccessCriteriaMet"];
@@ -206,7 +209,7 @@ fn cron_job(row: Row<'_>) -> Vec<Value> {
     };
     let last = match row.text("status.lastScheduleTime") {
         "" => "<none>".to_owned(),
-        time => row.since_time(time),
+        time => row.age_since_time(time),
     };
     let mut cells = vec![
         row.name(),
@@ -218,11 +221,11 @@ fn cron_job(row: Row<'_>) -> Vec<Value> {
         row.age(),
     ];
     cells.extend(template_containers(row, "spec.jobTemplate.spec.template"));
-    cells.push(selector::selector(row.at("spec.jobTemplate.spec.selector")).into());
+    cells.push(selector::format_selector(row.at("spec.jobTemplate.spec.selector")).into());
     cells
 }
 
-fn budget(row: Row<'_>) -> Vec<Value> {
+fn pod_disruption_budget(row: Row<'_>) -> Vec<Value> {
     let amount = |path: &str| match row.at(path) {
         Value::Null => "N/A".into(),
         Value::String(text) => Value::from(text.as_str()),

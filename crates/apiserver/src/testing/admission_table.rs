@@ -2,7 +2,7 @@
 //!
 //! The format is described at the head of each table. A table becomes a flat list of [`Row`]s, one
 //! per request that is judged; a runner sends them to some API and hands the answer to
-//! [`Row::judge`].
+//! [`Row::find_mismatch`].
 
 use std::collections::BTreeMap;
 
@@ -17,19 +17,19 @@ pub struct Row {
     /// Case of the specification, for example `10/NP-D1`.
     pub id: String,
     /// The claim in a few words.
-    pub says: String,
+    pub claim: String,
     /// What to create; if a further step follows, this has to be accepted.
     pub object: Value,
     /// What to do with the created object.
-    pub then: Then,
-    expect: Expect,
+    pub follow_up: FollowUp,
+    expected: ExpectedOutcome,
 }
 
 /// What follows the creation of a row's object.
 #[derive(Clone, Debug)]
-pub enum Then {
+pub enum FollowUp {
     /// Nothing: the creation itself is judged.
-    Nothing,
+    CreateOnly,
     /// An update with this merge patch applied to the stored object.
     Update(Value),
     /// An update of the status subresource with this merge patch applied.
@@ -37,14 +37,14 @@ pub enum Then {
 }
 
 #[derive(Clone, Debug)]
-enum Expect {
+enum ExpectedOutcome {
     Accepted { stored: Option<Value>, absent: Vec<String> },
     Rejected(String),
 }
 
 /// The rows of a table and the set of CRDs that it is about.
 #[derive(Clone, Debug)]
-pub struct Table {
+pub struct AdmissionTable {
     /// Name of the set of CRDs.
     pub crds: String,
     /// One row for every case and patch.
@@ -53,7 +53,7 @@ pub struct Table {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct TableFile {
     crds: String,
     bases: BTreeMap<String, Value>,
     cases: Vec<Case>,
@@ -63,7 +63,8 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Case {
     id: String,
-    says: String,
+    #[serde(rename = "says")]
+    claim: String,
     base: String,
     create: Option<Value>,
     each: Option<Vec<Value>>,
@@ -78,50 +79,50 @@ struct Case {
 
 /// A table that cannot be read is a mistake in the test, so this panics with the place.
 #[track_caller]
-pub fn parse(yaml: &str) -> Table {
-    let file: File = serde_saphyr::from_str(yaml).unwrap_or_else(|error| panic!("{error}"));
+pub fn parse(yaml: &str) -> AdmissionTable {
+    let file: TableFile = serde_saphyr::from_str(yaml).unwrap_or_else(|error| panic!("{error}"));
     let bases = &file.bases;
     let rows = file.cases.into_iter().flat_map(|case| rows(case, bases)).collect();
-    Table { crds: file.crds, rows }
+    AdmissionTable { crds: file.crds, rows }
 }
 
 #[track_caller]
 fn rows(case: Case, bases: &BTreeMap<String, Value>) -> Vec<Row> {
-    let (id, says) = (&case.id, &case.says);
+    let (id, claim) = (&case.id, &case.claim);
     let base = bases.get(&case.base).unwrap_or_else(|| panic!("{id}: no base {}", case.base));
     let expect = match (case.accepts, case.stored, case.rejects) {
-        (Some(true), None, None) => Expect::Accepted { stored: None, absent: case.absent },
+        (Some(true), None, None) => ExpectedOutcome::Accepted { stored: None, absent: case.absent },
         (None, Some(stored), None) => {
-            Expect::Accepted { stored: Some(expand(&stored)), absent: case.absent }
+            ExpectedOutcome::Accepted { stored: Some(expand(&stored)), absent: case.absent }
         }
-        (None, None, Some(message)) if case.absent.is_empty() => Expect::Rejected(message),
-        _ => panic!("{id}: {says}: give one of accepts: true, stored and rejects"),
+        (None, None, Some(message)) if case.absent.is_empty() => ExpectedOutcome::Rejected(message),
+        _ => panic!("{id}: {claim}: give one of accepts: true, stored and rejects"),
     };
     let then = match (&case.update, &case.status) {
-        (None, None) => Then::Nothing,
-        (Some(patch), None) => Then::Update(expand(patch)),
-        (None, Some(patch)) => Then::UpdateStatus(expand(patch)),
-        _ => panic!("{id}: {says}: update and status exclude each other"),
+        (None, None) => FollowUp::CreateOnly,
+        (Some(patch), None) => FollowUp::Update(expand(patch)),
+        (None, Some(patch)) => FollowUp::UpdateStatus(expand(patch)),
+        _ => panic!("{id}: {claim}: update and status exclude each other"),
     };
     let patches = match (case.create, case.each) {
         (None, None) => vec![json!({})],
         (Some(patch), None) => vec![patch],
         (None, Some(patches)) => patches,
-        _ => panic!("{id}: {says}: create and each exclude each other"),
+        _ => panic!("{id}: {claim}: create and each exclude each other"),
     };
     let row = |patch| Row {
         id: id.clone(),
-        says: says.clone(),
+        claim: claim.clone(),
         object: patched(base, &expand(&patch)),
-        then: then.clone(),
-        expect: expect.clone(),
+        follow_up: then.clone(),
+        expected: expect.clone(),
     };
     patches.into_iter().map(row).collect()
 }
 
 /// `object` with a JSON merge patch applied.
 pub fn patched(object: &Value, patch: &Value) -> Value {
-    crate::patch::merge(object, patch).expect("a patch of the table is an object")
+    crate::patch::apply_merge_patch(object, patch).expect("a patch of the table is an object")
 }
 
 /// Replaces the generators `$repeat`, `$chars` and `$concat` by what they stand for.
@@ -167,28 +168,28 @@ fn numbered(item: &Value, index: u64) -> Value {
 impl Row {
     /// What our own admission answers to the row's last request.
     #[track_caller]
-    pub fn ask(&self, kind: &CustomKind) -> Result<Value, String> {
+    pub fn admit(&self, kind: &CustomKind) -> Result<Value, String> {
         let created = create(kind, self.object.clone());
-        let (patch, kept) = match &self.then {
-            Then::Nothing => return created,
-            Then::Update(patch) => (patch, "status"),
-            Then::UpdateStatus(patch) => (patch, "spec"),
+        let (patch, kept) = match &self.follow_up {
+            FollowUp::CreateOnly => return created,
+            FollowUp::Update(patch) => (patch, "status"),
+            FollowUp::UpdateStatus(patch) => (patch, "spec"),
         };
-        let old = created.unwrap_or_else(|refusal| panic!("{} {}: {refusal}", self.id, self.says));
+        let old = created.unwrap_or_else(|refusal| panic!("{} {}: {refusal}", self.id, self.claim));
         let mut new = patched(&old, patch);
         copy(&old, &mut new, kept);
         prepare(kind, &mut new);
-        let errors = match &self.then {
-            Then::UpdateStatus(_) => kind.validate_status_update(&new, &old),
+        let errors = match &self.follow_up {
+            FollowUp::UpdateStatus(_) => kind.validate_status_update(&new, &old),
             _ => kind.validate_update(&new, &old),
         };
-        answer(kind, &errors, new)
+        admission_result(kind, &errors, new)
     }
 
     /// What is wrong with the answer: the stored object, or the message of a refusal.
-    pub fn judge(&self, answer: Result<&Value, &str>) -> Option<String> {
-        match (&self.expect, answer) {
-            (Expect::Accepted { stored, absent }, Ok(object)) => {
+    pub fn find_mismatch(&self, answer: Result<&Value, &str>) -> Option<String> {
+        match (&self.expected, answer) {
+            (ExpectedOutcome::Accepted { stored, absent }, Ok(object)) => {
                 let missing = stored.as_ref().filter(|wanted| !contains(object, wanted));
                 let unwanted = absent.iter().find(|path| at(object, path).is_some());
                 match (missing, unwanted) {
@@ -197,14 +198,14 @@ impl Row {
                     (None, Some(path)) => Some(format!("stored {object}, which has {path}")),
                 }
             }
-            (Expect::Rejected(message), Err(text)) if text.contains(message) => None,
-            (Expect::Rejected(message), Err(text)) => {
+            (ExpectedOutcome::Rejected(message), Err(text)) if text.contains(message) => None,
+            (ExpectedOutcome::Rejected(message), Err(text)) => {
                 Some(format!("refused with {text:?}, not with {message:?}"))
             }
-            (Expect::Rejected(message), Ok(_)) => {
+            (ExpectedOutcome::Rejected(message), Ok(_)) => {
                 Some(format!("accepted, not refused: {message:?}"))
             }
-            (Expect::Accepted { .. }, Err(text)) => Some(format!("refused: {text}")),
+            (ExpectedOutcome::Accepted { .. }, Err(text)) => Some(format!("refused: {text}")),
         }
     }
 }
@@ -216,7 +217,7 @@ fn create(kind: &CustomKind, mut object: Value) -> Result<Value, String> {
         object.shift_remove("status");
     }
     prepare(kind, &mut object);
-    answer(kind, &kind.validate_create(&object), object)
+    admission_result(kind, &kind.validate_create(&object), object)
 }
 
 fn prepare(kind: &CustomKind, object: &mut Value) {
@@ -236,7 +237,11 @@ fn copy(from: &Value, to: &mut Value, part: &str) {
     }
 }
 
-fn answer(kind: &CustomKind, errors: &[FieldError], object: Value) -> Result<Value, String> {
+fn admission_result(
+    kind: &CustomKind,
+    errors: &[FieldError],
+    object: Value,
+) -> Result<Value, String> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     if errors.is_empty() { Ok(object) } else { Err(kind.invalid_message(name, errors)) }
 }
@@ -277,17 +282,17 @@ cases:
     }
 
     #[test]
-    fn answers_are_judged() {
+    fn rows_detect_mismatched_outcomes() {
         let rows = parse(TABLE).rows;
-        assert_eq!(rows[0].judge(Ok(&rows[0].object)), None);
+        assert_eq!(rows[0].find_mismatch(Ok(&rows[0].object)), None);
         assert!(
-            rows[0].judge(Ok(&json!({"spec": {"a": 1, "b": 2}}))).is_some(),
+            rows[0].find_mismatch(Ok(&json!({"spec": {"a": 1, "b": 2}}))).is_some(),
             "has an absent path"
         );
-        assert!(rows[1].judge(Ok(&rows[1].object)).is_some(), "b is 3");
-        assert!(rows[0].judge(Err("no")).is_some());
-        assert_eq!(rows[2].judge(Err("oh no!")), None);
-        assert!(rows[2].judge(Err("yes")).is_some());
-        assert!(rows[2].judge(Ok(&json!({}))).is_some());
+        assert!(rows[1].find_mismatch(Ok(&rows[1].object)).is_some(), "b is 3");
+        assert!(rows[0].find_mismatch(Err("no")).is_some());
+        assert_eq!(rows[2].find_mismatch(Err("oh no!")), None);
+        assert!(rows[2].find_mismatch(Err("yes")).is_some());
+        assert!(rows[2].find_mismatch(Ok(&json!({}))).is_some());
     }
 }

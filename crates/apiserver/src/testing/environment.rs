@@ -13,7 +13,7 @@ use crate::environment::Environment;
 pub struct TestEnvironment {
     start: Timestamp,
     instant: tokio::time::Instant,
-    drawn: AtomicU64,
+    draw_count: AtomicU64,
 }
 
 impl TestEnvironment {
@@ -22,7 +22,7 @@ impl TestEnvironment {
         Self {
             start: "2026-01-01T00:00:00Z".parse().expect("a time"),
             instant: tokio::time::Instant::now(),
-            drawn: AtomicU64::new(0),
+            draw_count: AtomicU64::new(0),
         }
     }
 }
@@ -46,7 +46,7 @@ impl Environment for TestEnvironment {
     /// The next number of a fixed sequence (splitmix64), twice.
     fn random(&self) -> u128 {
         let half = || {
-            let drawn = self.drawn.fetch_add(1, Ordering::Relaxed);
+            let drawn = self.draw_count.fetch_add(1, Ordering::Relaxed);
             let mut bits = drawn.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::kinds;
-use crate::shape::{GoType, Scalar, Type, TypeId};
+use crate::type_model::{GoType, Scalar, Type, TypeId};
 
 /// Reads a message of a type such as `io.k8s.api.core.v1.Pod`, as the body of a request is read.
 pub fn from_protobuf(name: &str, bytes: &[u8]) -> Result<Value, String> {
-    let id = kinds::types().named(name).ok_or_else(|| format!("{name} is unknown"))?;
+    let id = kinds::types().find_by_name(name).ok_or_else(|| format!("{name} is unknown"))?;
     crate::verbs::body::from_protobuf(id, bytes)
 }
 
@@ -21,9 +21,9 @@ pub fn body(object: &Value) -> Option<Vec<u8>> {
     let (group, short) = version.rsplit_once('/').unwrap_or(("", version));
     let id = match kind {
         "DeleteOptions" => {
-            kinds::types().named("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions")
+            kinds::types().find_by_name("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions")
         }
-        kind => crate::verbs::body::message_of(group, short, kind),
+        kind => crate::verbs::body::message_type(group, short, kind),
     }?;
     let raw = message(id, object.as_object()?);
     Some(envelope(version, kind, &raw))
@@ -61,7 +61,9 @@ fn varint(mut number: u64) -> Vec<u8> {
 
 fn message(id: TypeId, fields: &Map<String, Value>) -> Vec<u8> {
     let types = kinds::types();
-    let (Type::Object(object), Some(go)) = (types.get(id), types.go(id)) else { return Vec::new() };
+    let (Type::Object(object), Some(go)) = (types.get(id), types.go_type(id)) else {
+        return Vec::new();
+    };
     let mut written = Vec::new();
     for (name, value) in fields {
         let (Some(field), Some(numbers)) = (object.fields.get(name.as_str()), numbers(go, name))
@@ -69,7 +71,7 @@ fn message(id: TypeId, fields: &Map<String, Value>) -> Vec<u8> {
             continue;
         };
         let [embedded @ .., number] = numbers else { continue };
-        let field = field_of(field.shape, *number, value);
+        let field = field_of(field.type_id, *number, value);
         // Each field of an embedded struct comes in a message of its own: they are read as one.
         written.extend(embedded.iter().rev().fold(field, |field, number| bytes(*number, &field)));
     }
@@ -104,8 +106,8 @@ fn field_of(id: TypeId, number: u32, value: &Value) -> Vec<u8> {
 
 fn any(id: TypeId, number: u32, value: &Value) -> Vec<u8> {
     const SCHEMA: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
-    let name = kinds::types().go(id).map_or("", |go| &*go.name);
-    let schema = kinds::types().named(SCHEMA).expect("the table has it");
+    let name = kinds::types().go_type(id).map_or("", |go| &*go.name);
+    let schema = kinds::types().find_by_name(SCHEMA).expect("the table has it");
     let inner = match (name, value) {
         ("v1.JSONSchemaPropsOrBool", Value::Bool(allows)) => int(1, i64::from(*allows)),
         ("v1.JSONSchemaPropsOrBool", value) => [int(1, 1), field_of(schema, 2, value)].concat(),

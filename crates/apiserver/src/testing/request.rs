@@ -9,7 +9,12 @@ use tower::ServiceExt as _;
 use crate::{Api, ResponseBody};
 
 /// The body of the answer, which is a success.
-pub(crate) async fn ask(api: &Api, method: &str, path: &str, body: &Value) -> ResponseBody {
+pub(crate) async fn send_request(
+    api: &Api,
+    method: &str,
+    path: &str,
+    body: &Value,
+) -> ResponseBody {
     let media = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     let request = Request::builder()
         .method(method)

@@ -5,19 +5,19 @@ mod protobuf;
 
 use serde_json::{Map, Value};
 
-pub(crate) use self::json::Parsed;
+pub(crate) use self::json::ParsedBody;
 use crate::admission::FieldError;
-use crate::api::Call;
+use crate::api::ResourceRequest;
 use crate::kinds;
-use crate::registry::{Served, api_version};
+use crate::registry::{ServedResource, api_version};
 use crate::request::Request;
-use crate::shape;
-use crate::status::{About, Failure};
+use crate::status::{StatusDetails, StatusError};
+use crate::type_model;
 use crate::verbs::options::FieldValidation;
 
 /// The kind that a body has to have.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Expected<'a> {
+pub(crate) struct ExpectedKind<'a> {
     pub(crate) group: &'a str,
     pub(crate) version: &'a str,
     pub(crate) kind: &'a str,
@@ -25,8 +25,8 @@ pub(crate) struct Expected<'a> {
     pub(crate) custom: bool,
 }
 
-impl<'a> Expected<'a> {
-    pub(crate) fn of(served: &'a Served) -> Self {
+impl<'a> ExpectedKind<'a> {
+    pub(crate) fn of_resource(served: &'a ServedResource) -> Self {
         let resource = &served.resource;
         Self {
             group: &resource.group,
@@ -47,15 +47,18 @@ impl<'a> Expected<'a> {
 
 /// The body of the request, of the kind that is expected: JSON, or YAML or protobuf if the client
 /// says so.
-pub(crate) fn read(request: &Request, expected: Expected<'_>) -> Result<Parsed, Failure> {
+pub(crate) fn read_object(
+    request: &Request,
+    expected: ExpectedKind<'_>,
+) -> Result<ParsedBody, StatusError> {
     if request.content_type() == protobuf::MEDIA_TYPE {
-        let mut value = protobuf::read(&request.body, expected)?;
+        let mut value = protobuf::read_object(&request.body, expected)?;
         check_kind(expected, &mut value, &request.body)?;
-        return Ok(Parsed { value, duplicates: Vec::new() });
+        return Ok(ParsedBody { value, duplicates: Vec::new() });
     }
-    let mut parsed = parse(request)?.map_err(|problem| {
+    let mut parsed = parse_body(request)?.map_err(|problem| {
         let (kind, body) = (expected.kind, summary(&request.body));
-        Failure::bad_request(format!(
+        StatusError::bad_request(format!(
             "the object provided is unrecognized (must be of type {kind}): {problem} ({body})"
         ))
     })?;
@@ -64,25 +67,25 @@ pub(crate) fn read(request: &Request, expected: Expected<'_>) -> Result<Parsed, 
 }
 
 /// The options of a delete. Those of any group's version do.
-pub(crate) fn delete_options(request: &Request) -> Result<Option<Value>, Failure> {
+pub(crate) fn read_delete_options(request: &Request) -> Result<Option<Value>, StatusError> {
     if request.body.is_empty() {
         return Ok(None);
     }
     let options = match request.content_type() {
-        protobuf::MEDIA_TYPE => protobuf::delete_options(&request.body),
-        _ => parse(request)?.map(|parsed| parsed.value),
+        protobuf::MEDIA_TYPE => protobuf::read_delete_options(&request.body),
+        _ => parse_body(request)?.map(|parsed| parsed.value),
     };
-    let options = options.map_err(Failure::bad_request)?;
+    let options = options.map_err(StatusError::bad_request)?;
     let kind = options["kind"].as_str().unwrap_or_default();
     if !matches!(kind, "" | "DeleteOptions") {
         let version = options["apiVersion"].as_str().unwrap_or_default();
-        return Err(Failure::bad_request(not_registered(version, kind)));
+        return Err(StatusError::bad_request(not_registered(version, kind)));
     }
     match &options["gracePeriodSeconds"] {
         Value::Null => {}
         seconds if seconds.is_i64() => {}
         other => {
-            return Err(Failure::bad_request(format!(
+            return Err(StatusError::bad_request(format!(
                 "json: cannot unmarshal {} into Go struct field DeleteOptions.gracePeriodSeconds \
                  of type int64",
                 json_kind(other)
@@ -94,34 +97,34 @@ pub(crate) fn delete_options(request: &Request) -> Result<Option<Value>, Failure
 
 /// A message of a type as a body is read.
 #[cfg(any(test, feature = "testing"))]
-pub(crate) fn from_protobuf(id: shape::TypeId, bytes: &[u8]) -> Result<Value, String> {
+pub(crate) fn from_protobuf(id: type_model::TypeId, bytes: &[u8]) -> Result<Value, String> {
     protobuf::decode(id, bytes)
 }
 
 /// The type of the objects of a kind in bodies.
 #[cfg(any(test, feature = "testing"))]
-pub(crate) fn message_of(group: &str, version: &str, kind: &str) -> Option<shape::TypeId> {
-    protobuf::shape(group, version, kind)
+pub(crate) fn message_type(group: &str, version: &str, kind: &str) -> Option<type_model::TypeId> {
+    protobuf::message_type(group, version, kind)
 }
 
 /// The outer error is for media types, the inner one is what the decoder says.
-fn parse(request: &Request) -> Result<Result<Parsed, String>, Failure> {
+fn parse_body(request: &Request) -> Result<Result<ParsedBody, String>, StatusError> {
     let parsed = match request.content_type() {
         "" | "application/json" | "application/*" | "*/*" => json::parse(&request.body)
             .and_then(object)
             .map_err(|problem| format!("couldn't get version/kind; json parse error: {problem}")),
-        "application/yaml" => yaml(&request.body)
-            .map(|value| Parsed { value, duplicates: Vec::new() })
+        "application/yaml" => parse_yaml(&request.body)
+            .map(|value| ParsedBody { value, duplicates: Vec::new() })
             .and_then(object),
         _ => return Err(unsupported()),
     };
     Ok(parsed)
 }
 
-fn object(parsed: Parsed) -> Result<Parsed, String> {
+fn object(parsed: ParsedBody) -> Result<ParsedBody, String> {
     match parsed.value {
         Value::Object(_) => Ok(parsed),
-        Value::Null => Ok(Parsed { value: Value::Object(Map::new()), ..parsed }),
+        Value::Null => Ok(ParsedBody { value: Value::Object(Map::new()), ..parsed }),
         other => Err(format!(
             "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
              \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
@@ -131,21 +134,21 @@ fn object(parsed: Parsed) -> Result<Parsed, String> {
 }
 
 /// JSON of a patch. The error is what the decoder says.
-pub(crate) fn json(bytes: &[u8]) -> Result<Value, String> {
+pub(crate) fn parse_json(bytes: &[u8]) -> Result<Value, String> {
     json::parse(bytes).map(|parsed| parsed.value)
 }
 
 /// The configuration of an apply.
-pub(crate) fn config(bytes: &[u8]) -> Result<Value, Failure> {
-    yaml(bytes).map_err(|problem| {
-        Failure::bad_request(format!(
+pub(crate) fn parse_apply_config(bytes: &[u8]) -> Result<Value, StatusError> {
+    parse_yaml(bytes).map_err(|problem| {
+        StatusError::bad_request(format!(
             "error decoding YAML: error converting YAML to JSON: {problem}"
         ))
     })
 }
 
 /// The error is what Go's package says, where it is known.
-fn yaml(bytes: &[u8]) -> Result<Value, String> {
+fn parse_yaml(bytes: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| format!("yaml: {error}"))?;
     serde_saphyr::from_str(text).map_err(|error| {
         // `error: line 1 column 5: mapping values …`, and then an excerpt.
@@ -179,8 +182,8 @@ fn summary(body: &[u8]) -> String {
     if body.len() > MOST { text + " ..." } else { text }
 }
 
-fn unsupported() -> Failure {
-    Failure::unsupported_media_type(
+fn unsupported() -> StatusError {
+    StatusError::unsupported_media_type(
         "the body of the request was in an unknown format - accepted media types include: \
          application/json, application/yaml, application/vnd.kubernetes.protobuf",
     )
@@ -188,10 +191,10 @@ fn unsupported() -> Failure {
 
 /// An object of the kind, with defaults, and warnings about fields that nobody knows.
 pub(crate) fn decode(
-    served: &Served,
-    parsed: Parsed,
+    served: &ServedResource,
+    parsed: ParsedBody,
     validation: FieldValidation,
-) -> Result<(Value, Vec<String>), Failure> {
+) -> Result<(Value, Vec<String>), StatusError> {
     let mut object = parsed.value;
     let unknown = served.decode(&mut object)?;
     let duplicates = parsed.duplicates.iter().map(|path| format!("duplicate field {path:?}"));
@@ -203,7 +206,7 @@ pub(crate) fn decode(
         FieldValidation::Strict if problems.is_empty() => Ok((object, problems)),
         FieldValidation::Strict => {
             let (kind, version) = (&served.resource.kind, &served.resource.version);
-            Err(Failure::bad_request(format!(
+            Err(StatusError::bad_request(format!(
                 "{kind} in version {version:?} cannot be handled as a {kind}: strict decoding \
                  error: {}",
                 problems.join(", ")
@@ -213,7 +216,7 @@ pub(crate) fn decode(
 }
 
 /// What was wrong with an object that [`decode`] refused, without what it was taken for.
-pub(crate) fn problem_of(failure: &Failure) -> &str {
+pub(crate) fn decode_problem(failure: &StatusError) -> &str {
     let message = failure.message.as_str();
     let problem = message.split_once(" cannot be handled as a ").map_or(message, |(_, rest)| rest);
     problem.split_once(": ").map_or(problem, |(_, problem)| problem)
@@ -221,15 +224,15 @@ pub(crate) fn problem_of(failure: &Failure) -> &str {
 
 /// Checks the kind of an object, and completes what a body may leave out.
 pub(crate) fn check_kind(
-    expected: Expected<'_>,
+    expected: ExpectedKind<'_>,
     object: &mut Value,
     body: &[u8],
-) -> Result<(), Failure> {
+) -> Result<(), StatusError> {
     let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
     let (found_version, found_kind) = (text("apiVersion"), text("kind"));
     if found_version.matches('/').count() > 1 {
         let (kind, start) = (expected.kind, summary(body));
-        return Err(Failure::bad_request(format!(
+        return Err(StatusError::bad_request(format!(
             "the object provided is unrecognized (must be of type {kind}): unexpected \
              GroupVersion string: {found_version} ({start})"
         )));
@@ -258,15 +261,15 @@ pub(crate) fn check_kind(
 }
 
 fn check_custom_kind(
-    expected: Expected<'_>,
+    expected: ExpectedKind<'_>,
     object: &Value,
     version: &str,
     kind: &str,
     body: &[u8],
-) -> Result<(), Failure> {
+) -> Result<(), StatusError> {
     if kind.is_empty() {
         let (text, start) = (String::from_utf8_lossy(body), summary(body));
-        return Err(Failure::bad_request(format!(
+        return Err(StatusError::bad_request(format!(
             "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing \
              in '{text}' ({start})",
             expected.kind
@@ -277,7 +280,7 @@ fn check_custom_kind(
             "the API version in the data ({version}) does not match the expected API version ({})",
             expected.api_version()
         );
-        let mut failure = Failure::bad_request(message);
+        let mut failure = StatusError::bad_request(message);
         if !version.is_empty() {
             // Nobody knows the fields of a version that is not served.
             let fields = object.as_object().into_iter().flatten().map(|(field, _)| field);
@@ -291,23 +294,31 @@ fn check_custom_kind(
     if kind != expected.kind {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let error = FieldError::invalid("kind", kind, format!("must be {}", expected.kind));
-        return Err(Failure::invalid(About { group: expected.group, kind, name }, &[error]));
+        return Err(StatusError::invalid(
+            StatusDetails { group: expected.group, kind, name },
+            &[error],
+        ));
     }
     Ok(())
 }
 
-fn wrong_kind(expected: Expected<'_>, object: &Value, api_version: &str, kind: &str) -> Failure {
+fn wrong_kind(
+    expected: ExpectedKind<'_>,
+    object: &Value,
+    api_version: &str,
+    kind: &str,
+) -> StatusError {
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-    let (types, resources) = kinds::built_in();
+    let (types, resources) = kinds::built_in_resources();
     let known = resources.iter().find(|resource| {
         (&*resource.group, &*resource.version, &*resource.kind) == (group, version, kind)
     });
     let problem = if let Some(known) = known {
         // It is read as what it says first.
-        if let Err(failure) = shape::decode(&types, known.shape, &mut object.clone()) {
+        if let Err(failure) = type_model::decode(&types, known.type_id, &mut object.clone()) {
             return failure;
         }
-        let package = package(expected.group);
+        let package = go_package(expected.group);
         format!(
             "converting ({version}.{kind}) to ({package}.{}): unknown conversion",
             expected.kind
@@ -315,14 +326,14 @@ fn wrong_kind(expected: Expected<'_>, object: &Value, api_version: &str, kind: &
     } else {
         not_registered(api_version, kind)
     };
-    Failure::bad_request(format!(
+    StatusError::bad_request(format!(
         "{kind} in version {version:?} cannot be handled as a {}: {problem}",
         expected.kind
     ))
 }
 
 /// The name of the group's internal types.
-pub(crate) fn package(group: &str) -> &str {
+pub(crate) fn go_package(group: &str) -> &str {
     match group {
         "" => "core",
         group => group.split('.').next().unwrap_or_default(),
@@ -348,17 +359,20 @@ fn json_kind(value: &Value) -> &'static str {
 }
 
 /// The namespace and name of a body against those of the path.
-pub(crate) fn check_place(call: &Call, object: &mut Value) -> Result<(), Failure> {
+pub(crate) fn check_namespace(
+    call: &ResourceRequest,
+    object: &mut Value,
+) -> Result<(), StatusError> {
     let metadata = &mut object["metadata"];
     let namespace = metadata["namespace"].as_str().unwrap_or_default().to_owned();
     if !call.served.resource.namespaced {
-        crate::registry::remove(metadata, "namespace");
+        crate::registry::remove_field(metadata, "namespace");
         return Ok(());
     }
     if namespace.is_empty() {
         metadata["namespace"] = call.target.namespace.as_str().into();
     } else if namespace != call.target.namespace {
-        return Err(Failure::bad_request(
+        return Err(StatusError::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         ));
     }

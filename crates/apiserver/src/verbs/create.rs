@@ -5,56 +5,59 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::api::{Answer, Body, Call, State};
+use crate::api::{ApiResponse, Body, ResourceRequest, State};
 use crate::environment;
-use crate::registry::{Served, remove};
-use crate::status::Failure;
-use crate::store::{Key, ResourceId};
-use crate::verbs::body::{self, Expected};
+use crate::registry::{ServedResource, remove_field};
+use crate::status::StatusError;
+use crate::store::{ObjectKey, ResourceId};
+use crate::verbs::body::{self, ExpectedKind};
 use crate::verbs::options::WriteOptions;
 
-pub(crate) fn create(state: &mut State, call: &Call) -> Result<Answer, Failure> {
+pub(crate) fn create(
+    state: &mut State,
+    call: &ResourceRequest,
+) -> Result<ApiResponse, StatusError> {
     if call.subresource.is_some() {
-        return Err(Failure::method_not_allowed());
+        return Err(StatusError::method_not_allowed());
     }
     let options = WriteOptions::parse(&call.request.query, "CreateOptions")?;
-    let object = body::read(&call.request, Expected::of(&call.served))?;
+    let object = body::read_object(&call.request, ExpectedKind::of_resource(&call.served))?;
     let (mut object, warnings) = body::decode(&call.served, object, options.field_validation)?;
-    body::check_place(call, &mut object)?;
+    body::check_namespace(call, &mut object)?;
     let manager = call.request.field_manager();
     let answer = create_object(state, &call.served, object, &manager, options.dry_run);
-    Answer::warn(answer, warnings)
+    ApiResponse::with_warnings(answer, warnings)
 }
 
 /// Creates an object that has been decoded.
 pub(crate) fn create_object(
     state: &mut State,
-    served: &Arc<Served>,
+    served: &Arc<ServedResource>,
     mut object: Value,
     manager: &str,
     dry_run: bool,
-) -> Result<Answer, Failure> {
-    check_version(&object)?;
+) -> Result<ApiResponse, StatusError> {
+    check_no_resource_version(&object)?;
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-        remove(&mut object["metadata"], field);
+        remove_field(&mut object["metadata"], field);
     }
     let now = state.now();
-    served.endpoint(None, |endpoint| endpoint.update(None, &mut object, manager, &now));
+    served.with_endpoint(None, |endpoint| endpoint.update(None, &mut object, manager, &now));
     create_applied(state, served, object, dry_run)
 }
 
 /// Creates an object whose managed fields are known.
 pub(crate) fn create_applied(
     state: &mut State,
-    served: &Arc<Served>,
+    served: &Arc<ServedResource>,
     object: Value,
     dry_run: bool,
-) -> Result<Answer, Failure> {
+) -> Result<ApiResponse, StatusError> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    check_definition(state, served, name)?;
-    let (key, object) = complete(state, served, object)?;
+    check_crd_not_terminating(state, served, name)?;
+    let (key, object) = admit_and_validate(state, served, object)?;
     if state.store.get(&served.id, &key).is_some() {
-        return Err(Failure::already_exists(served.about(key.name())));
+        return Err(StatusError::already_exists(served.status_details(key.name())));
     }
     let warnings = served.warnings(&object);
     let body = if dry_run {
@@ -62,51 +65,55 @@ pub(crate) fn create_applied(
     } else {
         Body::Stored(served.clone(), state.put(served, &key, object))
     };
-    Answer::warn(Ok(Answer::new(StatusCode::CREATED, body)), warnings)
+    ApiResponse::with_warnings(Ok(ApiResponse::new(StatusCode::CREATED, body)), warnings)
 }
 
 /// A kind that is on its way out has no new objects.
-fn check_definition(state: &State, served: &Served, name: &str) -> Result<(), Failure> {
+fn check_crd_not_terminating(
+    state: &State,
+    served: &ServedResource,
+    name: &str,
+) -> Result<(), StatusError> {
     if served.custom().is_none() {
         return Ok(());
     }
     let definitions = ResourceId::new("apiextensions.k8s.io", "customresourcedefinitions");
     let definition = format!("{}.{}", served.resource.plural, served.resource.group);
-    let stored = state.store.get(&definitions, &Key::new("", &definition));
-    if stored.is_some_and(|stored| stored.is_ending) {
+    let stored = state.store.get(&definitions, &ObjectKey::new("", &definition));
+    if stored.is_some_and(|stored| stored.is_terminating) {
         let why = "create not allowed while custom resource definition is terminating";
-        return Err(Failure::forbidden(served.about(name), why));
+        return Err(StatusError::forbidden(served.status_details(name), why));
     }
     Ok(())
 }
 
 /// Everything between decoding and storing.
-pub(crate) fn complete(
+pub(crate) fn admit_and_validate(
     state: &mut State,
-    served: &Served,
+    served: &ServedResource,
     mut object: Value,
-) -> Result<(Key, Value), Failure> {
+) -> Result<(ObjectKey, Value), StatusError> {
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     check_namespace(state, served, &namespace, name)?;
-    served.admit_create(&mut object, state.around())?;
+    served.admit_create(&mut object, state.admission_context())?;
     fill_metadata(state, &mut object);
     let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    served.prepare_create(&mut object);
+    served.prepare_for_create(&mut object);
     let errors = served.validate_create(&object);
     if !errors.is_empty() {
-        return Err(Failure::invalid(served.about_kind(&name), &errors));
+        return Err(StatusError::invalid(served.status_details_of_kind(&name), &errors));
     }
     served.encode(&mut object);
-    Ok((Key::new(&namespace, &name), object))
+    Ok((ObjectKey::new(&namespace, &name), object))
 }
 
-fn check_version(object: &Value) -> Result<(), Failure> {
+fn check_no_resource_version(object: &Value) -> Result<(), StatusError> {
     match object["metadata"]["resourceVersion"].as_str() {
         None | Some("" | "0") => Ok(()),
         Some(_) => {
             let message = "resourceVersion should not be set on objects to be created";
-            Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", message))
+            Err(StatusError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message))
         }
     }
 }
@@ -120,32 +127,32 @@ fn fill_metadata(state: &State, object: &mut Value) {
     if !has_name && let Some(prefix) = metadata["generateName"].as_str().filter(|p| !p.is_empty()) {
         // A name has at most 63 characters, five of which are ours.
         let prefix: String = prefix.chars().take(58).collect();
-        let suffix = environment::suffix(state.environment.random());
+        let suffix = environment::generated_name_suffix(state.environment.random());
         metadata["name"] = format!("{prefix}{suffix}").into();
     }
 }
 
 fn check_namespace(
     state: &State,
-    served: &Served,
+    served: &ServedResource,
     namespace: &str,
     name: &str,
-) -> Result<(), Failure> {
+) -> Result<(), StatusError> {
     if !served.resource.namespaced {
         return Ok(());
     }
     let namespaces = ResourceId::new("", "namespaces");
-    let Some(stored) = state.store.get(&namespaces, &Key::new("", namespace)) else {
-        let about = crate::status::About { group: "", kind: "namespaces", name: namespace };
-        return Err(Failure::not_found(about));
+    let Some(stored) = state.store.get(&namespaces, &ObjectKey::new("", namespace)) else {
+        let about = crate::status::StatusDetails { group: "", kind: "namespaces", name: namespace };
+        return Err(StatusError::not_found(about));
     };
     // Events may tell how a namespace ends.
-    if &*served.resource.kind != "Event" && stored.is_ending {
+    if &*served.resource.kind != "Event" && stored.is_terminating {
         let why = format!(
             "unable to create new content in namespace {namespace} because it is being terminated"
         );
         let cause = format!("namespace {namespace} is being terminated");
-        return Err(Failure::forbidden(served.about(name), &why).cause(
+        return Err(StatusError::forbidden(served.status_details(name), &why).with_cause(
             "NamespaceTerminating",
             &cause,
             "metadata.namespace",
@@ -155,6 +162,6 @@ fn check_namespace(
 }
 
 /// A `Status` that says that all went well.
-pub(crate) fn success() -> Value {
+pub(crate) fn success_status() -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
 }

@@ -6,12 +6,12 @@ use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::api::{Answer, Body, Call, State};
+use crate::api::{ApiResponse, Body, ResourceRequest, State};
 use crate::environment::rfc3339;
-use crate::registry::Served;
-use crate::status::Failure;
-use crate::store::{Key, Stored};
-use crate::verbs::list::{self, List};
+use crate::registry::ServedResource;
+use crate::status::StatusError;
+use crate::store::{ObjectKey, StoredObject};
+use crate::verbs::list::{self, ObjectList};
 use crate::verbs::options::{DeleteOptions, Propagation};
 use crate::verbs::{body, create};
 
@@ -20,20 +20,23 @@ pub(crate) const ORPHAN: &str = "orphan";
 
 /// What a delete left behind.
 #[derive(Debug)]
-pub(crate) enum Deleted {
+pub(crate) enum DeleteOutcome {
     /// The object is gone; this was its last state.
-    Gone(Arc<Stored>),
+    Removed(Arc<StoredObject>),
     /// It stays until its grace period or its finalizers are over.
-    Waiting(Arc<Stored>),
+    Terminating(Arc<StoredObject>),
     /// What would stay, had this not been a dry run.
-    Dry(Value),
+    DryRun(Value),
 }
 
-pub(crate) fn delete(state: &mut State, call: &Call) -> Result<Answer, Failure> {
-    let (options, warnings) = options(call)?;
+pub(crate) fn delete(
+    state: &mut State,
+    call: &ResourceRequest,
+) -> Result<ApiResponse, StatusError> {
+    let (options, warnings) = delete_options(call)?;
     let served = &call.served;
-    if let Some(why) = protection(served, &call.target.name) {
-        return Err(Failure::forbidden(served.about(&call.target.name), why));
+    if let Some(why) = deletion_forbidden_reason(served, &call.target.name) {
+        return Err(StatusError::forbidden(served.status_details(&call.target.name), why));
     }
     let deleted = delete_object(state, served, &call.key(), &options)?;
     let shows_object = matches!(
@@ -55,17 +58,19 @@ pub(crate) fn delete(state: &mut State, call: &Call) -> Result<Answer, Failure> 
             | "deviceclasses"
     ) && served.custom().is_none();
     let body = match deleted {
-        Deleted::Gone(stored) if !shows_object => {
-            Body::Value(gone_status(served, call.target.name.as_str(), &stored))
+        DeleteOutcome::Removed(stored) if !shows_object => {
+            Body::Value(deleted_status(served, call.target.name.as_str(), &stored))
         }
-        Deleted::Gone(stored) | Deleted::Waiting(stored) => Body::Stored(served.clone(), stored),
-        Deleted::Dry(object) => Body::Object(served.clone(), object),
+        DeleteOutcome::Removed(stored) | DeleteOutcome::Terminating(stored) => {
+            Body::Stored(served.clone(), stored)
+        }
+        DeleteOutcome::DryRun(object) => Body::Object(served.clone(), object),
     };
-    Answer::warn(Ok(Answer::new(StatusCode::OK, body)), warnings)
+    ApiResponse::with_warnings(Ok(ApiResponse::new(StatusCode::OK, body)), warnings)
 }
 
 /// Why an object may never be deleted, if it is one of those.
-fn protection(served: &Served, name: &str) -> Option<&'static str> {
+fn deletion_forbidden_reason(served: &ServedResource, name: &str) -> Option<&'static str> {
     if served.custom().is_some() {
         return None;
     }
@@ -80,15 +85,18 @@ fn protection(served: &Served, name: &str) -> Option<&'static str> {
     }
 }
 
-pub(crate) fn delete_collection(state: &mut State, call: &Call) -> Result<Answer, Failure> {
-    let (options, warnings) = options(call)?;
-    let selection = list::selection(call)?;
+pub(crate) fn delete_collection(
+    state: &mut State,
+    call: &ResourceRequest,
+) -> Result<ApiResponse, StatusError> {
+    let (options, warnings) = delete_options(call)?;
+    let selection = list::parse_selector(call)?;
     let served = &call.served;
     let table = state.store.table(&served.id);
     let selected = table
         .range(&call.target.namespace, None)
-        .filter(|(key, stored)| selection.selects(key, stored));
-    let (keys, items): (Vec<Key>, Vec<Arc<Stored>>) =
+        .filter(|(key, stored)| selection.matches(key, stored));
+    let (keys, items): (Vec<ObjectKey>, Vec<Arc<StoredObject>>) =
         selected.map(|(key, stored)| (key.clone(), stored.clone())).unzip();
     for key in keys {
         match delete_object(state, served, &key, &options) {
@@ -99,13 +107,13 @@ pub(crate) fn delete_collection(state: &mut State, call: &Call) -> Result<Answer
         }
     }
     let metadata = json!({"resourceVersion": state.store.version().to_string()});
-    let list = List { served: served.clone(), items, metadata };
-    Answer::warn(Ok(Answer::new(StatusCode::OK, Body::List(list))), warnings)
+    let list = ObjectList { served: served.clone(), items, metadata };
+    ApiResponse::with_warnings(Ok(ApiResponse::new(StatusCode::OK, Body::List(list))), warnings)
 }
 
 /// The options of the request, and warnings about them.
-fn options(call: &Call) -> Result<(DeleteOptions, Vec<String>), Failure> {
-    let body = body::delete_options(&call.request)?;
+fn delete_options(call: &ResourceRequest) -> Result<(DeleteOptions, Vec<String>), StatusError> {
+    let body = body::read_delete_options(&call.request)?;
     let mut options = DeleteOptions::parse(&call.request.query, body.as_ref())?;
     let resource = &call.served.resource;
     let mut warnings = Vec::new();
@@ -121,8 +129,8 @@ fn options(call: &Call) -> Result<(DeleteOptions, Vec<String>), Failure> {
     Ok((options, warnings))
 }
 
-fn gone_status(served: &Served, name: &str, stored: &Stored) -> Value {
-    let mut status = create::success();
+fn deleted_status(served: &ServedResource, name: &str, stored: &StoredObject) -> Value {
+    let mut status = create::success_status();
     let mut details = json!({"name": name});
     if !served.resource.group.is_empty() {
         details["group"] = (*served.resource.group).into();
@@ -136,65 +144,65 @@ fn gone_status(served: &Served, name: &str, stored: &Stored) -> Value {
 /// Deletes one object, or marks it.
 pub(crate) fn delete_object(
     state: &mut State,
-    served: &Arc<Served>,
-    key: &Key,
+    served: &Arc<ServedResource>,
+    key: &ObjectKey,
     options: &DeleteOptions,
-) -> Result<Deleted, Failure> {
-    let about = || served.about(key.name());
+) -> Result<DeleteOutcome, StatusError> {
+    let about = || served.status_details(key.name());
     let stored =
-        state.store.get(&served.id, key).cloned().ok_or_else(|| Failure::not_found(about()))?;
+        state.store.get(&served.id, key).cloned().ok_or_else(|| StatusError::not_found(about()))?;
     check_preconditions(served, key, &stored, options)?;
     let now = state.environment.now();
-    let mut object = State::value(served, &stored);
-    let grace = grace(served, &object, options);
-    if grace == Grace::AlreadyWaiting {
-        return Ok(Deleted::Waiting(stored));
+    let mut object = State::object(served, &stored);
+    let grace = remaining_grace_period(served, &object, options);
+    if grace == GracePeriod::AlreadyTerminating {
+        return Ok(DeleteOutcome::Terminating(stored));
     }
-    set_finalizers(&mut object, options.propagation);
+    set_propagation_finalizers(&mut object, options.propagation);
     let has_finalizers = object["metadata"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());
     // A namespace waits for what is in it.
     let is_namespace = &*served.resource.plural == "namespaces"
         && object["spec"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());
-    let stays = has_finalizers || is_namespace || matches!(grace, Grace::Seconds(1..));
+    let stays = has_finalizers || is_namespace || matches!(grace, GracePeriod::Seconds(1..));
     match grace {
-        Grace::Seconds(seconds) => mark(&mut object, now, seconds),
-        _ if has_finalizers || is_namespace => mark(&mut object, now, 0),
+        GracePeriod::Seconds(seconds) => mark_terminating(&mut object, now, seconds),
+        _ if has_finalizers || is_namespace => mark_terminating(&mut object, now, 0),
         _ => {
             if options.dry_run {
-                return Ok(Deleted::Gone(stored));
+                return Ok(DeleteOutcome::Removed(stored));
             }
             let gone = state.remove(&served.id, key).unwrap_or(stored);
-            return Ok(Deleted::Gone(gone));
+            return Ok(DeleteOutcome::Removed(gone));
         }
     }
     if is_namespace {
         object["status"]["phase"] = "Terminating".into();
-        crate::registry::remove(&mut object["metadata"], "deletionGracePeriodSeconds");
+        crate::registry::remove_field(&mut object["metadata"], "deletionGracePeriodSeconds");
     }
-    if is_definition(served) {
-        add_terminating(&mut object, &rfc3339(now));
+    if is_crd(served) {
+        add_terminating_condition(&mut object, &rfc3339(now));
     }
     if options.dry_run {
-        return Ok(Deleted::Dry(object));
+        return Ok(DeleteOutcome::DryRun(object));
     }
     object["metadata"]["resourceVersion"] = stored.version.to_string().into();
-    if object == State::value(served, &stored) {
-        return Ok(Deleted::Waiting(stored));
+    if object == State::object(served, &stored) {
+        return Ok(DeleteOutcome::Terminating(stored));
     }
     let stored = state.put(served, key, object);
     if stays {
-        return Ok(Deleted::Waiting(stored));
+        return Ok(DeleteOutcome::Terminating(stored));
     }
     // Marked first, so that watchers see that it was meant.
-    Ok(Deleted::Gone(state.remove(&served.id, key).unwrap_or(stored)))
+    Ok(DeleteOutcome::Removed(state.remove(&served.id, key).unwrap_or(stored)))
 }
 
-fn is_definition(served: &Served) -> bool {
+fn is_crd(served: &ServedResource) -> bool {
     &*served.resource.plural == "customresourcedefinitions" && served.custom().is_none()
 }
 
 /// Tells that the objects of a definition go before it.
-fn add_terminating(definition: &mut Value, now: &str) {
+fn add_terminating_condition(definition: &mut Value, now: &str) {
     let conditions = &mut definition["status"]["conditions"];
     if !conditions.is_array() {
         *conditions = json!([]);
@@ -212,32 +220,36 @@ fn add_terminating(definition: &mut Value, now: &str) {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Grace {
+enum GracePeriod {
     /// Nothing to wait for.
     None,
     Seconds(i64),
     /// It is on its way out already, and not sooner for this request.
-    AlreadyWaiting,
+    AlreadyTerminating,
 }
 
-fn grace(served: &Served, object: &Value, options: &DeleteOptions) -> Grace {
+fn remaining_grace_period(
+    served: &ServedResource,
+    object: &Value,
+    options: &DeleteOptions,
+) -> GracePeriod {
     let metadata = &object["metadata"];
     let Some(wanted) = served.grace_period(object, options.grace_period) else {
-        return Grace::None;
+        return GracePeriod::None;
     };
     if metadata.get("deletionTimestamp").is_none() {
-        return Grace::Seconds(wanted.max(0));
+        return GracePeriod::Seconds(wanted.max(0));
     }
     let left = metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
     match options.grace_period {
-        _ if left == 0 => Grace::None,
-        Some(asked) if asked < left => Grace::Seconds(asked.max(0)),
-        _ => Grace::AlreadyWaiting,
+        _ if left == 0 => GracePeriod::None,
+        Some(requested) if requested < left => GracePeriod::Seconds(requested.max(0)),
+        _ => GracePeriod::AlreadyTerminating,
     }
 }
 
 /// Says when the object is to end. Its generation counts that as a change.
-fn mark(object: &mut Value, now: Timestamp, seconds: i64) {
+fn mark_terminating(object: &mut Value, now: Timestamp, seconds: i64) {
     let metadata = &mut object["metadata"];
     let old =
         metadata["deletionTimestamp"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
@@ -259,7 +271,7 @@ fn mark(object: &mut Value, now: Timestamp, seconds: i64) {
 }
 
 /// The garbage collector finds out by finalizers what to do with dependents.
-fn set_finalizers(object: &mut Value, propagation: Option<Propagation>) {
+fn set_propagation_finalizers(object: &mut Value, propagation: Option<Propagation>) {
     let Some(propagation) = propagation else {
         return;
     };
@@ -276,24 +288,24 @@ fn set_finalizers(object: &mut Value, propagation: Option<Propagation>) {
         return;
     }
     if finalizers.is_empty() {
-        crate::registry::remove(metadata, "finalizers");
+        crate::registry::remove_field(metadata, "finalizers");
     } else {
         metadata["finalizers"] = finalizers.into();
     }
 }
 
 pub(crate) fn check_preconditions(
-    served: &Served,
-    key: &Key,
-    stored: &Stored,
+    served: &ServedResource,
+    key: &ObjectKey,
+    stored: &StoredObject,
     options: &DeleteOptions,
-) -> Result<(), Failure> {
-    let failed = |what: &str, wanted: &str, found: &str, perhaps: &str| {
+) -> Result<(), StatusError> {
+    let failed = |field: &str, wanted: &str, found: &str, perhaps: &str| {
         let why = format!(
-            "the {what} in the precondition ({wanted}) does not match the {what} in record \
+            "the {field} in the precondition ({wanted}) does not match the {field} in record \
              ({found}). The object might have been {perhaps}"
         );
-        Err(Failure::conflict(served.about_kind(key.name()), &why))
+        Err(StatusError::conflict(served.status_details_of_kind(key.name()), &why))
     };
     if let Some(uid) = options.uid.as_deref().filter(|uid| **uid != *stored.uid) {
         return failed("UID", uid, &stored.uid, "deleted and then recreated");

@@ -4,19 +4,19 @@ use serde_json::Value;
 
 use crate::admission::FieldError;
 use crate::request::Query;
-use crate::status::{About, Failure};
+use crate::status::{StatusDetails, StatusError};
 
 /// How `resourceVersion` is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Match {
+pub(crate) enum VersionMatch {
     Exact,
     NotOlderThan,
 }
 
-pub(crate) fn version_match(query: &Query) -> Option<Match> {
+pub(crate) fn version_match(query: &Query) -> Option<VersionMatch> {
     match query.get("resourceVersionMatch") {
-        "Exact" => Some(Match::Exact),
-        "NotOlderThan" => Some(Match::NotOlderThan),
+        "Exact" => Some(VersionMatch::Exact),
+        "NotOlderThan" => Some(VersionMatch::NotOlderThan),
         _ => None,
     }
 }
@@ -33,25 +33,25 @@ fn parse_version(query: &Query) -> Result<u64, String> {
 }
 
 /// The version of a read or a watch.
-pub(crate) fn version(query: &Query) -> Result<u64, Failure> {
+pub(crate) fn version(query: &Query) -> Result<u64, StatusError> {
     parse_version(query)
-        .map_err(|problem| Failure::new(http::StatusCode::INTERNAL_SERVER_ERROR, "", problem))
+        .map_err(|problem| StatusError::new(http::StatusCode::INTERNAL_SERVER_ERROR, "", problem))
 }
 
 /// The version of a list.
-pub(crate) fn list_version(query: &Query) -> Result<u64, Failure> {
+pub(crate) fn list_version(query: &Query) -> Result<u64, StatusError> {
     parse_version(query)
-        .map_err(|problem| Failure::bad_request(format!("invalid resource version: {problem}")))
+        .map_err(|problem| StatusError::bad_request(format!("invalid resource version: {problem}")))
 }
 
 /// Refuses versions that have not been reached.
-pub(crate) fn check_reached(wanted: u64, newest: u64) -> Result<(), Failure> {
+pub(crate) fn check_version_reached(wanted: u64, newest: u64) -> Result<(), StatusError> {
     if wanted > newest {
         let message = format!("Timeout: Too large resource version: {wanted}, current: {newest}");
-        let failure = Failure::new(http::StatusCode::GATEWAY_TIMEOUT, "Timeout", message);
+        let failure = StatusError::new(http::StatusCode::GATEWAY_TIMEOUT, "Timeout", message);
         return Err(failure
-            .cause("ResourceVersionTooLarge", "Too large resource version", "")
-            .retry_after(1));
+            .with_cause("ResourceVersionTooLarge", "Too large resource version", "")
+            .with_retry_after(1));
     }
     Ok(())
 }
@@ -59,7 +59,7 @@ pub(crate) fn check_reached(wanted: u64, newest: u64) -> Result<(), Failure> {
 const MATCH: &str = "resourceVersionMatch";
 
 /// Refuses combinations that mean nothing for a list.
-pub(crate) fn check_list(query: &Query) -> Result<(), Failure> {
+pub(crate) fn check_list(query: &Query) -> Result<(), StatusError> {
     let (wanted, how) = (query.get("resourceVersion"), query.get(MATCH));
     let mut errors = Vec::new();
     if !how.is_empty() {
@@ -80,11 +80,11 @@ pub(crate) fn check_list(query: &Query) -> Result<(), Failure> {
         let why = "sendInitialEvents is forbidden for list";
         errors.push(FieldError::forbidden("sendInitialEvents", why));
     }
-    refuse(&errors)
+    reject_if_any(&errors)
 }
 
 /// Refuses combinations that mean nothing for a watch.
-pub(crate) fn check_watch(query: &Query) -> Result<(), Failure> {
+pub(crate) fn check_watch(query: &Query) -> Result<(), StatusError> {
     let how = query.get(MATCH);
     let has_initial = query.has("sendInitialEvents");
     let mut errors = Vec::new();
@@ -103,7 +103,7 @@ pub(crate) fn check_watch(query: &Query) -> Result<(), Failure> {
         }
         check_continue(query, &mut errors);
     }
-    refuse(&errors)
+    reject_if_any(&errors)
 }
 
 fn check_continue(query: &Query, errors: &mut Vec<FieldError>) {
@@ -113,12 +113,12 @@ fn check_continue(query: &Query, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn refuse(errors: &[FieldError]) -> Result<(), Failure> {
+fn reject_if_any(errors: &[FieldError]) -> Result<(), StatusError> {
     if errors.is_empty() {
         return Ok(());
     }
-    let about = About { group: "meta.k8s.io", kind: "ListOptions", name: "" };
-    Err(Failure::invalid(about, errors))
+    let about = StatusDetails { group: "meta.k8s.io", kind: "ListOptions", name: "" };
+    Err(StatusError::invalid(about, errors))
 }
 
 /// How strictly fields are read.
@@ -138,7 +138,7 @@ pub(crate) struct WriteOptions {
 
 impl WriteOptions {
     /// `kind` is that of the options: `CreateOptions`.
-    pub(crate) fn parse(query: &Query, kind: &str) -> Result<Self, Failure> {
+    pub(crate) fn parse(query: &Query, kind: &str) -> Result<Self, StatusError> {
         let mut errors = dry_run_errors(query.all("dryRun"));
         let manager = query.get("fieldManager");
         if manager.chars().count() > 128 {
@@ -158,8 +158,8 @@ impl WriteOptions {
             }
         };
         if !errors.is_empty() {
-            let about = About { group: "meta.k8s.io", kind, name: "" };
-            return Err(Failure::invalid(about, &errors));
+            let about = StatusDetails { group: "meta.k8s.io", kind, name: "" };
+            return Err(StatusError::invalid(about, &errors));
         }
         Ok(Self { dry_run: query.is_dry_run(), field_validation })
     }
@@ -197,7 +197,7 @@ pub(crate) struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    pub(crate) fn parse(query: &Query, body: Option<&Value>) -> Result<Self, Failure> {
+    pub(crate) fn parse(query: &Query, body: Option<&Value>) -> Result<Self, StatusError> {
         let empty = Value::Null;
         let body = body.unwrap_or(&empty);
         let text = |field: &str| match body[field].as_str() {
@@ -235,8 +235,8 @@ impl DeleteOptions {
             ));
         }
         if !errors.is_empty() {
-            let about = About { group: "meta.k8s.io", kind: "DeleteOptions", name: "" };
-            return Err(Failure::invalid(about, &errors));
+            let about = StatusDetails { group: "meta.k8s.io", kind: "DeleteOptions", name: "" };
+            return Err(StatusError::invalid(about, &errors));
         }
         let own = |value: &Value| value.as_str().map(str::to_owned);
         let grace_period = match body["gracePeriodSeconds"].as_i64() {

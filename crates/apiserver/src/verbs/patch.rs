@@ -3,54 +3,57 @@
 use serde_json::Value;
 
 use crate::admission::{FieldError, go_text};
-use crate::api::{Answer, Call, State};
+use crate::api::{ApiResponse, ResourceRequest, State};
 use crate::patch;
-use crate::registry::Served;
+use crate::registry::ServedResource;
 use crate::request::Request;
-use crate::status::{About, Failure};
-use crate::verbs::body::{self, Expected, Parsed};
+use crate::status::{StatusDetails, StatusError};
+use crate::verbs::body::{self, ExpectedKind, ParsedBody};
 use crate::verbs::create;
 use crate::verbs::options::{FieldValidation, WriteOptions};
-use crate::verbs::update::Write;
+use crate::verbs::update::ObjectUpdate;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PatchType {
     Json,
     Merge,
     Strategic,
     Apply,
 }
 
-pub(crate) fn patch(state: &mut State, call: &Call) -> Result<Answer, Failure> {
-    let kind = kind(&call.request, call.served.custom().is_some())?;
+pub(crate) fn patch(state: &mut State, call: &ResourceRequest) -> Result<ApiResponse, StatusError> {
+    let kind = patch_type(&call.request, call.served.custom().is_some())?;
     let options = WriteOptions::parse(&call.request.query, "PatchOptions")?;
     let served = &call.served;
-    if kind == Kind::Apply {
+    if kind == PatchType::Apply {
         return apply(state, call, options);
     }
     if call.request.query.flag("force") {
         let error = FieldError::forbidden("force", "may not be specified for non-apply patch");
-        let about = About { group: "meta.k8s.io", kind: "PatchOptions", name: "" };
-        return Err(Failure::invalid(about, &[error]));
+        let about = StatusDetails { group: "meta.k8s.io", kind: "PatchOptions", name: "" };
+        return Err(StatusError::invalid(about, &[error]));
     }
-    let stored = call.stored(state)?;
-    let old = State::value(served, &stored);
-    let change = change(&call.request, kind)?;
+    let stored = call.stored_object(state)?;
+    let old = State::object(served, &stored);
+    let change = read_patch(&call.request, kind)?;
     let patched = match kind {
-        Kind::Json => patch::json(&old, &change)?,
-        Kind::Merge => patch::merge(&old, &change)?,
-        Kind::Strategic | Kind::Apply => {
-            patch::strategic(served.types(), served.resource.shape, &old, &change)?
+        PatchType::Json => patch::apply_json_patch(&old, &change)?,
+        PatchType::Merge => patch::apply_merge_patch(&old, &change)?,
+        PatchType::Strategic | PatchType::Apply => {
+            patch::apply_strategic_patch(served.types(), served.resource.type_id, &old, &change)?
         }
     };
     let (mut new, warnings) =
-        decode(kind, served, patched, options.field_validation, || match kind {
-            Kind::Strategic => go_text::plain(&change),
-            Kind::Json => patch::json(&old, &change).map_or_else(|_| String::new(), document_text),
-            _ => patch::merge(&old, &change).map_or_else(|_| String::new(), document_text),
+        decode_patched(kind, served, patched, options.field_validation, || match kind {
+            PatchType::Strategic => go_text::default_format(&change),
+            PatchType::Json => {
+                patch::apply_json_patch(&old, &change).map_or_else(|_| String::new(), document_text)
+            }
+            _ => patch::apply_merge_patch(&old, &change)
+                .map_or_else(|_| String::new(), document_text),
         })?;
-    check_place(call, &new)?;
-    let write = Write {
+    check_name_and_namespace(call, &new)?;
+    let write = ObjectUpdate {
         served,
         key: &call.key(),
         stored: &stored,
@@ -59,32 +62,36 @@ pub(crate) fn patch(state: &mut State, call: &Call) -> Result<Answer, Failure> {
         dry_run: options.dry_run,
     };
     write.check_version(&new)?;
-    write.manage(state, &mut new, &call.request.field_manager());
-    Answer::warn(write.commit(state, new), warnings)
+    write.update_managed_fields(state, &mut new, &call.request.field_manager());
+    ApiResponse::with_warnings(write.commit(state, new), warnings)
 }
 
 /// What the patched document is. `text` is what a failure shows of it.
-fn decode(
-    kind: Kind,
-    served: &Served,
+fn decode_patched(
+    kind: PatchType,
+    served: &ServedResource,
     mut patched: Value,
     validation: FieldValidation,
     text: impl FnOnce() -> String,
-) -> Result<(Value, Vec<String>), Failure> {
-    body::check_kind(Expected::of(served), &mut patched, b"")
+) -> Result<(Value, Vec<String>), StatusError> {
+    body::check_kind(ExpectedKind::of_resource(served), &mut patched, b"")
         .and_then(|()| {
-            body::decode(served, Parsed { value: patched, duplicates: Vec::new() }, validation)
+            body::decode(served, ParsedBody { value: patched, duplicates: Vec::new() }, validation)
         })
         .map_err(|failure| {
-            let problem = body::problem_of(&failure);
-            let problem = if kind == Kind::Strategic { restored(problem) } else { problem.into() };
+            let problem = body::decode_problem(&failure);
+            let problem = if kind == PatchType::Strategic {
+                strategic_decode_problem(problem)
+            } else {
+                problem.into()
+            };
             let error = FieldError::invalid("patch", text(), problem);
-            Failure::invalid(About { group: "", kind: "", name: "" }, &[error])
+            StatusError::invalid(StatusDetails { group: "", kind: "", name: "" }, &[error])
         })
 }
 
 /// Strategic merges are not decoded from JSON, and their decoder has words of its own.
-fn restored(problem: &str) -> String {
+fn strategic_decode_problem(problem: &str) -> String {
     let parts = problem
         .strip_prefix("json: cannot unmarshal ")
         .and_then(|rest| rest.split_once(" into Go struct field "))
@@ -134,20 +141,20 @@ fn document_text(document: Value) -> String {
 }
 
 /// The kind of patch that the content type says.
-pub(crate) fn kind(request: &Request, custom: bool) -> Result<Kind, Failure> {
+pub(crate) fn patch_type(request: &Request, custom: bool) -> Result<PatchType, StatusError> {
     match request.content_type() {
-        "application/json-patch+json" => Ok(Kind::Json),
-        "application/merge-patch+json" => Ok(Kind::Merge),
-        "application/strategic-merge-patch+json" if !custom => Ok(Kind::Strategic),
-        "application/apply-patch+yaml" => Ok(Kind::Apply),
-        _ if custom => Err(Failure::unsupported_media_type(
+        "application/json-patch+json" => Ok(PatchType::Json),
+        "application/merge-patch+json" => Ok(PatchType::Merge),
+        "application/strategic-merge-patch+json" if !custom => Ok(PatchType::Strategic),
+        "application/apply-patch+yaml" => Ok(PatchType::Apply),
+        _ if custom => Err(StatusError::unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: \
              application/json-patch+json, application/merge-patch+json, \
              application/apply-patch+yaml",
         )),
         // This one is refused before anybody looks at the resource.
         _ => {
-            let mut failure = Failure::unsupported_media_type("415: Unsupported Media Type");
+            let mut failure = StatusError::unsupported_media_type("415: Unsupported Media Type");
             failure.details = Some(Box::default());
             Err(failure)
         }
@@ -155,52 +162,56 @@ pub(crate) fn kind(request: &Request, custom: bool) -> Result<Kind, Failure> {
 }
 
 /// The patch of the body.
-pub(crate) fn change(request: &Request, kind: Kind) -> Result<Value, Failure> {
-    body::json(&request.body).map_err(|problem| {
-        Failure::bad_request(match kind {
-            Kind::Json | Kind::Merge => format!("error decoding patch: {problem}"),
-            Kind::Strategic | Kind::Apply => problem,
+pub(crate) fn read_patch(request: &Request, kind: PatchType) -> Result<Value, StatusError> {
+    body::parse_json(&request.body).map_err(|problem| {
+        StatusError::bad_request(match kind {
+            PatchType::Json | PatchType::Merge => format!("error decoding patch: {problem}"),
+            PatchType::Strategic | PatchType::Apply => problem,
         })
     })
 }
 
-fn apply(state: &mut State, call: &Call, options: WriteOptions) -> Result<Answer, Failure> {
+fn apply(
+    state: &mut State,
+    call: &ResourceRequest,
+    options: WriteOptions,
+) -> Result<ApiResponse, StatusError> {
     let served = &call.served;
     let manager = call.request.query.get("fieldManager");
     if manager.is_empty() {
         let error = FieldError::required("fieldManager", "is required for apply patch");
-        let about = About { group: "meta.k8s.io", kind: "PatchOptions", name: "" };
-        return Err(Failure::invalid(about, &[error]));
+        let about = StatusDetails { group: "meta.k8s.io", kind: "PatchOptions", name: "" };
+        return Err(StatusError::invalid(about, &[error]));
     }
-    let config = body::config(&call.request.body)?;
-    check_config(call, &config)?;
+    let config = body::parse_apply_config(&call.request.body)?;
+    check_apply_config(call, &config)?;
     let stored = state.store.get(&served.id, &call.key()).cloned();
     if stored.is_none() && call.subresource.is_some() {
-        return Err(Failure::not_found(served.about(&call.target.name)));
+        return Err(StatusError::not_found(served.status_details(&call.target.name)));
     }
-    let old = stored.as_ref().map(|stored| State::value(served, stored));
+    let old = stored.as_ref().map(|stored| State::object(served, stored));
     let force = call.request.query.flag("force");
     let now = state.now();
-    let mut new = served.endpoint(call.subresource, |endpoint| {
+    let mut new = served.with_endpoint(call.subresource, |endpoint| {
         let applied = endpoint.apply(old.as_ref(), &config, manager, force, &now)?;
-        let parsed = Parsed { value: applied.object, duplicates: Vec::new() };
+        let parsed = ParsedBody { value: applied.object, duplicates: Vec::new() };
         body::decode(served, parsed, FieldValidation::Ignore)
             .map(|(object, _)| object)
-            .map_err(|failure| endpoint.undecodable(&config, body::problem_of(&failure)))
+            .map_err(|failure| endpoint.conversion_failure(&config, body::decode_problem(&failure)))
     })?;
-    body::check_place(call, &mut new)?;
+    body::check_namespace(call, &mut new)?;
     let (Some(stored), Some(old)) = (&stored, &old) else {
         check_no_uid(served, &config)?;
         return create::create_applied(state, served, new, options.dry_run);
     };
     let (key, subresource, dry_run) = (call.key(), call.subresource, options.dry_run);
-    let write = Write { served, key: &key, stored, old, subresource, dry_run };
+    let write = ObjectUpdate { served, key: &key, stored, old, subresource, dry_run };
     write.check_preconditions(&config)?;
     write.commit(state, new)
 }
 
 /// Who names the uid of an object does not want a new one.
-fn check_no_uid(served: &Served, config: &Value) -> Result<(), Failure> {
+fn check_no_uid(served: &ServedResource, config: &Value) -> Result<(), StatusError> {
     let text = |field: &str| config["metadata"][field].as_str().unwrap_or_default();
     match text("uid") {
         "" => Ok(()),
@@ -209,38 +220,38 @@ fn check_no_uid(served: &Served, config: &Value) -> Result<(), Failure> {
                 "uid mismatch: the provided object specified uid {uid}, and no existing object \
                  was found"
             );
-            Err(Failure::conflict(served.about(text("name")), &why))
+            Err(StatusError::conflict(served.status_details(text("name")), &why))
         }
     }
 }
 
-fn check_config(call: &Call, config: &Value) -> Result<(), Failure> {
+fn check_apply_config(call: &ResourceRequest, config: &Value) -> Result<(), StatusError> {
     let missing = |field: &str| config[field].as_str().is_none_or(str::is_empty);
     if missing("apiVersion") || missing("kind") {
-        return Err(Failure::bad_request("invalid object type: /, Kind="));
+        return Err(StatusError::bad_request("invalid object type: /, Kind="));
     }
     let managed = &config["metadata"]["managedFields"];
     if managed.as_array().is_some_and(|fields| !fields.is_empty()) {
-        return Err(Failure::bad_request("metadata.managedFields must be nil"));
+        return Err(StatusError::bad_request("metadata.managedFields must be nil"));
     }
-    check_place(call, config)
+    check_name_and_namespace(call, config)
 }
 
 /// A patch may not move an object.
-fn check_place(call: &Call, object: &Value) -> Result<(), Failure> {
+fn check_name_and_namespace(call: &ResourceRequest, object: &Value) -> Result<(), StatusError> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     if name.is_empty() {
-        return Err(crate::verbs::update::nameless(&call.target.name));
+        return Err(crate::verbs::update::missing_name(&call.target.name));
     }
     if name != call.target.name {
-        return Err(Failure::bad_request(format!(
+        return Err(StatusError::bad_request(format!(
             "the name of the object ({name}) does not match the name on the URL ({})",
             call.target.name
         )));
     }
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
     if !namespace.is_empty() && namespace != call.target.namespace {
-        return Err(Failure::bad_request(
+        return Err(StatusError::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         ));
     }

@@ -4,30 +4,30 @@
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::api::{Answer, Body, Call, State};
-use crate::status::{About, Failure};
-use crate::verbs::body::{self, Expected};
+use crate::api::{ApiResponse, Body, ResourceRequest, State};
+use crate::status::{StatusDetails, StatusError};
+use crate::verbs::body::{self, ExpectedKind};
 use crate::verbs::options::WriteOptions;
 
 /// Who asks.
 const USER: &str = "kubernetes-admin";
 const GROUPS: [&str; 2] = ["system:masters", "system:authenticated"];
 
-pub(crate) fn review(state: &State, call: &Call) -> Result<Answer, Failure> {
+pub(crate) fn review(state: &State, call: &ResourceRequest) -> Result<ApiResponse, StatusError> {
     let served = &call.served;
     let is_placed = !served.resource.namespaced || !call.target.namespace.is_empty();
     if call.request.method != Method::POST || !call.target.name.is_empty() || !is_placed {
-        return Err(Failure::method_not_allowed());
+        return Err(StatusError::method_not_allowed());
     }
     let options = WriteOptions::parse(&call.request.query, "CreateOptions")?;
-    let object = body::read(&call.request, Expected::of(served))?;
+    let object = body::read_object(&call.request, ExpectedKind::of_resource(served))?;
     let (mut object, warnings) = body::decode(served, object, options.field_validation)?;
-    body::check_place(call, &mut object)?;
-    let errors = served.review_errors(&object);
+    body::check_namespace(call, &mut object)?;
+    let errors = served.validate_review(&object);
     if !errors.is_empty() {
         // The real one has forgotten the kind by then.
-        let about = About { group: &served.resource.group, kind: "", name: "" };
-        return Err(Failure::invalid(about, &errors));
+        let about = StatusDetails { group: &served.resource.group, kind: "", name: "" };
+        return Err(StatusError::invalid(about, &errors));
     }
     match &*served.resource.kind {
         "SelfSubjectReview" => {
@@ -36,7 +36,7 @@ pub(crate) fn review(state: &State, call: &Call) -> Result<Answer, Failure> {
         }
         "SelfSubjectRulesReview" => {
             if object["spec"]["namespace"].as_str().is_none_or(str::is_empty) {
-                return Err(Failure::bad_request("no namespace on request"));
+                return Err(StatusError::bad_request("no namespace on request"));
             }
             object["metadata"] = json!({});
             object["spec"] = json!({});
@@ -45,13 +45,14 @@ pub(crate) fn review(state: &State, call: &Call) -> Result<Answer, Failure> {
         _ => {
             let manager = call.request.field_manager();
             let now = state.now();
-            served.endpoint(None, |endpoint| endpoint.update(None, &mut object, &manager, &now));
+            served
+                .with_endpoint(None, |endpoint| endpoint.update(None, &mut object, &manager, &now));
             object["status"] = json!({"allowed": true});
         }
     }
     served.encode(&mut object);
     let body = Body::Object(served.clone(), object);
-    Answer::warn(Ok(Answer::new(StatusCode::CREATED, body)), warnings)
+    ApiResponse::with_warnings(Ok(ApiResponse::new(StatusCode::CREATED, body)), warnings)
 }
 
 /// Everything, for everybody.

@@ -12,18 +12,18 @@ use futures_util::stream::{self, Stream};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::api::{Answer, Body, Call, Shared, State};
-use crate::registry::Served;
-use crate::request::Show;
-use crate::selectors::Selection;
-use crate::show;
-use crate::status::Failure;
-use crate::store::{Change, Key, Latest, Reader, Stored, TooOld};
-use crate::verbs::list::selection;
+use crate::api::{ApiResponse, Body, ResourceRequest, SharedState, State};
+use crate::projection;
+use crate::registry::ServedResource;
+use crate::request::Projection;
+use crate::selectors::ObjectSelector;
+use crate::status::StatusError;
+use crate::store::{Change, LatestChange, ObjectKey, Receiver, StoredObject, VersionTooOld};
+use crate::verbs::list::parse_selector;
 use crate::verbs::options;
 
 /// How often a client that likes bookmarks is told how far it has come.
-const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
+const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
 
 /// How long a watch lasts when the client does not say; the real one draws 30 to 60 minutes.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
@@ -38,62 +38,62 @@ const BATCH: usize = 64;
 /// A watch that is to be answered.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    shared: Arc<Shared>,
-    served: Arc<Served>,
-    show: Show,
+    shared: Arc<SharedState>,
+    served: Arc<ServedResource>,
+    projection: Projection,
     namespace: String,
-    selection: Selection,
+    selector: ObjectSelector,
     /// What the client still has to get before the changes.
-    start: Start,
+    phase: WatchPhase,
     /// The last version that the client knows of.
     version: u64,
-    latest: Reader<Arc<Latest>>,
+    latest_change: Receiver<Arc<LatestChange>>,
     bookmarks: bool,
     timeout: Duration,
     /// Whether column names have been sent: the first row of a table carries them.
-    headed: bool,
+    has_sent_columns: bool,
 }
 
 #[derive(Debug)]
-enum Start {
+enum WatchPhase {
     /// What was there at the first version, after this key. It is looked up as the client reads:
     /// a list of all objects for each that does not would be the end of the memory.
-    Objects {
-        after: Option<Key>,
+    InitialObjects {
+        after: Option<ObjectKey>,
         /// Whether the client wants to be told that it has seen all.
-        announced: bool,
+        sends_end_bookmark: bool,
     },
-    Failed(Box<Failure>),
+    Failed(Box<StatusError>),
     Changes,
 }
 
 /// What goes to the client next.
 #[derive(Debug)]
-enum Event {
-    Object(&'static str, Arc<Stored>),
+enum WatchEvent {
+    Object(&'static str, Arc<StoredObject>),
     /// The same, of the last change.
-    Latest(&'static str, Arc<Latest>),
+    Latest(&'static str, Arc<LatestChange>),
     /// It left the selection: the client sees what it knew.
-    Left(Arc<Change>),
-    InitialEnd,
+    LeftSelection(Arc<Change>),
+    InitialEventsEnd,
     Bookmark,
 }
 
 /// What the last change tells a watcher without the store.
-enum Direct {
+enum LatestChangeOutcome {
     Nothing,
-    Event(Event),
+    Event(WatchEvent),
     /// There was more than that change.
-    AskStore,
+    ReadStore,
 }
 
 pub(crate) fn watch(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedState>,
     state: &mut State,
-    call: &Call,
-) -> Result<Answer, Failure> {
+    call: &ResourceRequest,
+) -> Result<ApiResponse, StatusError> {
     let query = &call.request.query;
-    let selection = selection(call)?;
+    let selection = parse_selector(call)?;
     options::check_watch(query)?;
     let wanted = options::version(query)?;
     let newest_version = state.store.version();
@@ -104,34 +104,37 @@ pub(crate) fn watch(
 
     let version = if wanted == 0 || initial { newest_version } else { wanted.min(newest_version) };
     let start = if initial {
-        Start::Objects { after: None, announced: query.flag("sendInitialEvents") }
-    } else if table.since(version).is_err() {
-        Start::Failed(Box::new(too_old(version, newest_version)))
+        WatchPhase::InitialObjects {
+            after: None,
+            sends_end_bookmark: query.flag("sendInitialEvents"),
+        }
+    } else if table.changes_after(version).is_err() {
+        WatchPhase::Failed(Box::new(too_old(version, newest_version)))
     } else {
-        Start::Changes
+        WatchPhase::Changes
     };
     let latest = table.subscribe();
     let seconds = query.number("timeoutSeconds")?.and_then(|seconds| u64::try_from(seconds).ok());
     let watch = Watch {
         shared: shared.clone(),
         served: call.served.clone(),
-        show: call.show,
+        projection: call.projection,
         namespace,
-        selection,
-        start,
+        selector: selection,
+        phase: start,
         version,
-        latest,
+        latest_change: latest,
         bookmarks: query.flag("allowWatchBookmarks"),
         timeout: seconds
             .filter(|seconds| *seconds > 0)
             .map_or(DEFAULT_TIMEOUT, |seconds| Duration::from_secs(seconds).min(TIMEOUT_MAX)),
-        headed: false,
+        has_sent_columns: false,
     };
-    Ok(Answer::new(StatusCode::OK, Body::Watch(Box::new(watch))))
+    Ok(ApiResponse::new(StatusCode::OK, Body::Watch(Box::new(watch))))
 }
 
-fn too_old(version: u64, oldest: u64) -> Failure {
-    Failure::expired(format!("too old resource version: {version} ({oldest})"))
+fn too_old(version: u64, oldest: u64) -> StatusError {
+    StatusError::expired(format!("too old resource version: {version} ({oldest})"))
 }
 
 type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -142,34 +145,41 @@ impl Watch {
     pub(crate) fn into_stream(self) -> impl Stream<Item = Bytes> + Send {
         let environment = self.shared.environment.clone();
         let end = environment.sleep(self.timeout);
-        let bookmark = environment.sleep(BOOKMARK_EVERY);
-        let running = Running { watch: self, ready: VecDeque::new(), end, bookmark, over: false };
+        let bookmark = environment.sleep(BOOKMARK_INTERVAL);
+        let running =
+            WatchStream { watch: self, ready: VecDeque::new(), end, bookmark, is_finished: false };
         stream::unfold(running, |mut running| async move {
             let line = running.next().await?;
             Some((line, running))
         })
     }
 
-    fn event(&mut self, kind: &str, stored: &Stored) -> Bytes {
+    fn event(&mut self, kind: &str, stored: &StoredObject) -> Bytes {
         let now = self.shared.environment.now();
-        let object = show::event_object(&self.served, self.show, stored, &mut self.headed, now);
+        let object = projection::project_event_object(
+            &self.served,
+            self.projection,
+            stored,
+            &mut self.has_sent_columns,
+            now,
+        );
         event_line(kind, &object)
     }
 
-    fn line(&mut self, event: &Event) -> Bytes {
+    fn line(&mut self, event: &WatchEvent) -> Bytes {
         match event {
-            Event::Object(kind, stored) => self.event(kind, stored),
-            Event::Latest(kind, latest) if self.show == Show::Whole => {
-                let object = || show::whole(&self.served, &latest.change.now);
-                latest.line(kind, &self.served.type_meta, || event_line(kind, &object()))
+            WatchEvent::Object(kind, stored) => self.event(kind, stored),
+            WatchEvent::Latest(kind, latest) if self.projection == Projection::Full => {
+                let object = || projection::full_object(&self.served, &latest.change.new);
+                latest.event_line(kind, &self.served.type_meta, || event_line(kind, &object()))
             }
-            Event::Latest(kind, latest) => self.event(kind, &latest.change.now),
-            Event::Left(change) => {
-                let known = change.old.as_ref().unwrap_or(&change.now);
-                self.event("DELETED", &known.at(change.version))
+            WatchEvent::Latest(kind, latest) => self.event(kind, &latest.change.new),
+            WatchEvent::LeftSelection(change) => {
+                let known = change.old.as_ref().unwrap_or(&change.new);
+                self.event("DELETED", &known.at_version(change.version))
             }
-            Event::InitialEnd => self.bookmark(true),
-            Event::Bookmark => self.bookmark(false),
+            WatchEvent::InitialEventsEnd => self.bookmark(true),
+            WatchEvent::Bookmark => self.bookmark(false),
         }
     }
 
@@ -187,72 +197,84 @@ impl Watch {
     }
 
     /// What is next, as far as the last change alone tells.
-    fn direct(&mut self) -> Direct {
-        let latest = self.latest.latest();
-        if !matches!(self.start, Start::Changes) {
-            return Direct::AskStore;
+    fn next_from_latest_change(&mut self) -> LatestChangeOutcome {
+        let latest = self.latest_change.latest();
+        if !matches!(self.phase, WatchPhase::Changes) {
+            return LatestChangeOutcome::ReadStore;
         }
         let Some(latest) = latest.filter(|latest| latest.change.version > self.version) else {
-            return Direct::Nothing;
+            return LatestChangeOutcome::Nothing;
         };
         if latest.previous > self.version {
-            return Direct::AskStore;
+            return LatestChangeOutcome::ReadStore;
         }
         self.version = latest.change.version;
-        match self.seen(latest.change.clone()) {
-            None => Direct::Nothing,
-            Some(Event::Object(kind, _)) => Direct::Event(Event::Latest(kind, latest)),
-            Some(event) => Direct::Event(event),
+        match self.event_for_change(latest.change.clone()) {
+            None => LatestChangeOutcome::Nothing,
+            Some(WatchEvent::Object(kind, _)) => {
+                LatestChangeOutcome::Event(WatchEvent::Latest(kind, latest))
+            }
+            Some(event) => LatestChangeOutcome::Event(event),
         }
     }
 
     /// What is next, from the store: a part of what was there at the start, or of what has
     /// happened since; and whether there may be more.
-    fn more(&mut self) -> Result<(VecDeque<Event>, bool), TooOld> {
+    fn next_from_store(&mut self) -> Result<(VecDeque<WatchEvent>, bool), VersionTooOld> {
         let shared = self.shared.clone();
         let mut state = shared.lock();
         let newest = state.store.version();
         let table = state.store.table(&self.served.id);
-        match &mut self.start {
-            Start::Objects { after, announced } => {
-                let page = table.range_at(self.version, &self.namespace, after.as_ref(), BATCH)?;
+        match &mut self.phase {
+            WatchPhase::InitialObjects { after, sends_end_bookmark: announced } => {
+                let page =
+                    table.range_at_version(self.version, &self.namespace, after.as_ref(), BATCH)?;
                 let is_last = page.len() < BATCH;
                 *after = page.last().map(|(key, _)| key.clone());
                 let selected =
-                    page.into_iter().filter(|(key, stored)| self.selection.selects(key, stored));
+                    page.into_iter().filter(|(key, stored)| self.selector.matches(key, stored));
                 let mut events: VecDeque<_> =
-                    selected.map(|(_, stored)| Event::Object("ADDED", stored)).collect();
+                    selected.map(|(_, stored)| WatchEvent::Object("ADDED", stored)).collect();
                 if is_last {
-                    events.extend(announced.then_some(Event::InitialEnd));
-                    self.start = Start::Changes;
+                    events.extend(announced.then_some(WatchEvent::InitialEventsEnd));
+                    self.phase = WatchPhase::Changes;
                 }
                 Ok((events, true))
             }
-            Start::Failed(_) | Start::Changes => {
-                let changes: Vec<_> = table.since(self.version)?.take(BATCH).cloned().collect();
+            WatchPhase::Failed(_) | WatchPhase::Changes => {
+                let changes: Vec<_> =
+                    table.changes_after(self.version)?.take(BATCH).cloned().collect();
                 let is_full = changes.len() == BATCH;
                 self.version = match changes.last() {
                     Some(last) if is_full => last.version,
                     _ => newest,
                 };
                 drop(state);
-                Ok((changes.into_iter().filter_map(|change| self.seen(change)).collect(), is_full))
+                Ok((
+                    changes
+                        .into_iter()
+                        .filter_map(|change| self.event_for_change(change))
+                        .collect(),
+                    is_full,
+                ))
             }
         }
     }
 
     /// What a change is to a client that sees only what it selects.
-    fn seen(&self, change: Arc<Change>) -> Option<Event> {
-        let selects = |stored: &Stored| {
-            change.key.is_in(&self.namespace) && self.selection.selects(&change.key, stored)
+    fn event_for_change(&self, change: Arc<Change>) -> Option<WatchEvent> {
+        let selects = |stored: &StoredObject| {
+            change.key.is_in(&self.namespace) && self.selector.matches(&change.key, stored)
         };
         let before = change.old.as_ref().is_some_and(|old| selects(old));
-        let now = !change.removed && selects(&change.now);
+        let now = !change.removed && selects(&change.new);
         match (before, now) {
-            (false, true) => Some(Event::Object("ADDED", change.now.clone())),
-            (true, true) => Some(Event::Object("MODIFIED", change.now.clone())),
-            (true, false) if change.removed => Some(Event::Object("DELETED", change.now.clone())),
-            (true, false) => Some(Event::Left(change)),
+            (false, true) => Some(WatchEvent::Object("ADDED", change.new.clone())),
+            (true, true) => Some(WatchEvent::Object("MODIFIED", change.new.clone())),
+            (true, false) if change.removed => {
+                Some(WatchEvent::Object("DELETED", change.new.clone()))
+            }
+            (true, false) => Some(WatchEvent::LeftSelection(change)),
             (false, false) => None,
         }
     }
@@ -272,44 +294,44 @@ fn line(value: &Value) -> Bytes {
     format!("{value}\n").into()
 }
 
-fn error(failure: &Failure) -> Bytes {
+fn error(failure: &StatusError) -> Bytes {
     line(&json!({"type": "ERROR", "object": failure.to_value()}))
 }
 
 /// A watch with its timers.
-struct Running {
+struct WatchStream {
     watch: Watch,
-    ready: VecDeque<Event>,
+    ready: VecDeque<WatchEvent>,
     end: Timer,
     bookmark: Timer,
-    over: bool,
+    is_finished: bool,
 }
 
-impl Running {
+impl WatchStream {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Some(self.watch.line(&event));
             }
-            if self.over {
+            if self.is_finished {
                 return None;
             }
-            if let Start::Failed(failure) = &self.watch.start {
-                self.over = true;
+            if let WatchPhase::Failed(failure) = &self.watch.phase {
+                self.is_finished = true;
                 return Some(error(failure));
             }
             // The last change is marked as seen before the store is asked, so that nothing that
             // comes later is missed.
             let before = self.watch.version;
-            let more = match self.watch.direct() {
-                Direct::Nothing => false,
-                Direct::Event(event) => {
+            let more = match self.watch.next_from_latest_change() {
+                LatestChangeOutcome::Nothing => false,
+                LatestChangeOutcome::Event(event) => {
                     self.ready.push_back(event);
                     false
                 }
-                Direct::AskStore => {
-                    let Ok((events, more)) = self.watch.more() else {
-                        self.over = true;
+                LatestChangeOutcome::ReadStore => {
+                    let Ok((events, more)) = self.watch.next_from_store() else {
+                        self.is_finished = true;
                         return Some(error(&too_old(before, before)));
                     };
                     self.ready = events;
@@ -320,7 +342,7 @@ impl Running {
                 self.wait().await;
             } else if (&mut self.end).now_or_never().is_some() {
                 // There is always something to tell; the time is up nevertheless.
-                self.over = true;
+                self.is_finished = true;
             }
         }
     }
@@ -328,26 +350,26 @@ impl Running {
     /// Until there is something new, a bookmark is due, or the time is up.
     async fn wait(&mut self) {
         let is_bookmark_due = {
-            let changed = pin!(self.watch.latest.changed());
+            let changed = pin!(self.watch.latest_change.changed());
             let timers = future::select(&mut self.end, &mut self.bookmark);
             match future::select(changed, timers).await {
                 Either::Left((Ok(()), _)) => false,
                 // The table is gone with its API.
                 Either::Left((Err(_), _)) | Either::Right((Either::Left(_), _)) => {
-                    self.over = true;
+                    self.is_finished = true;
                     false
                 }
                 Either::Right((Either::Right(_), _)) => true,
             }
         };
         if is_bookmark_due {
-            self.bookmark = self.watch.shared.environment.sleep(BOOKMARK_EVERY);
+            self.bookmark = self.watch.shared.environment.sleep(BOOKMARK_INTERVAL);
             // Versions go on without this resource, too: the store knows how far.
             if self.watch.bookmarks
-                && let Ok((events, _)) = self.watch.more()
+                && let Ok((events, _)) = self.watch.next_from_store()
             {
                 self.ready = events;
-                self.ready.push_back(Event::Bookmark);
+                self.ready.push_back(WatchEvent::Bookmark);
             }
         }
     }

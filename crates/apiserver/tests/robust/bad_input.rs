@@ -13,7 +13,7 @@ const APPLIED: &str = "/api/v1/namespaces/default/configmaps/one?fieldManager=me
 async fn client() -> Client {
     let client = Client::new();
     let body = json!({"metadata": {"name": "one"}, "data": {"key": "value"}}).to_string();
-    assert_eq!(client.ask("POST", CONFIG_MAPS, JSON, body).await.code, 201);
+    assert_eq!(client.request("POST", CONFIG_MAPS, JSON, body).await.code, 201);
     client
 }
 
@@ -22,7 +22,7 @@ fn nested(open: &str, close: &str, depth: usize) -> String {
 }
 
 #[tokio::test]
-async fn bodies_that_are_no_object_of_the_kind_are_refused() {
+async fn bodies_that_are_not_objects_of_the_kind_are_rejected() {
     let client = client().await;
     let deep = nested("[", "]", 10_000);
     let deep_object = nested("{\"a\":", "}", 10_000).replacen(":}", ":1}", 1);
@@ -63,34 +63,36 @@ async fn bodies_that_are_no_object_of_the_kind_are_refused() {
         ("application/cbor", "\u{0}", 415),
         ("", "{}", 422),
     ] {
-        let answer = client.ask("POST", CONFIG_MAPS, content_type, body.to_owned()).await;
+        let answer = client.request("POST", CONFIG_MAPS, content_type, body.to_owned()).await;
         let shown: String = body.chars().take(60).collect();
         assert_eq!(answer.failure().0, code, "{content_type} {shown}: {}", answer.json());
     }
-    let answer =
-        client.ask("POST", CONFIG_MAPS, JSON, &b"{\"metadata\":{\"name\":\"\xff\xfe\"}}"[..]).await;
+    let answer = client
+        .request("POST", CONFIG_MAPS, JSON, &b"{\"metadata\":{\"name\":\"\xff\xfe\"}}"[..])
+        .await;
     assert_eq!(answer.failure().0, 422, "Go reads it as a character that no name may have");
-    let answer = client.ask("POST", CONFIG_MAPS, YAML, &b"metadata: {name: \xff\xfe}"[..]).await;
+    let answer =
+        client.request("POST", CONFIG_MAPS, YAML, &b"metadata: {name: \xff\xfe}"[..]).await;
     assert_eq!(answer.failure().0, 400);
-    client.is_well().await;
+    client.assert_responsive().await;
 }
 
 #[tokio::test]
-async fn bodies_over_the_limit_are_refused_and_those_at_it_are_read() {
+async fn bodies_over_the_size_limit_are_rejected() {
     let client = client().await;
     let of_size = |size: usize| {
         let body = json!({"metadata": {"name": "large"}, "data": {"a": ""}}).to_string();
         body.replace("\"a\":\"\"", &format!("\"a\":\"{}\"", "x".repeat(size - body.len())))
     };
-    let answer = client.ask("POST", CONFIG_MAPS, JSON, of_size(MAX_BODY_BYTES + 1)).await;
+    let answer = client.request("POST", CONFIG_MAPS, JSON, of_size(MAX_BODY_BYTES + 1)).await;
     assert_eq!(answer.failure(), (413, "RequestEntityTooLarge".to_owned()));
     // Read, and found to be more than a ConfigMap may hold.
-    let answer = client.ask("POST", CONFIG_MAPS, JSON, of_size(MAX_BODY_BYTES)).await;
+    let answer = client.request("POST", CONFIG_MAPS, JSON, of_size(MAX_BODY_BYTES)).await;
     assert_eq!(answer.failure(), (422, "Invalid".to_owned()));
 }
 
 #[tokio::test]
-async fn paths_that_lead_nowhere_are_not_found() {
+async fn unknown_paths_return_not_found() {
     let client = client().await;
     for path in [
         "/",
@@ -114,7 +116,7 @@ async fn paths_that_lead_nowhere_are_not_found() {
         "/api/v1/namespaces/default/configmaps/%",
         "/api/v1/namespaces/default/configmaps/%e2%80%ae",
     ] {
-        let answer = client.ask("GET", path, JSON, "").await;
+        let answer = client.request("GET", path, JSON, "").await;
         let is_discovery = matches!(path, "/" | "//" | "/api/v1/");
         assert!(is_discovery || answer.code == 404, "{path}: {}", answer.code);
         let text = String::from_utf8_lossy(&answer.body);
@@ -129,17 +131,17 @@ async fn names_with_odd_bytes_are_invalid() {
         ["..", ".", "a/b", "../x", "a%2fb", "a\0b", "Ä", "a b", "\u{202e}x", "a\nb", "-a", "a_"]
     {
         let body = json!({"metadata": {"name": name}}).to_string();
-        let answer = client.ask("POST", CONFIG_MAPS, JSON, body).await;
+        let answer = client.request("POST", CONFIG_MAPS, JSON, body).await;
         assert_eq!(answer.failure(), (422, "Invalid".to_owned()), "{name:?}");
     }
     let body = json!({"metadata": {"name": "a".repeat(100_000)}}).to_string();
-    assert_eq!(client.ask("POST", CONFIG_MAPS, JSON, body).await.failure().0, 422);
+    assert_eq!(client.request("POST", CONFIG_MAPS, JSON, body).await.failure().0, 422);
     let body = json!({"metadata": {"generateName": "ä".repeat(100)}}).to_string();
-    assert_eq!(client.ask("POST", CONFIG_MAPS, JSON, body).await.failure().0, 422);
+    assert_eq!(client.request("POST", CONFIG_MAPS, JSON, body).await.failure().0, 422);
 }
 
 #[tokio::test]
-async fn methods_that_do_not_fit_are_not_allowed() {
+async fn unsupported_methods_are_not_allowed() {
     let client = client().await;
     for (method, path) in [
         ("PUT", CONFIG_MAPS),
@@ -151,13 +153,13 @@ async fn methods_that_do_not_fit_are_not_allowed() {
         ("POST", "/api/v1/configmaps"),
         ("DELETE", "/api/v1/configmaps"),
     ] {
-        let answer = client.ask(method, path, JSON, "{}").await;
+        let answer = client.request(method, path, JSON, "{}").await;
         assert_eq!(answer.failure(), (405, "MethodNotAllowed".to_owned()), "{method} {path}");
     }
 }
 
 #[tokio::test]
-async fn queries_that_make_no_sense_are_refused() {
+async fn invalid_queries_are_rejected() {
     let client = client().await;
     let token = |text: &str| base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(text);
     let long = "a".repeat(60_000);
@@ -190,33 +192,34 @@ async fn queries_that_make_no_sense_are_refused() {
         "sendInitialEvents=true",
         "watch=true&sendInitialEvents=true",
     ] {
-        let answer = client.ask("GET", &format!("{CONFIG_MAPS}?{query}"), JSON, "").await;
+        let answer = client.request("GET", &format!("{CONFIG_MAPS}?{query}"), JSON, "").await;
         let (code, _) = answer.failure();
         let shown: String = query.chars().take(60).collect();
         assert!((400..500).contains(&code), "{shown}: {code}");
     }
     // What a version that is yet to come gets is a timeout.
     let answer =
-        client.ask("GET", &format!("{CONFIG_MAPS}?resourceVersion=99999999"), JSON, "").await;
+        client.request("GET", &format!("{CONFIG_MAPS}?resourceVersion=99999999"), JSON, "").await;
     assert_eq!(answer.failure(), (504, "Timeout".to_owned()));
     let flood = "a&".repeat(30_000);
-    assert_eq!(client.ask("GET", &format!("{CONFIG_MAPS}?{flood}"), JSON, "").await.code, 200);
+    assert_eq!(client.request("GET", &format!("{CONFIG_MAPS}?{flood}"), JSON, "").await.code, 200);
 }
 
 #[tokio::test]
-async fn pages_can_be_as_small_or_large_as_one_likes() {
+async fn lists_accept_any_page_size() {
     let client = client().await;
     for (limit, more) in [("1", true), ("0", false), ("-5", false), ("9223372036854775807", false)]
     {
         let list =
-            client.ask("GET", &format!("{CONFIG_MAPS}?limit={limit}"), JSON, "").await.json();
+            client.request("GET", &format!("{CONFIG_MAPS}?limit={limit}"), JSON, "").await.json();
         assert_eq!(list["metadata"].get("continue").is_some(), more, "{limit}");
     }
     // A token that was made up starts where it says, and reaches no other namespace.
     for start in ["", "zzz", "default/", "kube-system/zzz", "a/b/c/d", "\u{10ffff}"] {
         let token = json!({"v": "meta.k8s.io/v1", "rv": -1, "start": start}).to_string();
         let token = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(token);
-        let answer = client.ask("GET", &format!("{CONFIG_MAPS}?continue={token}"), JSON, "").await;
+        let answer =
+            client.request("GET", &format!("{CONFIG_MAPS}?continue={token}"), JSON, "").await;
         assert_eq!(answer.code, 200, "{start:?}");
         for item in answer.json()["items"].as_array().unwrap() {
             assert_eq!(item["metadata"]["namespace"], "default");
@@ -225,7 +228,7 @@ async fn pages_can_be_as_small_or_large_as_one_likes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_end_in_time_whatever_time_is_asked_for() {
+async fn watches_end_for_any_requested_timeout() {
     let client = client().await;
     for seconds in ["0", "-1", "1", "9223372036854775807"] {
         let path = format!("{CONFIG_MAPS}?watch=true&resourceVersion=1&timeoutSeconds={seconds}");
@@ -235,7 +238,7 @@ async fn watches_end_in_time_whatever_time_is_asked_for() {
 }
 
 #[tokio::test]
-async fn patches_that_blow_up_are_refused() {
+async fn exploding_patches_are_rejected() {
     let client = client().await;
     // Doubles with each step.
     let mut copies = vec![json!({"op": "add", "path": "/data/x", "value": "x".repeat(1_000)})];
@@ -275,11 +278,11 @@ async fn patches_that_blow_up_are_refused() {
         (APPLY, ONE, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}"),
         (JSON, ONE, "{}"),
     ] {
-        let answer = client.ask("PATCH", path, content_type, body.to_owned()).await;
+        let answer = client.request("PATCH", path, content_type, body.to_owned()).await;
         let shown: String = body.chars().take(60).collect();
         let (code, _) = answer.failure();
         assert!((400..500).contains(&code), "{content_type} {shown}: {}", answer.json());
     }
-    let one = client.ask("GET", ONE, JSON, "").await.json();
+    let one = client.request("GET", ONE, JSON, "").await.json();
     assert_eq!(one["data"], json!({"key": "value"}));
 }

@@ -23,13 +23,13 @@ pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 pub(crate) struct Client(Service);
 
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct TestResponse {
     pub(crate) code: u16,
     pub(crate) content_type: String,
     pub(crate) body: Bytes,
 }
 
-impl Answer {
+impl TestResponse {
     /// The body; null if it is no JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
@@ -52,13 +52,13 @@ impl Client {
         Self(Api::new(Arc::new(TestEnvironment::new())).service())
     }
 
-    pub(crate) async fn ask(
+    pub(crate) async fn request(
         &self,
         method: &str,
         path: &str,
         content_type: &str,
         body: impl Into<Bytes>,
-    ) -> Answer {
+    ) -> TestResponse {
         let request = Request::builder()
             .method(method)
             .uri(path)
@@ -69,11 +69,11 @@ impl Client {
         self.send(request).await
     }
 
-    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Answer {
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> TestResponse {
         let (head, body) = self.0.clone().oneshot(request).await.unwrap().into_parts();
         let content_type = head.headers[header::CONTENT_TYPE].to_str().expect("text").to_owned();
         let body = body.collect().await.unwrap().to_bytes();
-        Answer { code: head.status.as_u16(), content_type, body }
+        TestResponse { code: head.status.as_u16(), content_type, body }
     }
 
     /// The events of a watch, unread.
@@ -83,10 +83,10 @@ impl Client {
     }
 
     #[track_caller]
-    pub(crate) fn is_well(&self) -> impl Future<Output = ()> {
+    pub(crate) fn assert_responsive(&self) -> impl Future<Output = ()> {
         let client = self.clone();
         async move {
-            let answer = client.ask("GET", "/api/v1/namespaces/default", JSON, "").await;
+            let answer = client.request("GET", "/api/v1/namespaces/default", JSON, "").await;
             assert_eq!(answer.json()["metadata"]["name"], "default");
         }
     }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::client::{APPLY, Client, JSON, JSON_PATCH, MERGE, PROTOBUF, STRATEGIC, YAML};
 
 #[derive(Debug, Clone)]
-struct Asked {
+struct FuzzRequest {
     method: &'static str,
     uri: Uri,
     content_type: &'static str,
@@ -189,7 +189,7 @@ fn body() -> impl Strategy<Value = Bytes> {
     ]
 }
 
-fn asked() -> impl Strategy<Value = Asked> {
+fn fuzz_request() -> impl Strategy<Value = FuzzRequest> {
     let method =
         select(vec!["GET", "POST", "POST", "POST", "PUT", "PATCH", "PATCH", "DELETE", "OPTIONS"]);
     let content_type =
@@ -203,7 +203,7 @@ fn asked() -> impl Strategy<Value = Asked> {
         "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
     ]);
     (method, uri(), content_type, accept, body()).prop_map(
-        |(method, uri, content_type, accept, body)| Asked {
+        |(method, uri, content_type, accept, body)| FuzzRequest {
             method,
             uri,
             content_type,
@@ -213,29 +213,29 @@ fn asked() -> impl Strategy<Value = Asked> {
     )
 }
 
-async fn ask(client: &Client, asked: &Asked) -> Result<(), TestCaseError> {
+async fn send_and_check(client: &Client, fuzzed: &FuzzRequest) -> Result<(), TestCaseError> {
     // A watch has no end to wait for.
-    let is_watch = asked.uri.query().is_some_and(|query| query.contains("watch"));
+    let is_watch = fuzzed.uri.query().is_some_and(|query| query.contains("watch"));
     let request = Request::builder()
-        .method(asked.method)
-        .uri(asked.uri.clone())
-        .header(header::CONTENT_TYPE, asked.content_type)
-        .header(header::ACCEPT, asked.accept)
-        .body(Full::new(asked.body.clone()))
+        .method(fuzzed.method)
+        .uri(fuzzed.uri.clone())
+        .header(header::CONTENT_TYPE, fuzzed.content_type)
+        .header(header::ACCEPT, fuzzed.accept)
+        .body(Full::new(fuzzed.body.clone()))
         .expect("a request");
     if is_watch {
-        let mut events = client.watch(&asked.uri.to_string()).await;
+        let mut events = client.watch(&fuzzed.uri.to_string()).await;
         let _ = futures_util::FutureExt::now_or_never(events.frame());
         return Ok(());
     }
     let answer = client.send(request).await;
     let text = String::from_utf8_lossy(&answer.body);
-    prop_assert!(!text.contains("caused apiserver to panic"), "{asked:?}");
+    prop_assert!(!text.contains("caused apiserver to panic"), "{fuzzed:?}");
     if answer.code >= 400 && answer.content_type == JSON {
-        prop_assert_eq!(&answer.json()["kind"], "Status", "{:?}: {}", asked, text);
+        prop_assert_eq!(&answer.json()["kind"], "Status", "{:?}: {}", fuzzed, text);
         prop_assert_eq!(&answer.json()["code"], answer.code);
     } else if answer.content_type == JSON {
-        prop_assert!(answer.json().is_object(), "{:?}: {}", asked, text);
+        prop_assert!(answer.json().is_object(), "{:?}: {}", fuzzed, text);
     }
     Ok(())
 }
@@ -244,14 +244,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_request_is_a_bug(requests in prop::collection::vec(asked(), 1..12)) {
+    fn no_request_panics_the_api_server(requests in prop::collection::vec(fuzz_request(), 1..12)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let client = Client::new();
-            for asked in &requests {
-                ask(&client, asked).await?;
+            for fuzzed in &requests {
+                send_and_check(&client, fuzzed).await?;
             }
-            client.is_well().await;
+            client.assert_responsive().await;
             Ok::<(), TestCaseError>(())
         })?;
     }

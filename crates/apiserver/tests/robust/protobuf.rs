@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Value, json};
 
-use super::client::{Answer, CONFIG_MAPS, Client, PROTOBUF};
+use super::client::{CONFIG_MAPS, Client, PROTOBUF, TestResponse};
 use super::fuzz::object;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -67,19 +67,19 @@ fn damaged(mut bytes: Vec<u8>, damages: &[Damage]) -> Vec<u8> {
     bytes
 }
 
-fn ask(path: &str, body: Vec<u8>) -> Answer {
+fn post_body(path: &str, body: Vec<u8>) -> TestResponse {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     runtime.block_on(async {
         let client = Client::new();
-        let answer = client.ask("POST", path, PROTOBUF, body).await;
-        client.is_well().await;
+        let answer = client.request("POST", path, PROTOBUF, body).await;
+        client.assert_responsive().await;
         answer
     })
 }
 
 /// Refused with a `Status`, or taken.
-fn check(answer: &Answer) -> Result<(), TestCaseError> {
+fn check(answer: &TestResponse) -> Result<(), TestCaseError> {
     /// A refusal that the real server, too, takes for an error of its own.
     const VERSION: &str = "resourceVersion should not be set on objects to be created";
     let text = String::from_utf8_lossy(&answer.body);
@@ -96,7 +96,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_object_with_bytes_changed_is_refused_or_taken(
+    fn corrupted_objects_are_rejected_or_created(
         (path, version, kind) in select(KINDS.to_vec()),
         mut object in object(),
         damages in prop::collection::vec(damage(), 0..5),
@@ -104,60 +104,61 @@ proptest! {
         object["apiVersion"] = version.into();
         object["kind"] = kind.into();
         let whole = body(&object).expect("the kinds are known");
-        check(&ask(path, damaged(whole, &damages)))?;
+        check(&post_body(path, damaged(whole, &damages)))?;
     }
 
     #[test]
-    fn any_bytes_after_the_first_four_are_refused_or_taken(
+    fn arbitrary_bytes_after_the_magic_are_rejected_or_created(
         (path, version, kind) in select(KINDS.to_vec()),
         raw in prop::collection::vec(any::<u8>(), 0..80),
         is_wrapped in any::<bool>(),
     ) {
         let body = if is_wrapped { envelope(version, kind, &raw) } else { [b"k8s\0", &raw[..]].concat() };
-        check(&ask(path, body))?;
+        check(&post_body(path, body))?;
     }
 }
 
-fn message(answer: &Answer) -> String {
+fn message(answer: &TestResponse) -> String {
     assert_eq!(answer.failure(), (400, "BadRequest".to_owned()));
     answer.json()["message"].as_str().unwrap_or_default().to_owned()
 }
 
 #[test]
-fn two_bytes_for_each_object_do_not_fill_the_memory() {
+fn many_empty_objects_do_not_exhaust_memory() {
     let containers = [0x12, 0].repeat(1_000_000);
-    let answer = ask(PODS, envelope("v1", "Pod", &bytes(2, &containers)));
+    let answer = post_body(PODS, envelope("v1", "Pod", &bytes(2, &containers)));
     assert!(message(&answer).ends_with(": more than 524288 values"), "{}", message(&answer));
 }
 
 #[test]
-fn numbers_without_tags_do_not_fill_the_memory() {
+fn long_packed_lists_do_not_exhaust_memory() {
     // spec.securityContext.supplementalGroups
     let groups = bytes(2, &bytes(14, &bytes(4, &[1].repeat(2_000_000))));
-    let answer = ask(PODS, envelope("v1", "Pod", &groups));
+    let answer = post_body(PODS, envelope("v1", "Pod", &groups));
     assert!(message(&answer).ends_with(": more than 524288 values"), "{}", message(&answer));
 }
 
 #[test]
-fn a_schema_that_is_too_deep_is_refused() {
+fn a_too_deeply_nested_schema_is_rejected() {
     let mut schema = Vec::new();
     for _ in 0..20_000 {
         schema = bytes(28, &schema); // `not`
     }
     // spec.versions[0].schema.openAPIV3Schema
     let raw = bytes(2, &bytes(7, &bytes(4, &bytes(1, &schema))));
-    let answer = ask(CRDS, envelope("apiextensions.k8s.io/v1", "CustomResourceDefinition", &raw));
+    let answer =
+        post_body(CRDS, envelope("apiextensions.k8s.io/v1", "CustomResourceDefinition", &raw));
     assert!(message(&answer).ends_with(": exceeded max depth"), "{}", message(&answer));
 }
 
 #[test]
-fn json_that_is_too_deep_within_is_refused() {
+fn too_deeply_nested_raw_json_is_rejected() {
     let deep = (0..110).fold(json!(1), |value, _| json!([value]));
     let revision = json!({
         "apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"name": "a"},
         "revision": 1, "data": deep,
     });
-    let answer = ask(
+    let answer = post_body(
         "/apis/apps/v1/namespaces/default/controllerrevisions",
         body(&revision).expect("a known kind"),
     );
@@ -165,7 +166,7 @@ fn json_that_is_too_deep_within_is_refused() {
 }
 
 #[test]
-fn lengths_and_numbers_at_their_ends_are_no_bug() {
+fn extreme_lengths_and_numbers_are_rejected() {
     for raw in [
         int(4, i64::MIN), // metadata is a number
         bytes(1, &[0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]), // a name without end
@@ -173,7 +174,7 @@ fn lengths_and_numbers_at_their_ends_are_no_bug() {
         bytes(1, &bytes(8, &int(1, i64::MIN))),
         bytes(2, &int(4, i64::MAX)), // terminationGracePeriodSeconds
     ] {
-        let answer = ask(PODS, envelope("v1", "Pod", &raw));
+        let answer = post_body(PODS, envelope("v1", "Pod", &raw));
         assert!((400..500).contains(&answer.code), "{raw:?}: {}", answer.code);
         let kind: &Value = &answer.json()["kind"];
         assert_eq!(kind, "Status", "{raw:?}");

@@ -10,14 +10,14 @@ use super::client::{CONFIG_MAPS, Client, JSON, MERGE, event};
 
 async fn create(client: &Client, name: &str, filler: usize) {
     let body = json!({"metadata": {"name": name}, "data": {"filler": "x".repeat(filler)}});
-    let answer = client.ask("POST", CONFIG_MAPS, JSON, body.to_string()).await;
+    let answer = client.request("POST", CONFIG_MAPS, JSON, body.to_string()).await;
     assert_eq!(answer.code, 201, "{}", answer.json());
 }
 
 async fn change(client: &Client, name: &str, value: usize) {
     let body = json!({"data": {"value": value.to_string()}}).to_string();
     let path = format!("{CONFIG_MAPS}/{name}");
-    assert_eq!(client.ask("PATCH", &path, MERGE, body).await.code, 200);
+    assert_eq!(client.request("PATCH", &path, MERGE, body).await.code, 200);
 }
 
 /// Everything that can be read without waiting.
@@ -57,7 +57,7 @@ async fn ten_thousand_watches_each_see_every_change_once() {
 }
 
 #[tokio::test]
-async fn a_watch_starts_with_what_was_there_then_however_late_it_is_read() {
+async fn a_watch_starts_with_the_objects_at_its_start_version() {
     let client = Client::new();
     for index in 0..150 {
         create(&client, &format!("c-{index:03}"), 10).await;
@@ -68,7 +68,7 @@ async fn a_watch_starts_with_what_was_there_then_however_late_it_is_read() {
     );
     let mut events = client.watch(&path).await;
     change(&client, "c-100", 1).await;
-    let gone = client.ask("DELETE", &format!("{CONFIG_MAPS}/c-149"), JSON, "").await;
+    let gone = client.request("DELETE", &format!("{CONFIG_MAPS}/c-149"), JSON, "").await;
     assert_eq!(gone.code, 200);
     create(&client, "c-050-later", 10).await;
 

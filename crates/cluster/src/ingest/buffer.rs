@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{PodTemplate, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use karpenter_api::capacity_buffer::CapacityBuffer;
 use karpenter_core::buffers::virtual_pods::{Buffer, virtual_pods};
-use karpenter_core::buffers::{BufferSize, Workload};
+use karpenter_core::buffers::{BufferSize, PodSource};
 use karpenter_core::pod::Pod;
 use karpenter_core::resources::{PODS, Resources};
 
@@ -17,8 +17,8 @@ use crate::wire::PodSpec as WireSpec;
 
 const KIND: &str = "CapacityBuffer";
 /// Virtual pods of one buffer and of all of them: more than any cluster has room for.
-const PODS_PER_BUFFER_MAX: u32 = 50_000;
-const PODS_MAX: usize = 200_000;
+const MAX_PODS_PER_BUFFER: u32 = 50_000;
+const MAX_BUFFER_PODS: usize = 200_000;
 
 /// The virtual pods of all buffers. One that cannot be resolved has none and is marked.
 pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<Pod> {
@@ -43,17 +43,18 @@ pub(crate) fn pods<'a>(
     for buffer in buffers {
         match resolve(buffer, templates, reader) {
             Ok(mut resolved) => {
-                let room = u32::try_from(PODS_MAX - pods.len()).unwrap_or(0);
-                let room = room.min(PODS_PER_BUFFER_MAX);
-                if resolved.replicas > room {
-                    let asked = resolved.replicas;
-                    let problem = format!("asks for {asked} pods; room is kept for {room}");
-                    reader.remark(KIND, &buffer.metadata, &[problem]);
-                    resolved.replicas = room;
+                let remaining = u32::try_from(MAX_BUFFER_PODS - pods.len()).unwrap_or(0);
+                let remaining = remaining.min(MAX_PODS_PER_BUFFER);
+                if resolved.replicas > remaining {
+                    let requested = resolved.replicas;
+                    let problem =
+                        format!("asks for {requested} pods; room is kept for {remaining}");
+                    reader.report_problems(KIND, &buffer.metadata, &[problem]);
+                    resolved.replicas = remaining;
                 }
                 pods.extend(virtual_pods(&resolved));
             }
-            Err(reason) => reader.refuse(KIND, &buffer.metadata, reason),
+            Err(reason) => reader.reject(KIND, &buffer.metadata, reason),
         }
     }
     pods
@@ -62,36 +63,36 @@ pub(crate) fn pods<'a>(
 /// Where the pods of buffers come from, by kind, namespace and name.
 #[derive(Default)]
 pub(crate) struct Templates<'a> {
-    by_name: HashMap<(&'static str, &'a str, &'a str), Source<'a>>,
+    by_name: HashMap<(&'static str, &'a str, &'a str), BufferSource<'a>>,
 }
 
 #[derive(Clone, Copy)]
-struct Source<'a> {
-    workload: Workload,
+struct BufferSource<'a> {
+    workload: PodSource,
     template: Option<&'a PodTemplateSpec>,
 }
 
 impl<'a> Templates<'a> {
     pub(crate) fn pod_template(&mut self, wire: &'a PodTemplate) {
         let template = wire.template.as_ref();
-        self.insert("PodTemplate", &wire.metadata, Workload::PodTemplate, template);
+        self.insert("PodTemplate", &wire.metadata, PodSource::PodTemplate, template);
     }
 
     pub(crate) fn deployment(&mut self, wire: &'a Deployment) {
         let spec = wire.spec.as_ref();
-        let workload = scalable(spec.and_then(|spec| spec.replicas));
+        let workload = scalable_workload(spec.and_then(|spec| spec.replicas));
         self.insert("Deployment", &wire.metadata, workload, spec.map(|spec| &spec.template));
     }
 
     pub(crate) fn stateful_set(&mut self, wire: &'a StatefulSet) {
         let spec = wire.spec.as_ref();
-        let workload = scalable(spec.and_then(|spec| spec.replicas));
+        let workload = scalable_workload(spec.and_then(|spec| spec.replicas));
         self.insert("StatefulSet", &wire.metadata, workload, spec.map(|spec| &spec.template));
     }
 
     pub(crate) fn replica_set(&mut self, wire: &'a ReplicaSet) {
         let spec = wire.spec.as_ref();
-        let workload = scalable(spec.and_then(|spec| spec.replicas));
+        let workload = scalable_workload(spec.and_then(|spec| spec.replicas));
         let template = spec.and_then(|spec| spec.template.as_ref());
         self.insert("ReplicaSet", &wire.metadata, workload, template);
     }
@@ -100,15 +101,15 @@ impl<'a> Templates<'a> {
         &mut self,
         kind: &'static str,
         meta: &'a ObjectMeta,
-        workload: Workload,
+        workload: PodSource,
         template: Option<&'a PodTemplateSpec>,
     ) {
         let key = (kind, text(meta.namespace.as_ref()), text(meta.name.as_ref()));
-        self.by_name.insert(key, Source { workload, template });
+        self.by_name.insert(key, BufferSource { workload, template });
     }
 
     /// What a buffer points to. A PodTemplate wins.
-    fn of(&self, buffer: &CapacityBuffer) -> Result<Source<'a>, String> {
+    fn resolve_source(&self, buffer: &CapacityBuffer) -> Result<BufferSource<'a>, String> {
         let namespace = text(buffer.metadata.namespace.as_ref());
         let (kind, name) = match (&buffer.spec.pod_template_ref, &buffer.spec.scalable_ref) {
             (Some(template), _) => ("PodTemplate", template.name.as_str()),
@@ -129,43 +130,43 @@ impl<'a> Templates<'a> {
     }
 }
 
-fn scalable(replicas: Option<i32>) -> Workload {
-    Workload::Scalable { replicas: replicas.map(count) }
+fn scalable_workload(replicas: Option<i32>) -> PodSource {
+    PodSource::Scalable { replicas: replicas.map(non_negative) }
 }
 
 /// Less than nothing is nothing.
-fn count(number: i32) -> u32 {
+fn non_negative(number: i32) -> u32 {
     u32::try_from(number).unwrap_or(0)
 }
 
 /// How many pods of this workload and of this shape the buffer keeps room for.
 pub fn buffer_replicas(
     buffer: &CapacityBuffer,
-    workload: Workload,
+    workload: PodSource,
     template: Option<&PodTemplateSpec>,
 ) -> Result<u32, String> {
     let mut problems = Vec::new();
-    let wire = spec_of(template);
-    let requests = requests::of_pod(&wire, None, &mut problems);
+    let wire = template_spec(template);
+    let requests = requests::pod_requests(&wire, None, &mut problems);
     let replicas = replicas(buffer, workload, &requests, &mut problems);
     if problems.is_empty() { Ok(replicas) } else { Err(problems.join("; ")) }
 }
 
-fn spec_of(template: Option<&PodTemplateSpec>) -> WireSpec {
+fn template_spec(template: Option<&PodTemplateSpec>) -> WireSpec {
     template.and_then(|template| template.spec.as_ref()).map(Into::into).unwrap_or_default()
 }
 
 fn replicas(
     buffer: &CapacityBuffer,
-    workload: Workload,
+    workload: PodSource,
     requests: &Resources,
     problems: &mut Vec<String>,
 ) -> u32 {
     let limits = buffer.spec.limits.as_ref();
     let size = BufferSize {
-        workload,
-        percentage: buffer.spec.percentage.map(count),
-        replicas: buffer.spec.replicas.map(count),
+        pod_source: workload,
+        percentage: buffer.spec.percentage.map(non_negative),
+        replicas: buffer.spec.replicas.map(non_negative),
         limits: quantity::field_resources(limits, "spec.limits", problems),
     };
     // That a pod is one pod is no request that limits could be about.
@@ -179,10 +180,10 @@ fn resolve(
     templates: &Templates<'_>,
     reader: &Reader<'_>,
 ) -> Result<Buffer, String> {
-    let source = templates.of(buffer)?;
+    let source = templates.resolve_source(buffer)?;
     let mut problems = Vec::new();
-    let wire = spec_of(source.template);
-    let requests = requests::of_pod(&wire, None, &mut problems);
+    let wire = template_spec(source.template);
+    let requests = requests::pod_requests(&wire, None, &mut problems);
     let replicas = replicas(buffer, source.workload, &requests, &mut problems);
     let claims = dynamic_resources::claims(&wire, None);
     let spec = pod_spec::read(&wire, requests, claims, reader.aliases, &mut problems);

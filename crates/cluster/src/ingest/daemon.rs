@@ -29,7 +29,7 @@ pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<Daemon> {
 pub(crate) fn daemon(set: &DaemonSet, newest: Option<&WirePod>, reader: &mut Reader<'_>) -> Daemon {
     let mut problems = Vec::new();
     let spec = spec(set, newest, reader, &mut problems);
-    reader.remark(KIND, &set.metadata, &problems);
+    reader.report_problems(KIND, &set.metadata, &problems);
     Daemon {
         namespace: set.metadata.namespace.clone().unwrap_or_default(),
         name: set.metadata.name.clone().unwrap_or_default(),
@@ -39,7 +39,7 @@ pub(crate) fn daemon(set: &DaemonSet, newest: Option<&WirePod>, reader: &mut Rea
 
 /// The uid of the DaemonSet that controls a pod, if one does. An object without a uid controls
 /// nothing.
-pub(crate) fn controlling_set(pod: &WirePod) -> Option<&str> {
+pub(crate) fn controlling_daemon_set_uid(pod: &WirePod) -> Option<&str> {
     let owners = pod.metadata.owner_references.iter().flatten();
     let owner = owners.into_iter().find(|owner| owner.controller == Some(true))?;
     (owner.kind == KIND && !owner.uid.is_empty()).then_some(owner.uid.as_str())
@@ -47,18 +47,18 @@ pub(crate) fn controlling_set(pod: &WirePod) -> Option<&str> {
 
 /// Of two pods the newer one has the smaller age. Of those made in one second the first by name is
 /// taken; upstream takes any.
-pub(crate) fn age(pod: &WirePod) -> (Reverse<i64>, &str) {
-    (Reverse(pod::created(pod).as_second()), text(pod.metadata.name.as_ref()))
+pub(crate) fn newest_first_key(pod: &WirePod) -> (Reverse<i64>, &str) {
+    (Reverse(pod::creation_time(pod).as_second()), text(pod.metadata.name.as_ref()))
 }
 
 /// The newest pod of every controller, by namespace and uid.
 fn newest_pods(objects: &Objects) -> HashMap<(&str, &str), &WirePod> {
     let mut newest: HashMap<(&str, &str), &WirePod> = HashMap::new();
     for pod in &objects.pods {
-        let Some(uid) = controlling_set(pod) else { continue };
+        let Some(uid) = controlling_daemon_set_uid(pod) else { continue };
         let key = (text(pod.metadata.namespace.as_ref()), uid);
         let newest = newest.entry(key).or_insert(pod);
-        if age(pod) < age(newest) {
+        if newest_first_key(pod) < newest_first_key(newest) {
             *newest = pod;
         }
     }
@@ -78,7 +78,7 @@ fn spec(
         pod::spec(newest, reader, problems)
     } else {
         let template: WireSpec = template.map(Into::into).unwrap_or_default();
-        let requests = requests::of_template(&template, problems);
+        let requests = requests::template_requests(&template, problems);
         let claims = dynamic_resources::claims(&template, None);
         pod_spec::read(&template, requests, claims, reader.aliases, problems)
     };

@@ -17,7 +17,7 @@ pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<PodDisrupt
 /// One budget.
 pub(crate) fn budget(wire: &WireBudget, reader: &mut Reader<'_>) -> PodDisruptionBudget {
     let spec = wire.spec.as_ref();
-    let parts = spec.and_then(|spec| spec.selector.as_ref()).map(selector::parts);
+    let parts = spec.and_then(|spec| spec.selector.as_ref()).map(selector::label_selector);
     let is_unread = matches!(parts, Some(Err(_)));
     let selector = match parts {
         None => Selector::Nothing,
@@ -25,7 +25,7 @@ pub(crate) fn budget(wire: &WireBudget, reader: &mut Reader<'_>) -> PodDisruptio
         Some(Err(error)) => {
             let effect = "it holds every pod of its namespace";
             let problem = format!("spec.selector cannot be read: {error}; {effect}");
-            reader.remark("PodDisruptionBudget", &wire.metadata, &[problem]);
+            reader.report_problems("PodDisruptionBudget", &wire.metadata, &[problem]);
             Selector::Matching(LabelSelector::default())
         }
     };
@@ -35,7 +35,7 @@ pub(crate) fn budget(wire: &WireBudget, reader: &mut Reader<'_>) -> PodDisruptio
         namespace: wire.metadata.namespace.clone().unwrap_or_default(),
         name: wire.metadata.name.clone().unwrap_or_default(),
         selector,
-        blocks_all: max_unavailable.is_some_and(is_nothing)
+        blocks_all: max_unavailable.is_some_and(is_zero)
             || min_available.is_some_and(|least| is_text(least, "100%")),
         disruptions_allowed: wire
             .status
@@ -49,7 +49,7 @@ pub(crate) fn budget(wire: &WireBudget, reader: &mut Reader<'_>) -> PodDisruptio
     }
 }
 
-fn is_nothing(most: &IntOrString) -> bool {
+fn is_zero(most: &IntOrString) -> bool {
     matches!(most, IntOrString::Int(0)) || is_text(most, "0%")
 }
 

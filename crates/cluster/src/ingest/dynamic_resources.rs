@@ -8,8 +8,8 @@ use k8s_openapi::api::resource::v1::{
 };
 use karpenter_core::requirement::{Aliases, Requirements};
 use karpenter_core::scheduling::dra::{
-    Allocated, AllocatedDevice, Claim, ClaimKey, ClaimRef, Consumer, DeviceClass, DeviceId,
-    DynamicState,
+    AllocatedDevice, Claim, ClaimAllocation, ClaimKey, ClaimRef, Consumer, DeviceClass, DeviceId,
+    DynamicResourceState,
 };
 
 use super::{Objects, Reader, quantity, requirement, text};
@@ -18,10 +18,10 @@ use crate::wire::{PodSpec as WireSpec, PodStatus};
 mod request;
 mod slice;
 
-pub(crate) use slice::one as resource_slice;
+pub(crate) use slice::read_slice as resource_slice;
 
 /// Whether the pod or one of its containers asks for devices.
-pub(super) fn is_asked(spec: &WireSpec) -> bool {
+pub(super) fn requests_devices(spec: &WireSpec) -> bool {
     let lists_claims = spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty());
     let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
     lists_claims
@@ -47,7 +47,7 @@ pub(super) fn claims(spec: &WireSpec, status: Option<&PodStatus>) -> Vec<ClaimRe
 
 /// Devices, claims and classes of the cluster. Which devices their selectors match is filled in by
 /// whoever speaks CEL and knows the catalog.
-pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> DynamicState {
+pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> DynamicResourceState {
     let classes = objects
         .device_classes
         .iter()
@@ -62,7 +62,7 @@ pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> DynamicState {
         claims.insert(key, Arc::new(resource_claim(wire, reader)));
     }
     let slices = slice::read(objects, reader);
-    DynamicState { slices, claims, classes, matches: Arc::default() }
+    DynamicResourceState { slices, claims, classes, matches: Arc::default() }
 }
 
 /// One DeviceClass.
@@ -74,7 +74,7 @@ pub(crate) fn device_class(wire: &WireClass) -> DeviceClass {
 pub(crate) fn resource_claim(wire: &ResourceClaim, reader: &mut Reader<'_>) -> Claim {
     let mut problems = Vec::new();
     let claim = claim(wire, reader.aliases, &mut problems);
-    reader.remark("ResourceClaim", &wire.metadata, &problems);
+    reader.report_problems("ResourceClaim", &wire.metadata, &problems);
     claim
 }
 
@@ -102,7 +102,11 @@ fn consumer(wire: &ResourceClaimConsumerReference) -> Consumer {
     }
 }
 
-fn allocated(wire: &AllocationResult, aliases: &Aliases, problems: &mut Vec<String>) -> Allocated {
+fn allocated(
+    wire: &AllocationResult,
+    aliases: &Aliases,
+    problems: &mut Vec<String>,
+) -> ClaimAllocation {
     let terms = wire.node_selector.iter().flat_map(|selector| &selector.node_selector_terms);
     let mut requirements = Requirements::default();
     let mut node = None;
@@ -120,8 +124,9 @@ fn allocated(wire: &AllocationResult, aliases: &Aliases, problems: &mut Vec<Stri
             device: device.device.as_str().into(),
         };
         let consumed = device.consumed_capacity.as_ref();
-        let consumed = quantity::map(consumed, "status.allocation.consumedCapacity", problems);
+        let consumed =
+            quantity::quantity_map(consumed, "status.allocation.consumedCapacity", problems);
         devices.push(AllocatedDevice { id, consumed });
     }
-    Allocated { requirements, node, devices }
+    ClaimAllocation { requirements, node, devices }
 }

@@ -10,24 +10,24 @@ use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::{annotations, conditions, labels, taints as names};
 use karpenter_core::id::NodeId;
 use karpenter_core::resources::Resources;
-use karpenter_core::snapshot::{Node, NodeCondition, NodeObject, NodeStanding};
+use karpenter_core::snapshot::{NodeCondition, NodeDisruptionState, NodeObject, StateNode};
 use karpenter_core::taint::{Taint, TaintEffect, is_known_ephemeral};
 
-use super::{Objects, Reader, quantity, taint, text, unprotected};
+use super::{Objects, Reader, ineffective_protection, quantity, taint, text};
 
 const NODE: &str = "Node";
 const NODE_CLAIM: &str = "NodeClaim";
 
 /// The nodes, and which of them pods mean by a name.
-pub(super) struct Nodes<'a> {
-    pub(super) nodes: Vec<Node>,
+pub(super) struct ReadNodes<'a> {
+    pub(super) nodes: Vec<StateNode>,
     /// By the name of the Node object, which a NodeClaim's differs from.
     pub(super) by_name: HashMap<&'a str, NodeId>,
 }
 
 /// All nodes, then the launched NodeClaims without a Node.
-pub(super) fn read<'a>(objects: &'a Objects, reader: &mut Reader<'_>) -> Nodes<'a> {
-    let mut claims = claims(objects, reader);
+pub(super) fn read<'a>(objects: &'a Objects, reader: &mut Reader<'_>) -> ReadNodes<'a> {
+    let mut claims = launched_claims(objects, reader);
     let drivers: HashMap<&str, _> = objects
         .csi_nodes
         .iter()
@@ -35,47 +35,50 @@ pub(super) fn read<'a>(objects: &'a Objects, reader: &mut Reader<'_>) -> Nodes<'
         .collect();
     let mut nodes = Vec::with_capacity(objects.nodes.len());
     let mut by_name = HashMap::with_capacity(objects.nodes.len());
-    let mut machines = HashSet::with_capacity(objects.nodes.len());
+    let mut provider_ids = HashSet::with_capacity(objects.nodes.len());
     for node in &objects.nodes {
         let name = text(node.metadata.name.as_ref());
-        if let Some(reason) = ignored(node) {
-            reader.leave_out(NODE, &node.metadata, reason);
+        if let Some(reason) = untracked_reason(node) {
+            reader.exclude(NODE, &node.metadata, reason);
             continue;
         }
-        let machine = machine(node);
-        if by_name.contains_key(name) || !machines.insert(machine) {
-            reader.refuse(NODE, &node.metadata, "another node has the same name or machine");
+        let provider_id = provider_id_or_name(node);
+        if by_name.contains_key(name) || !provider_ids.insert(provider_id) {
+            reader.reject(NODE, &node.metadata, "another node has the same name or machine");
             continue;
         }
-        let joined = Joined { node: Some(node), claim: claims.remove(machine) };
+        let joined = NodeAndClaim { node: Some(node), claim: claims.remove(provider_id) };
         let drivers = drivers.get(name).cloned().unwrap_or_default();
         by_name.insert(name, NodeId::new(nodes.len()));
-        nodes.push(joined.read_noting(drivers, reader));
+        nodes.push(joined.read_with_notes(drivers, reader));
     }
     for claim in &objects.node_claims {
         if let Some(claim) = claims.remove(provider_id(claim)) {
-            let joined = Joined { node: None, claim: Some(claim) };
-            nodes.push(joined.read_noting(BTreeMap::new(), reader));
+            let joined = NodeAndClaim { node: None, claim: Some(claim) };
+            nodes.push(joined.read_with_notes(BTreeMap::new(), reader));
         }
     }
-    Nodes { nodes, by_name }
+    ReadNodes { nodes, by_name }
 }
 
 /// Our launched NodeClaims by machine.
-fn claims<'a>(objects: &'a Objects, reader: &mut Reader<'_>) -> HashMap<&'a str, &'a NodeClaim> {
+fn launched_claims<'a>(
+    objects: &'a Objects,
+    reader: &mut Reader<'_>,
+) -> HashMap<&'a str, &'a NodeClaim> {
     let mut claims = HashMap::with_capacity(objects.node_claims.len());
     for claim in &objects.node_claims {
         let class = &claim.spec.node_class_ref;
-        let machine = provider_id(claim);
+        let provider_id = provider_id(claim);
         if !reader.settings.serves(class) {
             let reason = format!("{}.{} is not ours", class.kind, class.group);
-            reader.leave_out(NODE_CLAIM, &claim.metadata, reason);
-        } else if machine.is_empty() {
-            reader.leave_out(NODE_CLAIM, &claim.metadata, "not launched yet");
-        } else if claims.contains_key(machine) {
-            reader.refuse(NODE_CLAIM, &claim.metadata, "another claim has the same machine");
+            reader.exclude(NODE_CLAIM, &claim.metadata, reason);
+        } else if provider_id.is_empty() {
+            reader.exclude(NODE_CLAIM, &claim.metadata, "not launched yet");
+        } else if claims.contains_key(provider_id) {
+            reader.reject(NODE_CLAIM, &claim.metadata, "another claim has the same machine");
         } else {
-            claims.insert(machine, claim);
+            claims.insert(provider_id, claim);
         }
     }
     claims
@@ -87,26 +90,27 @@ pub(crate) fn provider_id(claim: &NodeClaim) -> &str {
 }
 
 /// The machine of a Node; its name where nobody told.
-pub(crate) fn machine(node: &WireNode) -> &str {
+pub(crate) fn provider_id_or_name(node: &WireNode) -> &str {
     match node.spec.as_ref().map_or("", |spec| text(spec.provider_id.as_ref())) {
         "" => text(node.metadata.name.as_ref()),
-        machine => machine,
+        provider_id => provider_id,
     }
 }
 
 /// Why a Node does not count yet: one of a pool is waited for until it is known which machine and
 /// which instance type it is (spec 40 §5.4).
-pub(crate) fn ignored(node: &WireNode) -> Option<&'static str> {
+pub(crate) fn untracked_reason(node: &WireNode) -> Option<&'static str> {
     let label = |key: &str| {
         node.metadata
             .labels
             .as_ref()
             .is_some_and(|all| all.get(key).is_some_and(|value| !value.is_empty()))
     };
-    let has_machine = node.spec.as_ref().is_some_and(|s| !text(s.provider_id.as_ref()).is_empty());
+    let has_provider_id =
+        node.spec.as_ref().is_some_and(|s| !text(s.provider_id.as_ref()).is_empty());
     if !label(labels::NODEPOOL) {
         None
-    } else if !has_machine {
+    } else if !has_provider_id {
         Some("belongs to a NodePool and has no providerID yet")
     } else if !label(labels::INSTANCE_TYPE) && !label(labels::INITIALIZED) {
         Some("belongs to a NodePool and has no instance type yet")
@@ -128,20 +132,27 @@ pub(crate) fn published_drivers(
 
 /// The two objects of one machine; at least one is there.
 #[derive(Clone, Copy)]
-pub(crate) struct Joined<'a> {
+pub(crate) struct NodeAndClaim<'a> {
     pub(crate) node: Option<&'a WireNode>,
     pub(crate) claim: Option<&'a NodeClaim>,
 }
 
-impl<'a> Joined<'a> {
+impl<'a> NodeAndClaim<'a> {
     /// The node that both make, with a note where it is not protected and somebody thinks so.
-    fn read_noting(self, drivers: BTreeMap<String, Option<u32>>, reader: &mut Reader<'_>) -> Node {
+    fn read_with_notes(
+        self,
+        drivers: BTreeMap<String, Option<u32>>,
+        reader: &mut Reader<'_>,
+    ) -> StateNode {
         let read = self.read(drivers, reader);
-        let annotation = read.standing.do_not_disrupt.as_deref().filter(|_| read.is_managed);
-        if let Some(note) = unprotected::of_node(annotation) {
+        let annotation =
+            read.disruption_state.do_not_disrupt.as_deref().filter(|_| read.is_managed);
+        if let Some(note) = ineffective_protection::node_note(annotation) {
             match (self.node, self.claim) {
-                (Some(node), _) if self.is_registered() => reader.note(NODE, &node.metadata, note),
-                (_, Some(claim)) => reader.note(NODE_CLAIM, &claim.metadata, note),
+                (Some(node), _) if self.is_registered() => {
+                    reader.report_note(NODE, &node.metadata, note)
+                }
+                (_, Some(claim)) => reader.report_note(NODE_CLAIM, &claim.metadata, note),
                 (_, None) => {}
             }
         }
@@ -153,7 +164,7 @@ impl<'a> Joined<'a> {
         self,
         drivers: BTreeMap<String, Option<u32>>,
         reader: &mut Reader<'_>,
-    ) -> Node {
+    ) -> StateNode {
         let mut problems = Vec::new();
         let metadata = match (self.node, self.claim) {
             (Some(node), _) if self.is_registered() => Some(&node.metadata),
@@ -161,10 +172,10 @@ impl<'a> Joined<'a> {
             (node, None) => node.map(|node| &node.metadata),
         };
         let labels = metadata.and_then(|meta| meta.labels.clone()).unwrap_or_default();
-        let node = Node {
+        let node = StateNode {
             name: metadata.and_then(|meta| meta.name.clone()).unwrap_or_default(),
             taints: self.taints(&mut problems),
-            object: self.node.map(object),
+            object: self.node.map(node_object),
             pool: labels.get(labels::NODEPOOL).filter(|pool| !pool.is_empty()).cloned(),
             labels,
             is_managed: self.claim.is_some(),
@@ -172,12 +183,12 @@ impl<'a> Joined<'a> {
             is_deleting: self.is_deleting(),
             capacity: self.capacity(&mut problems),
             allocatable: self.allocatable(&mut problems),
-            published_drivers: drivers,
+            published_volume_limits: drivers,
             initialized_at: self.initialized_at(),
             last_pod_event: self.last_pod_event(),
-            standing: self.standing(&mut problems),
+            disruption_state: self.standing(&mut problems),
             provider_id: match self.node {
-                Some(node) => machine(node).to_owned(),
+                Some(node) => provider_id_or_name(node).to_owned(),
                 None => self.claim.map(provider_id).unwrap_or_default().to_owned(),
             },
         };
@@ -186,13 +197,13 @@ impl<'a> Joined<'a> {
             (None, claim) => (NODE_CLAIM, claim.map(|claim| &claim.metadata)),
         };
         if let Some(metadata) = metadata {
-            reader.remark(kind, metadata, &problems);
+            reader.report_problems(kind, metadata, &problems);
         }
         node
     }
 
     /// What only disruption looks at.
-    fn standing(self, problems: &mut Vec<String>) -> NodeStanding {
+    fn standing(self, problems: &mut Vec<String>) -> NodeDisruptionState {
         let claim = self.claim;
         let meta = claim.map(|claim| &claim.metadata);
         let created = |meta: &ObjectMeta| meta.creation_timestamp.as_ref().map(|time| time.0);
@@ -205,28 +216,29 @@ impl<'a> Joined<'a> {
             problems.push(format!("spec.{field}: {error}"));
             None
         };
-        NodeStanding {
+        NodeDisruptionState {
             node_claim: meta.and_then(|meta| meta.name.clone()).unwrap_or_default(),
             node_claim_uid: meta.and_then(|meta| meta.uid.clone()).unwrap_or_default(),
-            created: meta.and_then(created),
+            node_claim_created_at: meta.and_then(created),
             is_registered: self.is_registered(),
             is_ready: conditions.iter().any(is_ready),
-            is_rebooting: self.is_true(conditions::REBOOTING),
-            is_instance_terminating: self.is_true(conditions::INSTANCE_TERMINATING),
-            is_consolidatable: self.is_true(conditions::CONSOLIDATABLE),
+            is_rebooting: self.has_true_condition(conditions::REBOOTING),
+            is_instance_terminating: self.has_true_condition(conditions::INSTANCE_TERMINATING),
+            is_consolidatable: self.has_true_condition(conditions::CONSOLIDATABLE),
             drifted_at: self.true_condition(conditions::DRIFTED),
             do_not_disrupt: self.annotation(annotations::DO_NOT_DISRUPT).map(str::to_owned),
             do_not_repair: self.annotation(annotations::DO_NOT_REPAIR) == Some("true"),
-            returned: meta
-                .and_then(|meta| meta.annotations.as_ref()?.get(annotations::RETURNED).cloned()),
+            failed_consolidations: meta.and_then(|meta| {
+                meta.annotations.as_ref()?.get(annotations::FAILED_CONSOLIDATIONS).cloned()
+            }),
             termination_grace_period: bound.and_then(|bound| {
                 bound.value().map_or_else(|e| no_duration("terminationGracePeriod", e), Some)
             }),
             expire_after: expiry.and_then(|expiry| {
                 expiry.value().unwrap_or_else(|e| no_duration("expireAfter", e))
             }),
-            rebooted: self.rebooted(),
-            node_created: self.node.and_then(|node| created(&node.metadata)),
+            rebooted_at: self.rebooted_at(),
+            node_created_at: self.node.and_then(|node| created(&node.metadata)),
             conditions: conditions.iter().map(condition).collect(),
         }
     }
@@ -258,14 +270,14 @@ impl<'a> Joined<'a> {
         match (self.claim, self.node) {
             (Some(claim), _) => {
                 claim.metadata.deletion_timestamp.is_some()
-                    || self.is_true(conditions::INSTANCE_TERMINATING)
+                    || self.has_true_condition(conditions::INSTANCE_TERMINATING)
             }
             (None, Some(node)) => node.metadata.deletion_timestamp.is_some(),
             (None, None) => false,
         }
     }
 
-    fn is_true(self, kind: &str) -> bool {
+    fn has_true_condition(self, kind: &str) -> bool {
         self.true_condition(kind).is_some()
     }
 
@@ -277,7 +289,7 @@ impl<'a> Joined<'a> {
     }
 
     /// When a reboot ended, whether well or not: since then Rebooting is False.
-    fn rebooted(self) -> Option<Timestamp> {
+    fn rebooted_at(self) -> Option<Timestamp> {
         let conditions = self.claim?.status.as_ref()?.conditions.as_ref()?;
         let is_over =
             |found: &&Condition| found.type_ == conditions::REBOOTING && found.status == "False";
@@ -303,7 +315,7 @@ impl<'a> Joined<'a> {
         };
         let mut taints = taint::taints(wire, problems);
         let Some(claim) = self.claim else { return taints };
-        if !self.is_initialized() || self.is_true(conditions::REBOOTING) {
+        if !self.is_initialized() || self.has_true_condition(conditions::REBOOTING) {
             let startup = taint::taints(claim.spec.startup_taints.as_ref(), problems);
             let is_fence = |taint: &Taint| {
                 taint.key == names::REBOOTING && taint.effect == TaintEffect::NoSchedule
@@ -321,18 +333,20 @@ impl<'a> Joined<'a> {
         let node = self.node.and_then(|node| node.status.as_ref()?.capacity.as_ref());
         let claim = self.claim.and_then(|claim| claim.status.as_ref()?.capacity.as_ref());
         let node = quantity::resources(node, "status.capacity", problems);
-        self.filled(node, || quantity::field_resources(claim, "status.capacity", problems))
+        self.fill_from_claim(node, || quantity::field_resources(claim, "status.capacity", problems))
     }
 
     fn allocatable(self, problems: &mut Vec<String>) -> Resources {
         let node = self.node.and_then(|node| node.status.as_ref()?.allocatable.as_ref());
         let claim = self.claim.and_then(|claim| claim.status.as_ref()?.allocatable.as_ref());
         let node = quantity::resources(node, "status.allocatable", problems);
-        self.filled(node, || quantity::field_resources(claim, "status.allocatable", problems))
+        self.fill_from_claim(node, || {
+            quantity::field_resources(claim, "status.allocatable", problems)
+        })
     }
 
     /// What the Node says; until it is ready, what it does not know yet is the NodeClaim's.
-    fn filled(self, mut node: Resources, claim: impl FnOnce() -> Resources) -> Resources {
+    fn fill_from_claim(self, mut node: Resources, claim: impl FnOnce() -> Resources) -> Resources {
         if !self.is_initialized() {
             for (name, promised) in claim().iter() {
                 if node.amount(name).is_zero() {
@@ -349,11 +363,11 @@ fn condition(wire: &WireCondition) -> NodeCondition {
         condition_type: wire.type_.clone(),
         status: wire.status.clone(),
         reason: wire.reason.clone().unwrap_or_default(),
-        since: wire.last_transition_time.as_ref().map(|time| time.0),
+        last_transition_time: wire.last_transition_time.as_ref().map(|time| time.0),
     }
 }
 
-fn object(node: &WireNode) -> NodeObject {
+fn node_object(node: &WireNode) -> NodeObject {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
     NodeObject {
         labels: node.metadata.labels.clone().unwrap_or_default(),

@@ -51,7 +51,7 @@ pub struct Objects {
 }
 
 /// When objects of a file were made that do not say so.
-const CREATED_SECONDS: i64 = 1_700_000_000;
+const DEFAULT_CREATION_SECONDS: i64 = 1_700_000_000;
 
 impl Objects {
     /// Fills in what a cluster would have set and a hand-written file leaves out:
@@ -62,22 +62,22 @@ impl Objects {
     /// * the verdict Unschedulable, for pods without a node and without any condition.
     ///
     /// That NodePools count as ready is a [setting](super::Settings::assume_pools_ready).
-    pub fn as_snapshot_file(&mut self) {
-        self.complete_metadata();
+    pub fn fill_defaults(&mut self) {
+        self.fill_all_metadata();
         for pool in &mut self.node_pools {
-            complete_class(&mut pool.spec.template.spec.node_class_ref);
+            fill_node_class(&mut pool.spec.template.spec.node_class_ref);
         }
         for claim in &mut self.node_claims {
-            complete_class(&mut claim.spec.node_class_ref);
+            fill_node_class(&mut claim.spec.node_class_ref);
         }
-        self.pods.iter_mut().for_each(judge);
+        self.pods.iter_mut().for_each(mark_unschedulable);
     }
 
-    fn complete_metadata(&mut self) {
+    fn fill_all_metadata(&mut self) {
         macro_rules! complete {
             ($namespaced:literal: $($list:ident $kind:literal),+ $(,)?) => {$(
                 for object in &mut self.$list {
-                    complete(&mut object.metadata, $kind, $namespaced);
+                    fill_metadata(&mut object.metadata, $kind, $namespaced);
                 }
             )+};
         }
@@ -98,7 +98,7 @@ impl Objects {
     }
 }
 
-fn complete(meta: &mut ObjectMeta, kind: &str, is_namespaced: bool) {
+fn fill_metadata(meta: &mut ObjectMeta, kind: &str, is_namespaced: bool) {
     if is_namespaced && text(meta.namespace.as_ref()).is_empty() {
         meta.namespace = Some("default".to_owned());
     }
@@ -107,11 +107,11 @@ fn complete(meta: &mut ObjectMeta, kind: &str, is_namespaced: bool) {
         meta.uid = Some(format!("{kind}/{namespace}/{name}"));
     }
     if meta.creation_timestamp.is_none() {
-        meta.creation_timestamp = Timestamp::from_second(CREATED_SECONDS).ok().map(Time);
+        meta.creation_timestamp = Timestamp::from_second(DEFAULT_CREATION_SECONDS).ok().map(Time);
     }
 }
 
-fn complete_class(class: &mut NodeClassRef) {
+fn fill_node_class(class: &mut NodeClassRef) {
     if *class == NodeClassRef::default() {
         *class = NodeClassRef {
             group: labels::kwok::GROUP.to_owned(),
@@ -123,7 +123,7 @@ fn complete_class(class: &mut NodeClassRef) {
 
 /// A pod that no node holds is what the scheduler would have called unschedulable, unless a gate
 /// keeps the scheduler from looking at it.
-fn judge(pod: &mut Pod) {
+fn mark_unschedulable(pod: &mut Pod) {
     let is_bound = pod.spec.as_ref().is_some_and(|s| !text(s.node_name.as_ref()).is_empty());
     let gates = pod.spec.as_ref().and_then(|spec| spec.scheduling_gates.as_ref());
     let is_gated = gates.is_some_and(|gates| !gates.is_empty());
@@ -147,7 +147,7 @@ mod tests {
     use k8s_openapi::api::core::v1::PodSchedulingGate;
 
     #[test]
-    fn only_pods_that_the_scheduler_looks_at_are_called_unschedulable() {
+    fn gated_and_bound_pods_are_not_marked_unschedulable() {
         let gate = PodSchedulingGate { name: "wait".to_owned() };
         let free = PodSpec::default();
         let gated = PodSpec { scheduling_gates: Some(vec![gate]), ..PodSpec::default() };
@@ -156,7 +156,7 @@ mod tests {
             [("free", free, true), ("gated", gated, false), ("bound", bound, false)]
         {
             let mut pod = Pod { spec: Some(spec), ..Pod::default() };
-            judge(&mut pod);
+            mark_unschedulable(&mut pod);
             let conditions = pod.status.and_then(|status| status.conditions);
             assert_eq!(conditions.is_some_and(|all| !all.is_empty()), expected, "{case}");
         }

@@ -16,7 +16,7 @@ pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<NamedOverl
     let mut overlays = Vec::with_capacity(objects.node_overlays.len());
     for wire in &objects.node_overlays {
         let overlay = node_overlay(wire, &reader.settings.provider, reader.aliases);
-        reader.remark("NodeOverlay", &wire.metadata, overlay.problem.as_slice());
+        reader.report_problems("NodeOverlay", &wire.metadata, overlay.problem.as_slice());
         overlays.push(overlay);
     }
     overlays
@@ -27,10 +27,11 @@ pub fn node_overlay(wire: &NodeOverlay, provider: &Provider, aliases: &Aliases) 
     let spec = &wire.spec;
     let mut problems = validation::nodeoverlay(spec, provider).errors;
     // The validation names everything that is unreadable in requirements and capacity.
-    let mut told = Vec::new();
+    let mut already_reported = Vec::new();
     let items: Vec<_> = spec.requirements.iter().map(item).collect();
-    let requirements = requirement::items(&items, aliases, &mut told);
-    let capacity = quantity::field_resources(spec.capacity.as_ref(), "spec.capacity", &mut told);
+    let requirements = requirement::items(&items, aliases, &mut already_reported);
+    let capacity =
+        quantity::field_resources(spec.capacity.as_ref(), "spec.capacity", &mut already_reported);
     // Admission refuses both; an absolute price says more than a change.
     let price = spec.price.as_ref().or(spec.price_adjustment.as_ref());
     let price = match price.map(|text| PriceChange::parse(text)) {

@@ -12,12 +12,14 @@ use karpenter_api::{annotations, labels};
 use karpenter_core::disruption::do_not_disrupt::PodProtection;
 use karpenter_core::disruption::{eviction_cost, is_eviction_cost};
 use karpenter_core::id::NodeId;
-use karpenter_core::pod::{Controller, Owner, Phase, Pod, PodSpec, Problem};
+use karpenter_core::pod::{ControllerRef, OwnerKind, Phase, Pod, PodProblem, PodSpec};
 use karpenter_core::resources::Resources;
 
-use super::intern::Interner;
-use super::replica::{Read, Replicas};
-use super::{Gates, Objects, Reader, dynamic_resources, pod_spec, requests, text, unprotected};
+use super::interner::Interner;
+use super::parsed_pods::{ParsedPod, ParsedPods};
+use super::{
+    Gates, Objects, Reader, dynamic_resources, ineffective_protection, pod_spec, requests, text,
+};
 use crate::wire::{Pod as WirePod, PodSpec as WireSpec};
 
 const KIND: &str = "Pod";
@@ -32,29 +34,30 @@ pub(super) fn read(
     nodes: &HashMap<&str, NodeId>,
     reader: &mut Reader<'_>,
 ) -> Vec<Pod> {
-    let mut replicas = Replicas::default();
+    let mut replicas = ParsedPods::default();
     let mut names = HashSet::with_capacity(objects.pods.len());
     let mut pods = Vec::with_capacity(objects.pods.len());
     for wire in &objects.pods {
         let meta = &wire.metadata;
         if !names.insert((text(meta.namespace.as_ref()), text(meta.name.as_ref()))) {
-            reader.refuse(KIND, meta, "another pod has the same name");
+            reader.reject(KIND, meta, "another pod has the same name");
             continue;
         }
         let node_name = wire.spec.as_ref().map_or("", |spec| text(spec.node_name.as_ref()));
         let node = nodes.get(node_name).copied();
         if !node_name.is_empty() && node.is_none() {
-            reader.leave_out(KIND, meta, format!("its node {node_name} is not known"));
+            reader.exclude(KIND, meta, format!("its node {node_name} is not known"));
             continue;
         }
-        if let Some(unread) = unread_cost(wire, reader.gates()) {
-            reader.note(KIND, meta, unread.to_string());
+        if let Some(unread) = cost_annotation_error(wire, reader.gates()) {
+            reader.report_note(KIND, meta, unread.to_string());
         }
         let pod = pod(wire, node, &mut replicas, reader).0;
         if pod.is_active()
-            && let Some(unprotected) = unprotected::of_pod(&protection(wire, reader.now))
+            && let Some(unprotected) =
+                ineffective_protection::pod_note(&protection(wire, reader.now))
         {
-            reader.note(KIND, meta, unprotected);
+            reader.report_note(KIND, meta, unprotected);
         }
         pods.push(pod);
     }
@@ -65,27 +68,29 @@ pub(super) fn read(
 pub(crate) fn pod<P: Borrow<WirePod> + Clone>(
     object: P,
     node: Option<NodeId>,
-    replicas: &mut Replicas<P>,
+    replicas: &mut ParsedPods<P>,
     reader: &mut Reader<'_>,
 ) -> (Pod, Arc<Resources>) {
     let kept = object.clone();
     let wire = object.borrow();
     let meta = &wire.metadata;
-    let (labels, Read { spec, limits, problem, unread, unread_affinity }) =
-        replicas.read(kept, |specs| ask(wire, specs, reader));
-    reader.remark(KIND, meta, &unread);
+    let (
+        labels,
+        ParsedPod { spec, limits, problem, parse_errors: unread, affinity_errors: unread_affinity },
+    ) = replicas.get_or_parse(kept, |specs| parse_pod(wire, specs, reader));
+    reader.report_problems(KIND, meta, &unread);
     if node.is_some() {
-        reader.remark(KIND, meta, &unread_affinity);
+        reader.report_problems(KIND, meta, &unread_affinity);
     }
     let status = wire.status.as_ref();
     let pod = Pod {
         namespace: meta.namespace.clone().unwrap_or_default(),
         name: meta.name.clone().unwrap_or_default(),
         uid: meta.uid.clone().unwrap_or_default(),
-        created: created(wire),
+        created: creation_time(wire),
         labels,
         spec,
-        claims: claims(wire),
+        volume_claims: claims(wire),
         node,
         phase: phase(status.map_or("", |status| text(status.phase.as_ref()))),
         terminating: meta.deletion_timestamp.is_some(),
@@ -94,9 +99,9 @@ pub(crate) fn pod<P: Borrow<WirePod> + Clone>(
         owner: owner(wire),
         controller: controller(wire),
         do_not_disrupt: protection(wire, reader.now).is_active(),
-        eviction_cost: cost(wire, reader.gates()),
+        eviction_cost: pod_eviction_cost(wire, reader.gates()),
         is_unready: is_unready(wire),
-        is_unread: !unread.is_empty() || !unread_affinity.is_empty(),
+        has_unparsed_constraints: !unread.is_empty() || !unread_affinity.is_empty(),
         is_virtual: false,
         problem,
     };
@@ -104,33 +109,33 @@ pub(crate) fn pod<P: Borrow<WirePod> + Clone>(
 }
 
 /// What a pod asks for, and what is wrong with that.
-fn ask(wire: &WirePod, specs: &mut Interner<PodSpec>, reader: &Reader<'_>) -> Read {
+fn parse_pod(wire: &WirePod, specs: &mut Interner<PodSpec>, reader: &Reader<'_>) -> ParsedPod {
     let mut unread = Vec::new();
-    let spec = specs.share(spec(wire, reader, &mut unread));
+    let spec = specs.intern(spec(wire, reader, &mut unread));
     let problem = match &wire.spec {
-        Some(spec) => problem(spec, &unread, &reader.settings.provider),
-        None => Some(Problem { text: "pod has no spec".to_owned(), is_opt_out: false }),
+        Some(spec) => scheduling_problem(spec, &unread, &reader.settings.provider),
+        None => Some(PodProblem { text: "pod has no spec".to_owned(), is_opt_out: false }),
     };
     let mut unread_affinity = Vec::new();
     let affinity = wire.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
     let affinity = affinity.and_then(|affinity| affinity.node_affinity.as_ref());
     pod_spec::required_node_affinity(affinity, reader.aliases, &mut unread_affinity);
-    let limits = wire.spec.as_ref().map(requests::limits_of_pod);
+    let limits = wire.spec.as_ref().map(requests::pod_limits);
     let limits = Arc::new(limits.unwrap_or_default());
-    Read { spec, limits, problem, unread, unread_affinity }
+    ParsedPod { spec, limits, problem, parse_errors: unread, affinity_errors: unread_affinity }
 }
 
 /// What a live pod asks for.
 pub(super) fn spec(wire: &WirePod, reader: &Reader<'_>, problems: &mut Vec<String>) -> PodSpec {
     let none = WireSpec::default();
     let spec = wire.spec.as_ref().unwrap_or(&none);
-    let requests = requests::of_pod(spec, wire.status.as_ref(), problems);
+    let requests = requests::pod_requests(spec, wire.status.as_ref(), problems);
     let claims = dynamic_resources::claims(spec, wire.status.as_ref());
     pod_spec::read(spec, requests, claims, reader.aliases, problems)
 }
 
 /// When the object was made; without a time, before all others.
-pub(crate) fn created(wire: &WirePod) -> Timestamp {
+pub(crate) fn creation_time(wire: &WirePod) -> Timestamp {
     wire.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0)
 }
 
@@ -138,7 +143,11 @@ pub(crate) fn created(wire: &WirePod) -> Timestamp {
 ///
 /// Only a required DoesNotExist opts out. Upstream also takes contradictory or preferred terms for
 /// it (spec 20 Q15); here such pods are tried.
-fn problem(spec: &WireSpec, unread: &[String], provider: &Provider) -> Option<Problem> {
+fn scheduling_problem(
+    spec: &WireSpec,
+    unread: &[String],
+    provider: &Provider,
+) -> Option<PodProblem> {
     let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let required =
         affinity.and_then(|node| node.required_during_scheduling_ignored_during_execution.as_ref());
@@ -168,7 +177,7 @@ fn problem(spec: &WireSpec, unread: &[String], provider: &Provider) -> Option<Pr
         }
     }
     texts.extend_from_slice(unread);
-    (!texts.is_empty()).then(|| Problem { text: texts.join("; "), is_opt_out })
+    (!texts.is_empty()).then(|| PodProblem { text: texts.join("; "), is_opt_out })
 }
 
 fn opts_out(term: &NodeSelectorTerm, provider: &Provider) -> bool {
@@ -215,14 +224,14 @@ fn is_unready(wire: &WirePod) -> bool {
 }
 
 /// What it costs to evict the pod.
-fn cost(wire: &WirePod, gates: Gates) -> f64 {
-    let (disruption_cost, deletion_cost) = written_costs(wire, gates);
+fn pod_eviction_cost(wire: &WirePod, gates: Gates) -> f64 {
+    let (disruption_cost, deletion_cost) = cost_annotations(wire, gates);
     let priority = wire.spec.as_ref().and_then(|spec| spec.priority);
     eviction_cost(disruption_cost, deletion_cost, priority)
 }
 
 /// What its two annotations say about that.
-fn written_costs(wire: &WirePod, gates: Gates) -> (Option<&str>, Option<&str>) {
+fn cost_annotations(wire: &WirePod, gates: Gates) -> (Option<&str>, Option<&str>) {
     let annotations = wire.metadata.annotations.as_ref();
     let annotation = |key: &str| annotations.and_then(|all| all.get(key)).map(String::as_str);
     let deletion_cost = annotation(POD_DELETION_COST);
@@ -233,14 +242,14 @@ fn written_costs(wire: &WirePod, gates: Gates) -> (Option<&str>, Option<&str>) {
 /// An annotation that is to say what it costs to evict a pod, and is no 32-bit integer. It counts as
 /// 0 (spec 45 §9.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnreadCost<'a> {
+pub enum CostAnnotationError<'a> {
     /// `karpenter.sh/disruption-cost`.
     Disruption(&'a str),
     /// `controller.kubernetes.io/pod-deletion-cost`.
     Deletion(&'a str),
 }
 
-impl<'a> UnreadCost<'a> {
+impl<'a> CostAnnotationError<'a> {
     /// The annotation.
     pub fn annotation(self) -> &'static str {
         match self {
@@ -257,7 +266,7 @@ impl<'a> UnreadCost<'a> {
     }
 }
 
-impl fmt::Display for UnreadCost<'_> {
+impl fmt::Display for CostAnnotationError<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (annotation, value) = (self.annotation(), self.value());
         write!(f, "annotation {annotation} is no 32-bit integer: {value:?}; it counts as 0")
@@ -265,35 +274,35 @@ impl fmt::Display for UnreadCost<'_> {
 }
 
 /// The annotation of the pod that decides what it costs to evict it, if it cannot be read.
-pub fn unread_cost(wire: &WirePod, gates: Gates) -> Option<UnreadCost<'_>> {
-    let (disruption_cost, deletion_cost) = written_costs(wire, gates);
-    let written = disruption_cost.map(UnreadCost::Disruption);
-    let written = written.or(deletion_cost.map(UnreadCost::Deletion));
+pub fn cost_annotation_error(wire: &WirePod, gates: Gates) -> Option<CostAnnotationError<'_>> {
+    let (disruption_cost, deletion_cost) = cost_annotations(wire, gates);
+    let written = disruption_cost.map(CostAnnotationError::Disruption);
+    let written = written.or(deletion_cost.map(CostAnnotationError::Deletion));
     written.filter(|written| !is_eviction_cost(written.value()))
 }
 
 /// The strongest of the owners.
-pub(super) fn owner(wire: &WirePod) -> Owner {
+pub(super) fn owner(wire: &WirePod) -> OwnerKind {
     let owners = wire.metadata.owner_references.as_deref().unwrap_or_default();
     let is_owned = |version: &str, kind: &str| {
         owners.iter().any(|owner| owner.api_version == version && owner.kind == kind)
     };
     if is_owned("apps/v1", "DaemonSet") {
-        Owner::DaemonSet
+        OwnerKind::DaemonSet
     } else if is_owned("v1", "Node") {
-        Owner::Node
+        OwnerKind::Node
     } else if is_owned("apps/v1", "StatefulSet") {
-        Owner::StatefulSet
+        OwnerKind::StatefulSet
     } else {
-        Owner::Other
+        OwnerKind::Other
     }
 }
 
-pub(crate) fn controller(wire: &WirePod) -> Option<Controller> {
+pub(crate) fn controller(wire: &WirePod) -> Option<ControllerRef> {
     let owners = wire.metadata.owner_references.iter().flatten();
     let owner = owners.into_iter().find(|owner| owner.controller == Some(true))?;
     let group = owner.api_version.rsplit_once('/').map_or("", |(group, _)| group);
-    Some(Controller {
+    Some(ControllerRef {
         group: group.to_owned(),
         kind: owner.kind.clone(),
         name: owner.name.clone(),
@@ -307,5 +316,5 @@ pub(crate) fn protection(wire: &WirePod, now: Timestamp) -> PodProtection {
     let annotation = annotations.and_then(|all| all.get(annotations::DO_NOT_DISRUPT));
     let started = wire.status.as_ref().and_then(|status| status.start_time.as_ref());
     let started = started.map(|time| time.0);
-    PodProtection::of(annotation.map(String::as_str), started, now)
+    PodProtection::from_annotation(annotation.map(String::as_str), started, now)
 }

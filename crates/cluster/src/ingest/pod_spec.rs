@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{
     Affinity, NodeAffinity, PodAffinityTerm, TopologySpreadConstraint, WeightedPodAffinityTerm,
 };
 use karpenter_core::host_port::HostPort;
-use karpenter_core::pod::{AffinityTerm, PodSpec, SpreadConstraint, Weighted};
+use karpenter_core::pod::{AffinityTerm, PodSpec, SpreadConstraint, WeightedTerm};
 use karpenter_core::requirement::{Aliases, Requirements};
 use karpenter_core::resources::Resources;
 use karpenter_core::scheduling::dra::ClaimRef;
@@ -39,10 +39,10 @@ pub(super) fn read(
         preferred_pod_affinity,
         pod_anti_affinity,
         preferred_pod_anti_affinity,
-        spread: spreads(wire, problems),
+        topology_spread: spread_constraints(wire, problems),
         tolerations: taint::tolerations(wire.tolerations.as_ref(), problems),
         host_ports: wire.containers.iter().flat_map(|c| host_ports(c, problems)).collect(),
-        asks_dynamic_resources: dynamic_resources::is_asked(wire),
+        requests_dynamic_resources: dynamic_resources::requests_devices(wire),
         resource_claims,
     }
 }
@@ -63,19 +63,19 @@ fn preferred_node_affinity(
     wire: Option<&NodeAffinity>,
     aliases: &Aliases,
     problems: &mut Vec<String>,
-) -> Vec<Weighted<Requirements>> {
+) -> Vec<WeightedTerm<Requirements>> {
     let terms =
         wire.and_then(|node| node.preferred_during_scheduling_ignored_during_execution.as_ref());
-    let read = |wire: &k8s_openapi::api::core::v1::PreferredSchedulingTerm| Weighted {
+    let read = |wire: &k8s_openapi::api::core::v1::PreferredSchedulingTerm| WeightedTerm {
         weight: weight(wire.weight, problems),
         term: requirement::term(&wire.preference, aliases, problems),
     };
     terms.into_iter().flatten().map(read).collect()
 }
 
-type Terms = (Vec<AffinityTerm>, Vec<Weighted<AffinityTerm>>);
+type AffinityTerms = (Vec<AffinityTerm>, Vec<WeightedTerm<AffinityTerm>>);
 
-fn pod_affinity(wire: Option<&Affinity>, problems: &mut Vec<String>) -> Terms {
+fn pod_affinity(wire: Option<&Affinity>, problems: &mut Vec<String>) -> AffinityTerms {
     let wire = wire.and_then(|affinity| affinity.pod_affinity.as_ref());
     terms(
         wire.and_then(|wire| wire.required_during_scheduling_ignored_during_execution.as_ref()),
@@ -84,7 +84,7 @@ fn pod_affinity(wire: Option<&Affinity>, problems: &mut Vec<String>) -> Terms {
     )
 }
 
-fn pod_anti_affinity(wire: Option<&Affinity>, problems: &mut Vec<String>) -> Terms {
+fn pod_anti_affinity(wire: Option<&Affinity>, problems: &mut Vec<String>) -> AffinityTerms {
     let wire = wire.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
     terms(
         wire.and_then(|wire| wire.required_during_scheduling_ignored_during_execution.as_ref()),
@@ -97,9 +97,9 @@ fn terms(
     required: Option<&Vec<PodAffinityTerm>>,
     preferred: Option<&Vec<WeightedPodAffinityTerm>>,
     problems: &mut Vec<String>,
-) -> Terms {
+) -> AffinityTerms {
     let required = required.into_iter().flatten().map(|wire| term(wire, problems)).collect();
-    let weighted = |wire: &WeightedPodAffinityTerm| Weighted {
+    let weighted = |wire: &WeightedPodAffinityTerm| WeightedTerm {
         weight: weight(wire.weight, problems),
         term: term(&wire.pod_affinity_term, problems),
     };
@@ -116,9 +116,9 @@ fn weight(weight: i32, problems: &mut Vec<String>) -> i32 {
 
 fn term(wire: &PodAffinityTerm, problems: &mut Vec<String>) -> AffinityTerm {
     let namespaces = wire.namespace_selector.as_ref().map(|wire| {
-        selector::parts(wire).unwrap_or_else(|error| {
+        selector::label_selector(wire).unwrap_or_else(|error| {
             problems.push(format!("namespaceSelector: {error}"));
-            nothing()
+            match_nothing()
         })
     });
     if wire.topology_key.is_empty() {
@@ -133,25 +133,25 @@ fn term(wire: &PodAffinityTerm, problems: &mut Vec<String>) -> AffinityTerm {
 }
 
 /// Parts that no labels meet: an absent selector of namespaces means something else.
-fn nothing() -> LabelSelector {
+fn match_nothing() -> LabelSelector {
     let expression = |condition| Expression { key: String::new(), condition };
     let expressions = [Condition::Exists, Condition::DoesNotExist].map(expression).into();
     LabelSelector { expressions, ..LabelSelector::default() }
 }
 
-fn spreads(wire: &WireSpec, problems: &mut Vec<String>) -> Vec<SpreadConstraint> {
+fn spread_constraints(wire: &WireSpec, problems: &mut Vec<String>) -> Vec<SpreadConstraint> {
     let constraints = wire.topology_spread_constraints.iter().flatten().enumerate();
-    constraints.map(|(index, wire)| spread(index, wire, problems)).collect()
+    constraints.map(|(index, wire)| spread_constraint(index, wire, problems)).collect()
 }
 
-fn spread(
+fn spread_constraint(
     index: usize,
     wire: &TopologySpreadConstraint,
     problems: &mut Vec<String>,
 ) -> SpreadConstraint {
     // What no API server takes, and no scheduler could keep.
-    let mut refuse = |field: &str, what: &str| {
-        problems.push(format!("topologySpreadConstraints[{index}].{field} {what}"));
+    let mut refuse = |field: &str, detail: &str| {
+        problems.push(format!("topologySpreadConstraints[{index}].{field} {detail}"));
     };
     if wire.topology_key.is_empty() {
         refuse("topologyKey", "must not be empty");
@@ -169,12 +169,12 @@ fn spread(
             &format!("must be DoNotSchedule or ScheduleAnyway, is {found:?}"),
         );
     }
-    let what = format!("topologySpreadConstraints[{index}].labelSelector");
+    let detail = format!("topologySpreadConstraints[{index}].labelSelector");
     SpreadConstraint {
         topology_key: wire.topology_key.clone(),
         max_skew: wire.max_skew,
         is_required: wire.when_unsatisfiable != "ScheduleAnyway",
-        selector: selector::selector(wire.label_selector.as_ref(), &what, problems),
+        selector: selector::selector(wire.label_selector.as_ref(), &detail, problems),
         match_label_keys: wire.match_label_keys.clone().unwrap_or_default(),
         min_domains: wire.min_domains,
         honors_node_affinity: text(wire.node_affinity_policy.as_ref()) != "Ignore",

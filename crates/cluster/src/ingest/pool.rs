@@ -18,9 +18,9 @@ const KIND: &str = "NodePool";
 pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<Pool> {
     let mut pools: Vec<Pool> = Vec::with_capacity(objects.node_pools.len());
     for wire in &objects.node_pools {
-        let Some(pool) = usable(wire, reader) else { continue };
+        let Some(pool) = read_usable(wire, reader) else { continue };
         if pools.iter().any(|known| known.name == pool.name) {
-            reader.refuse(KIND, &wire.metadata, "another pool has the same name");
+            reader.reject(KIND, &wire.metadata, "another pool has the same name");
         } else {
             pools.push(pool);
         }
@@ -29,16 +29,16 @@ pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<Pool> {
 }
 
 /// One pool, if nodes can be launched from it.
-pub(crate) fn usable(wire: &NodePool, reader: &mut Reader<'_>) -> Option<Pool> {
+pub(crate) fn read_usable(wire: &NodePool, reader: &mut Reader<'_>) -> Option<Pool> {
     let mut problems = Vec::new();
     let pool = pool(wire, reader, &mut problems);
-    if let Some(reason) = unusable(wire, reader) {
-        reader.leave_out(KIND, &wire.metadata, reason);
-    } else if let Some(reason) = invalid(wire, reader) {
-        reader.refuse(KIND, &wire.metadata, reason);
+    if let Some(reason) = unusable_reason(wire, reader) {
+        reader.exclude(KIND, &wire.metadata, reason);
+    } else if let Some(reason) = invalid_reason(wire, reader) {
+        reader.reject(KIND, &wire.metadata, reason);
     } else if !problems.is_empty() {
         // Half a pool could launch what its owner forbade.
-        reader.refuse(KIND, &wire.metadata, problems.join("; "));
+        reader.reject(KIND, &wire.metadata, problems.join("; "));
     } else {
         return Some(pool);
     }
@@ -51,7 +51,7 @@ pub(super) fn read_managed(
     reader: &Reader<'_>,
 ) -> BTreeMap<String, ManagedPool> {
     let mut pools = BTreeMap::new();
-    for pool in objects.node_pools.iter().filter_map(|wire| managed(wire, reader)) {
+    for pool in objects.node_pools.iter().filter_map(|wire| read_managed_pool(wire, reader)) {
         pools.entry(pool.pool.name.clone()).or_insert(pool);
     }
     pools
@@ -59,7 +59,7 @@ pub(super) fn read_managed(
 
 /// One pool as disruption sees it, if it is ours. What cannot be read of it is told where it is
 /// read for scheduling.
-pub(crate) fn managed(wire: &NodePool, reader: &Reader<'_>) -> Option<ManagedPool> {
+pub(crate) fn read_managed_pool(wire: &NodePool, reader: &Reader<'_>) -> Option<ManagedPool> {
     if !reader.settings.serves(&wire.spec.template.spec.node_class_ref) {
         return None;
     }
@@ -68,13 +68,13 @@ pub(crate) fn managed(wire: &NodePool, reader: &Reader<'_>) -> Option<ManagedPoo
     let budgets = disruption.and_then(|disruption| disruption.budgets.as_deref());
     Some(ManagedPool {
         pool: pool(wire, reader, &mut Vec::new()),
-        policy: policy.and_then(ConsolidationPolicy::named).unwrap_or_default(),
+        policy: policy.and_then(ConsolidationPolicy::from_name).unwrap_or_default(),
         budgets: match budgets {
             Some(budgets) => budgets.iter().map(budget).collect(),
             None => vec![default_budget()],
         },
         replicas: wire.spec.replicas,
-        is_ready: counts_as_ready(wire, reader),
+        is_ready: is_ready(wire, reader),
         is_deleting: wire.metadata.deletion_timestamp.is_some(),
     })
 }
@@ -84,7 +84,7 @@ pub(crate) fn managed(wire: &NodePool, reader: &Reader<'_>) -> Option<ManagedPoo
 /// all reasons, so that nothing goes that its owner may have meant to keep.
 fn budget(wire: &WireBudget) -> Budget {
     let named = |reasons: &Vec<String>| {
-        reasons.iter().map(|name| Reason::named(name)).collect::<Option<Vec<_>>>()
+        reasons.iter().map(|name| Reason::from_name(name)).collect::<Option<Vec<_>>>()
     };
     let is_window = wire.schedule.is_some() && wire.duration.is_some();
     Budget {
@@ -96,37 +96,37 @@ fn budget(wire: &WireBudget) -> Budget {
 }
 
 /// What is wrong with `spec.disruption`, where no API server has looked at it.
-fn disruption_flaw(wire: &NodePool, now: Timestamp) -> Option<String> {
+fn disruption_problem(wire: &NodePool, now: Timestamp) -> Option<String> {
     let disruption = wire.spec.disruption.as_ref()?;
     if let Some(policy) = disruption.consolidation_policy.as_deref()
-        && ConsolidationPolicy::named(policy).is_none()
+        && ConsolidationPolicy::from_name(policy).is_none()
     {
         let all = ConsolidationPolicy::ALL.map(ConsolidationPolicy::name).join(", ");
         return Some(format!("spec.disruption.consolidationPolicy: {policy:?} is none of {all}"));
     }
-    budgets_flaw(wire, now)
+    budgets_problem(wire, now)
 }
 
 /// Which budget of a pool cannot be understood, and why. With one nothing is disrupted.
-pub fn budgets_flaw(wire: &NodePool, now: Timestamp) -> Option<String> {
+pub fn budgets_problem(wire: &NodePool, now: Timestamp) -> Option<String> {
     let budgets = wire.spec.disruption.iter().flat_map(|one| one.budgets.iter().flatten());
     budgets.enumerate().find_map(|(at, budget)| {
-        let flaw = budget_flaw(budget, now)?;
+        let flaw = budget_problem(budget, now)?;
         Some(format!("spec.disruption.budgets[{at}]: {flaw}"))
     })
 }
 
-fn budget_flaw(wire: &WireBudget, now: Timestamp) -> Option<String> {
+fn budget_problem(wire: &WireBudget, now: Timestamp) -> Option<String> {
     if wire.schedule.is_some() != wire.duration.is_some() {
         return Some("'schedule' must be set with 'duration'".to_owned());
     }
-    let unknown = |name: &&String| Reason::named(name).is_none();
+    let unknown = |name: &&String| Reason::from_name(name).is_none();
     if let Some(name) = wire.reasons.iter().flatten().find(unknown) {
         let all = Reason::ALL.map(Reason::name).join(", ");
         return Some(format!("reason {name:?} is none of {all}"));
     }
     match budget(wire).allowed(100, now) {
-        Ok(_) | Err(BudgetError::AboveAll(_)) => {}
+        Ok(_) | Err(BudgetError::AboveHundredPercent(_)) => {}
         Err(error) => return Some(error.to_string()),
     }
     let number = wire.nodes.strip_suffix('%').unwrap_or(&wire.nodes);
@@ -142,7 +142,7 @@ fn default_budget() -> Budget {
 }
 
 /// Why nothing can be launched from the pool now.
-fn unusable(wire: &NodePool, reader: &Reader<'_>) -> Option<String> {
+fn unusable_reason(wire: &NodePool, reader: &Reader<'_>) -> Option<String> {
     let class = &wire.spec.template.spec.node_class_ref;
     if !reader.settings.serves(class) {
         return Some(format!("{}.{} is not ours", class.kind, class.group));
@@ -154,11 +154,11 @@ fn unusable(wire: &NodePool, reader: &Reader<'_>) -> Option<String> {
     if wire.metadata.deletion_timestamp.is_some() {
         return Some("is being deleted".to_owned());
     }
-    (!counts_as_ready(wire, reader)).then(|| not_ready(wire))
+    (!is_ready(wire, reader)).then(|| not_ready_reason(wire))
 }
 
 /// That a pool is not ready, and what its conditions say about why.
-fn not_ready(wire: &NodePool) -> String {
+fn not_ready_reason(wire: &NodePool) -> String {
     let all = || wire.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let of = |kind: &str| all().find(|one| one.type_ == kind && one.status != "True");
     let dependents = conditions::NODEPOOL_DEPENDENTS.iter();
@@ -174,7 +174,7 @@ fn not_ready(wire: &NodePool) -> String {
 }
 
 /// Whether its condition Ready says so. Where nobody sets conditions, none at all says it, too.
-fn counts_as_ready(wire: &NodePool, reader: &Reader<'_>) -> bool {
+fn is_ready(wire: &NodePool, reader: &Reader<'_>) -> bool {
     let mut conditions = wire.status.iter().flat_map(|status| status.conditions.iter().flatten());
     match conditions.find(|condition| condition.type_ == conditions::READY) {
         Some(ready) => ready.status == "True",
@@ -183,7 +183,7 @@ fn counts_as_ready(wire: &NodePool, reader: &Reader<'_>) -> bool {
 }
 
 /// Why the pool would never become ready, where nobody else validates it.
-fn invalid(wire: &NodePool, reader: &Reader<'_>) -> Option<String> {
+fn invalid_reason(wire: &NodePool, reader: &Reader<'_>) -> Option<String> {
     let settings = reader.settings;
     if !settings.assume_pools_ready {
         return None;
@@ -199,7 +199,7 @@ fn invalid(wire: &NodePool, reader: &Reader<'_>) -> Option<String> {
     if let Some((name, _)) = limits.find(|(_, limit)| is_negative(limit)) {
         return Some(format!("spec.limits[{name}] must not be negative"));
     }
-    disruption_flaw(wire, reader.now)
+    disruption_problem(wire, reader.now)
         .or_else(|| validation::nodepool(&wire.spec, &settings.provider).message())
 }
 
@@ -230,7 +230,7 @@ fn pool(wire: &NodePool, reader: &Reader<'_>, problems: &mut Vec<String>) -> Poo
 fn consolidate_after(wire: &NodePool, problems: &mut Vec<String>) -> Option<SignedDuration> {
     let disruption = wire.spec.disruption.as_ref();
     let policy = disruption.and_then(|disruption| disruption.consolidation_policy.as_deref());
-    if policy.is_some_and(|policy| ConsolidationPolicy::named(policy).is_none()) {
+    if policy.is_some_and(|policy| ConsolidationPolicy::from_name(policy).is_none()) {
         // Nobody knows which nodes may go, so all stay. It is told where no API server has looked.
         return None;
     }

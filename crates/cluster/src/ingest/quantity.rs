@@ -16,7 +16,7 @@ pub(super) fn resources(
 }
 
 /// The quantities of a map that are not of the resources of a node.
-pub(super) fn map(
+pub(super) fn quantity_map(
     list: Option<&BTreeMap<String, WireQuantity>>,
     place: &str,
     problems: &mut Vec<String>,
@@ -26,7 +26,7 @@ pub(super) fn map(
 }
 
 /// One quantity, if it is one.
-pub(super) fn one(
+pub(super) fn read_quantity(
     wire: &WireQuantity,
     place: &str,
     problems: &mut Vec<String>,

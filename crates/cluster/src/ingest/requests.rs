@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use karpenter_core::pod::requests::{
-    ContainerResources, InitContainerResources, PodResources, StatusResources, effective,
-    with_limits,
+    ContainerResources, InitContainerResources, PodResources, StatusResources, effective_requests,
+    requests_defaulted_from_limits,
 };
 use karpenter_core::resources::{PODS, Resources};
 
@@ -13,7 +13,7 @@ use super::quantity;
 use crate::wire::{Container, ContainerStatus, PodSpec as WireSpec, PodStatus};
 
 /// The effective requests of a pod.
-pub(super) fn of_pod(
+pub(super) fn pod_requests(
     spec: &WireSpec,
     status: Option<&PodStatus>,
     problems: &mut Vec<String>,
@@ -23,13 +23,13 @@ pub(super) fn of_pod(
 
 /// The effective requests of a pod that a template makes: nobody has merged its limits into its
 /// requests yet.
-pub(super) fn of_template(spec: &WireSpec, problems: &mut Vec<String>) -> Resources {
+pub(super) fn template_requests(spec: &WireSpec, problems: &mut Vec<String>) -> Resources {
     read(spec, None, true, problems)
 }
 
 /// What a pod may use at most, `pods: 1` included. What has no limit is not listed. What is wrong
 /// with it is told by nobody: only gauges show limits.
-pub(super) fn limits_of_pod(spec: &WireSpec) -> Resources {
+pub(super) fn pod_limits(spec: &WireSpec) -> Resources {
     let limits = |wire: Option<&ResourceRequirements>| {
         let list = wire.and_then(|resources| resources.limits.as_ref());
         quantity::requests(list, "resources.limits", &mut Vec::new())
@@ -42,7 +42,7 @@ pub(super) fn limits_of_pod(spec: &WireSpec) -> Resources {
         let is_sidecar = wire.restart_policy.as_deref() == Some("Always");
         InitContainerResources { container: container(wire), is_sidecar }
     });
-    let mut limits = effective(&PodResources {
+    let mut limits = effective_requests(&PodResources {
         containers: spec.containers.iter().map(container).collect(),
         init_containers: init_containers.collect(),
         pod_level: limits(spec.resources.as_ref()),
@@ -70,7 +70,9 @@ fn read(
     let initial = statuses(status.and_then(|status| status.init_container_statuses.as_ref()));
     let mut container = |wire: &Container, statuses: &Statuses<'_>| ContainerResources {
         requests: container_requests(wire, is_template, problems),
-        status: statuses.get(wire.name.as_str()).and_then(|status| in_status(status, problems)),
+        status: statuses
+            .get(wire.name.as_str())
+            .and_then(|status| status_resources(status, problems)),
     };
     let containers = spec.containers.iter().map(|wire| container(wire, &running)).collect();
     let init_containers = spec.init_containers.iter().flatten().map(|wire| {
@@ -78,7 +80,7 @@ fn read(
         InitContainerResources { container: container(wire, &initial), is_sidecar }
     });
     let init_containers = init_containers.collect();
-    effective(&PodResources {
+    effective_requests(&PodResources {
         containers,
         init_containers,
         pod_level: requests(spec.resources.as_ref(), "spec.resources.requests", problems),
@@ -104,7 +106,7 @@ fn container_requests(
         return own;
     }
     let limits = wire.resources.as_ref().and_then(|resources| resources.limits.as_ref());
-    with_limits(&own, &quantity::requests(limits, "resources.limits", problems))
+    requests_defaulted_from_limits(&own, &quantity::requests(limits, "resources.limits", problems))
 }
 
 fn requests(
@@ -116,7 +118,10 @@ fn requests(
     quantity::requests(list, place, problems)
 }
 
-fn in_status(status: &ContainerStatus, problems: &mut Vec<String>) -> Option<StatusResources> {
+fn status_resources(
+    status: &ContainerStatus,
+    problems: &mut Vec<String>,
+) -> Option<StatusResources> {
     let resources = status.resources.as_ref()?;
     let allocated = status.allocated_resources.as_ref();
     Some(StatusResources {

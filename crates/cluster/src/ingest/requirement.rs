@@ -49,7 +49,7 @@ fn requirement(
     aliases: &Aliases,
     problems: &mut Vec<String>,
 ) -> Option<Requirement> {
-    let Some(operator) = Operator::named(operator) else {
+    let Some(operator) = Operator::from_name(operator) else {
         problems.push(format!("key {key} has an unsupported operator {operator}"));
         return None;
     };

@@ -12,13 +12,13 @@ use karpenter_core::selector::{Condition, Expression, LabelSelector, Selector};
 /// read, with a problem.
 pub(super) fn selector(
     wire: Option<&WireSelector>,
-    what: &str,
+    field: &str,
     problems: &mut Vec<String>,
 ) -> Selector {
-    match wire.map(parts) {
+    match wire.map(label_selector) {
         Some(Ok(parts)) => Selector::Matching(parts),
         Some(Err(error)) => {
-            problems.push(format!("{what}: {error}"));
+            problems.push(format!("{field}: {error}"));
             Selector::Nothing
         }
         None => Selector::Nothing,
@@ -26,9 +26,9 @@ pub(super) fn selector(
 }
 
 /// The parts of a selector, or why it cannot be read. What Kubernetes refuses is refused.
-pub(super) fn parts(wire: &WireSelector) -> Result<LabelSelector, String> {
+pub(super) fn label_selector(wire: &WireSelector) -> Result<LabelSelector, String> {
     for (key, value) in wire.match_labels.iter().flatten() {
-        check(key, [value])?;
+        check_expression(key, [value])?;
     }
     let expressions = wire.match_expressions.iter().flatten().map(expression);
     Ok(LabelSelector {
@@ -40,7 +40,7 @@ pub(super) fn parts(wire: &WireSelector) -> Result<LabelSelector, String> {
 fn expression(wire: &LabelSelectorRequirement) -> Result<Expression, String> {
     let LabelSelectorRequirement { key, operator, values } = wire;
     let values: BTreeSet<String> = values.iter().flatten().cloned().collect();
-    check(key, &values)?;
+    check_expression(key, &values)?;
     let condition = match (operator.as_str(), values.is_empty()) {
         ("In", false) => Condition::In(values),
         ("NotIn", false) => Condition::NotIn(values),
@@ -55,7 +55,10 @@ fn expression(wire: &LabelSelectorRequirement) -> Result<Expression, String> {
     Ok(Expression { key: key.clone(), condition })
 }
 
-fn check<'a>(key: &str, values: impl IntoIterator<Item = &'a String>) -> Result<(), String> {
+fn check_expression<'a>(
+    key: &str,
+    values: impl IntoIterator<Item = &'a String>,
+) -> Result<(), String> {
     if let Some(error) = qualified_name_errors(key).into_iter().next() {
         return Err(format!("key {key} is not a qualified name, {error}"));
     }

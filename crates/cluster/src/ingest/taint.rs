@@ -30,9 +30,9 @@ pub(super) fn tolerations(
 }
 
 fn toleration(wire: &WireToleration, problems: &mut Vec<String>) -> Option<Toleration> {
-    let mut refuse = |what: &str, found: &str, known: &str| {
+    let mut refuse = |field: &str, found: &str, known: &str| {
         let key = text(wire.key.as_ref());
-        problems.push(format!("toleration of {key:?}: {what} must be {known}, is {found:?}"));
+        problems.push(format!("toleration of {key:?}: {field} must be {known}, is {found:?}"));
     };
     let operator = text(wire.operator.as_ref());
     if !["", "Equal", "Exists", "Lt", "Gt"].contains(&operator) {

@@ -8,9 +8,9 @@ use super::*;
 
 mod disruption;
 mod nodes;
+mod other_kinds;
 mod pods;
 mod pools;
-mod rest;
 
 fn settings() -> Settings {
     let now = Timestamp::from_second(1_750_000_000).unwrap();
@@ -44,9 +44,16 @@ fn read_spec(mut spec: Value) -> Pod {
 
 /// Marks as `kind namespace/name: reason`, with a dash before what is left out, and an exclamation
 /// mark where somebody has to mend it.
-fn marks(ingested: &Ingested) -> Vec<String> {
-    let marked = ingested.marked.iter().map(|marked| {
-        let Marked { kind, namespace, name, is_left_out, is_broken, reason } = marked;
+fn diagnostics(ingested: &IngestResult) -> Vec<String> {
+    let marked = ingested.diagnostics.iter().map(|marked| {
+        let IngestDiagnostic {
+            kind,
+            namespace,
+            name,
+            is_excluded: is_left_out,
+            is_invalid: is_broken,
+            reason,
+        } = marked;
         let sign = match (is_left_out, is_broken) {
             (true, true) => "-!",
             (true, false) => "-",

@@ -65,7 +65,7 @@ pub(crate) fn volume(wire: &WireVolume, reader: &mut Reader<'_>) -> PersistentVo
     let terms = terms.filter(|term| term.match_expressions.as_ref().is_some_and(|e| !e.is_empty()));
     let node_affinity =
         terms.map(|term| requirement::term(term, reader.aliases, &mut problems)).collect();
-    reader.remark("PersistentVolume", &wire.metadata, &problems);
+    reader.report_problems("PersistentVolume", &wire.metadata, &problems);
     let driver = spec.and_then(|spec| match (&spec.csi, &spec.aws_elastic_block_store) {
         (Some(csi), _) => Some(csi.driver.clone()),
         (None, Some(_)) => Some(EBS.to_owned()),
@@ -93,8 +93,8 @@ pub(crate) fn class(wire: &WireClass, reader: &Reader<'_>) -> StorageClass {
 
 fn topology(wire: &TopologySelectorTerm, aliases: &Aliases) -> Requirements {
     let expressions = wire.match_label_expressions.iter().flatten().map(|expression| {
-        let key = aliases.key(&expression.key);
-        let values = expression.values.iter().map(|value| aliases.value(key, value));
+        let key = aliases.normalize_key(&expression.key);
+        let values = expression.values.iter().map(|value| aliases.normalize_value(key, value));
         Requirement::in_values(key, values)
     });
     expressions.collect()

@@ -54,31 +54,31 @@ pub(crate) const STATEFUL_SET: (&str, &str) = ("apps", "StatefulSet");
 
 /// The selector of a ReplicationController, if it has one.
 pub(crate) fn replication_controller(wire: &ReplicationController) -> Option<LabelSelector> {
-    wire.spec.as_ref().and_then(|spec| spec.selector.clone()).map(LabelSelector::of_labels)
+    wire.spec.as_ref().and_then(|spec| spec.selector.clone()).map(LabelSelector::from_labels)
 }
 
 /// The selector of a ReplicaSet, if it can be read.
 pub(crate) fn replica_set(wire: &ReplicaSet, reader: &mut Reader<'_>) -> Option<LabelSelector> {
     let selector = wire.spec.as_ref().map(|spec| &spec.selector);
-    readable(REPLICA_SET.1, &wire.metadata, selector, reader)
+    read_selector(REPLICA_SET.1, &wire.metadata, selector, reader)
 }
 
 /// The selector of a StatefulSet, if it can be read.
 pub(crate) fn stateful_set(wire: &StatefulSet, reader: &mut Reader<'_>) -> Option<LabelSelector> {
     let selector = wire.spec.as_ref().map(|spec| &spec.selector);
-    readable(STATEFUL_SET.1, &wire.metadata, selector, reader)
+    read_selector(STATEFUL_SET.1, &wire.metadata, selector, reader)
 }
 
-fn readable(
+fn read_selector(
     kind: &'static str,
     meta: &ObjectMeta,
     wire: Option<&WireSelector>,
     reader: &mut Reader<'_>,
 ) -> Option<LabelSelector> {
-    match selector::parts(wire?) {
+    match selector::label_selector(wire?) {
         Ok(parts) => Some(parts),
         Err(error) => {
-            reader.refuse(kind, meta, error);
+            reader.reject(kind, meta, error);
             None
         }
     }

@@ -12,20 +12,20 @@ use karpenter_core::snapshot::Daemon;
 
 use super::State;
 use crate::ingest::{Reader, daemon as ingest, text};
-use crate::publish::Name;
+use crate::snapshot_view::PodKey;
 use crate::wire::Pod as WirePod;
 
 /// All DaemonSets.
 #[derive(Default)]
 pub(super) struct Daemons {
-    sets: BTreeMap<(String, String), Set>,
+    daemon_sets: BTreeMap<(String, String), DaemonSetEntry>,
     /// Pods by namespace and uid of what controls them, the newest first.
-    pods: HashMap<(String, String), BTreeMap<Age, Name>>,
+    pods: HashMap<(String, String), BTreeMap<Age, PodKey>>,
 }
 
 type Age = (Reverse<i64>, String);
 
-struct Set {
+struct DaemonSetEntry {
     wire: Arc<DaemonSet>,
     value: Daemon,
 }
@@ -41,25 +41,25 @@ impl State {
         match wire {
             Some(wire) => {
                 let value = self.read_daemon(&wire, r);
-                self.daemons.sets.insert(key, Set { wire, value });
+                self.daemons.daemon_sets.insert(key, DaemonSetEntry { wire, value });
             }
             None => {
-                self.daemons.sets.remove(&key);
+                self.daemons.daemon_sets.remove(&key);
             }
         }
         self.publish_daemons();
     }
 
     /// Follows a pod that changed, if a DaemonSet controls it.
-    pub(super) fn touch_daemon(
+    pub(super) fn update_daemon_of_pod(
         &mut self,
-        name: &Name,
+        name: &PodKey,
         before: Option<&WirePod>,
         after: Option<&WirePod>,
         r: &mut Reader<'_>,
     ) {
         let mut touched = Vec::new();
-        if let Some((key, age)) = before.and_then(owner)
+        if let Some((key, age)) = before.and_then(controlling_daemon_set)
             && let Some(pods) = self.daemons.pods.get_mut(&key)
         {
             if pods.first_key_value().is_some_and(|(first, _)| *first == age) {
@@ -70,7 +70,7 @@ impl State {
                 self.daemons.pods.remove(&key);
             }
         }
-        if let Some((key, age)) = after.and_then(owner) {
+        if let Some((key, age)) = after.and_then(controlling_daemon_set) {
             let pods = self.daemons.pods.entry(key.clone()).or_default();
             pods.insert(age.clone(), Arc::clone(name));
             if pods.first_key_value().is_some_and(|(first, _)| *first == age) {
@@ -84,14 +84,16 @@ impl State {
 
     /// Reads the DaemonSets with this uid again: there is one, unless somebody made it up.
     fn refresh_daemons(&mut self, namespace: &str, uid: &str, r: &mut Reader<'_>) {
-        let sets = self.daemons.sets.iter();
-        let is_meant = |set: &Set| text(set.wire.metadata.uid.as_ref()) == uid;
+        let sets = self.daemons.daemon_sets.iter();
+        let is_meant = |set: &DaemonSetEntry| text(set.wire.metadata.uid.as_ref()) == uid;
         let sets = sets.filter(|(key, set)| key.0 == namespace && is_meant(set));
         let sets: Vec<_> = sets.map(|(key, set)| (key.clone(), Arc::clone(&set.wire))).collect();
         let mut has_changed = false;
         for (key, wire) in sets {
             let value = self.read_daemon(&wire, r);
-            if let Some(set) = self.daemons.sets.get_mut(&key).filter(|set| set.value != value) {
+            if let Some(set) =
+                self.daemons.daemon_sets.get_mut(&key).filter(|set| set.value != value)
+            {
                 set.value = value;
                 has_changed = true;
             }
@@ -111,15 +113,16 @@ impl State {
     }
 
     fn publish_daemons(&mut self) {
-        let values: Vec<_> = self.daemons.sets.values().map(|set| set.value.clone()).collect();
-        self.view.edit().daemons = values;
+        let values: Vec<_> =
+            self.daemons.daemon_sets.values().map(|set| set.value.clone()).collect();
+        self.view.snapshot_mut().daemons = values;
     }
 }
 
 /// Who controls a pod, by namespace and uid, and how old it is.
-fn owner(pod: &WirePod) -> Option<((String, String), Age)> {
-    let uid = ingest::controlling_set(pod)?;
-    let (seconds, name) = ingest::age(pod);
+fn controlling_daemon_set(pod: &WirePod) -> Option<((String, String), Age)> {
+    let uid = ingest::controlling_daemon_set_uid(pod)?;
+    let (seconds, name) = ingest::newest_first_key(pod);
     let namespace = text(pod.metadata.namespace.as_ref());
     Some(((namespace.to_owned(), uid.to_owned()), (seconds, name.to_owned())))
 }

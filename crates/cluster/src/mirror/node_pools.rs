@@ -30,21 +30,21 @@ impl NodeCounts {
 
 /// All pools.
 #[derive(Default)]
-pub(super) struct NodePools {
-    pools: BTreeMap<String, Claims>,
+pub(super) struct NodePoolStates {
+    pools: BTreeMap<String, PoolClaims>,
     pool_of: BTreeMap<String, String>,
-    pending: BTreeSet<String>,
+    pending_disruption: BTreeSet<String>,
 }
 
 #[derive(Default)]
-struct Claims {
+struct PoolClaims {
     active: BTreeSet<String>,
     deleting: BTreeSet<String>,
     pending_disruption: BTreeSet<String>,
     reserved: i64,
 }
 
-impl Claims {
+impl PoolClaims {
     fn counts(&self) -> NodeCounts {
         NodeCounts {
             active: self.active.len(),
@@ -60,28 +60,28 @@ impl Claims {
     }
 }
 
-impl NodePools {
+impl NodePoolStates {
     /// Says that a command is about to replace a claim, or not any more.
-    pub(super) fn set_pending(&mut self, claim: &str, is_pending: bool) {
+    pub(super) fn set_pending_disruption(&mut self, claim: &str, is_pending: bool) {
         if is_pending {
-            self.pending.insert(claim.to_owned());
+            self.pending_disruption.insert(claim.to_owned());
         } else {
-            self.pending.remove(claim);
+            self.pending_disruption.remove(claim);
         }
     }
 
     /// Counts a claim of a pool in its state, and in no other.
-    fn set(&mut self, claim: &str, pool: &str, is_deleted: bool, is_marked: bool) {
+    fn set_claim_state(&mut self, claim: &str, pool: &str, is_deleted: bool, is_marked: bool) {
         if self.pool_of.get(claim).is_some_and(|known| known != pool) {
-            self.forget(claim);
+            self.remove_claim(claim);
         }
         self.pool_of.insert(claim.to_owned(), pool.to_owned());
         let claims = self.pools.entry(pool.to_owned()).or_default();
         claims.remove(claim);
         let state = if is_deleted {
-            self.pending.remove(claim);
+            self.pending_disruption.remove(claim);
             &mut claims.deleting
-        } else if self.pending.contains(claim) {
+        } else if self.pending_disruption.contains(claim) {
             &mut claims.pending_disruption
         } else if is_marked {
             &mut claims.deleting
@@ -93,8 +93,8 @@ impl NodePools {
 
     /// Takes a claim out. A pool without claims goes, with what is reserved of it; one whose claims
     /// are to be replaced stays (spec 40 Q12).
-    fn forget(&mut self, claim: &str) {
-        self.pending.remove(claim);
+    fn remove_claim(&mut self, claim: &str) {
+        self.pending_disruption.remove(claim);
         let Some(pool) = self.pool_of.remove(claim) else { return };
         if let Some(claims) = self.pools.get_mut(&pool) {
             claims.remove(claim);
@@ -105,7 +105,7 @@ impl NodePools {
     }
 
     pub(super) fn counts(&self, pool: &str) -> NodeCounts {
-        self.pools.get(pool).map(Claims::counts).unwrap_or_default()
+        self.pools.get(pool).map(PoolClaims::counts).unwrap_or_default()
     }
 
     fn reserve(&mut self, pool: &str, limit: i64, want: i64) -> i64 {
@@ -129,18 +129,19 @@ impl NodePools {
 impl State {
     /// Counts a claim as it is now.
     pub(super) fn count_claim(&mut self, name: &str, now: Timestamp) {
-        let Some(claim) = self.machines.claim(name) else {
-            return self.node_pools.forget(name);
+        let Some(claim) = self.state_nodes.claim(name) else {
+            return self.node_pools.remove_claim(name);
         };
         let labels = claim.metadata.labels.as_ref();
         let pool = labels.and_then(|labels| labels.get(labels::NODEPOOL));
         let Some(pool) = pool.filter(|pool| !pool.is_empty()) else {
-            return self.node_pools.forget(name);
+            return self.node_pools.remove_claim(name);
         };
-        let machine = self.machines.id_of_claim(name).and_then(|id| self.machines.get(id));
-        let is_deleted = machine.is_some_and(|machine| machine.is_deleted);
-        let is_marked = machine.is_some_and(|machine| machine.assumed.is_marked(now));
-        self.node_pools.set(name, pool, is_deleted, is_marked);
+        let state_node = self.state_nodes.id_of_claim(name).and_then(|id| self.state_nodes.get(id));
+        let is_deleted = state_node.is_some_and(|state_node| state_node.is_deleted);
+        let is_marked =
+            state_node.is_some_and(|state_node| state_node.assumptions.is_marked_for_deletion(now));
+        self.node_pools.set_claim_state(name, pool, is_deleted, is_marked);
     }
 }
 
@@ -164,9 +165,9 @@ impl Mirror {
     /// Says that a command is about to replace a claim of a static pool. It ends with
     /// [`Self::unmark_for_deletion`], or when the claim is deleted.
     pub fn mark_pending_disruption(&self, claim: &str) {
-        self.change(|state, reader| {
-            if state.machines.knows_claim(claim) {
-                state.node_pools.set_pending(claim, true);
+        self.update(|state, reader| {
+            if state.state_nodes.has_claim(claim) {
+                state.node_pools.set_pending_disruption(claim, true);
                 state.count_claim(claim, reader.now());
             }
         });

@@ -8,44 +8,44 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::Mirror;
-use crate::publish::Name;
+use crate::snapshot_view::PodKey;
 
 /// What is known about a pod that waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodTimes {
     /// When it was first seen waiting.
-    pub acknowledged: Option<Timestamp>,
+    pub acknowledged_at: Option<Timestamp>,
     /// When a simulation first decided about it, either way.
-    pub decided: Option<Timestamp>,
+    pub decided_at: Option<Timestamp>,
     /// When it was first found to fit somewhere.
-    pub schedulable: Option<Timestamp>,
+    pub schedulable_at: Option<Timestamp>,
     /// When it was first placed on a pool whose nodes do register.
-    pub healthy: Option<Timestamp>,
+    pub healthy_at: Option<Timestamp>,
     /// The NodeClaim that it was placed on.
     pub node_claim: Option<String>,
 }
 
 /// The times of all pods. Entries go with their pod.
 #[derive(Default)]
-pub(super) struct Times {
-    by_pod: HashMap<Name, Box<PodTimes>>,
-    by_claim: BTreeMap<String, BTreeSet<Name>>,
+pub(super) struct PodTimesIndex {
+    by_pod: HashMap<PodKey, Box<PodTimes>>,
+    by_claim: BTreeMap<String, BTreeSet<PodKey>>,
 }
 
-impl Times {
+impl PodTimesIndex {
     pub(super) fn clear(&mut self, name: &(String, String)) {
         if let Some((name, times)) = self.by_pod.remove_entry(name)
             && let Some(claim) = times.node_claim
         {
-            self.unmap(&claim, &name);
+            self.unmap_from_claim(&claim, &name);
         }
     }
 
-    fn of(&mut self, name: &Name) -> &mut PodTimes {
+    fn entry(&mut self, name: &PodKey) -> &mut PodTimes {
         self.by_pod.entry(Arc::clone(name)).or_default()
     }
 
-    fn unmap(&mut self, claim: &str, name: &Name) {
+    fn unmap_from_claim(&mut self, claim: &str, name: &PodKey) {
         if let Some(pods) = self.by_claim.get_mut(claim) {
             pods.remove(name);
             if pods.is_empty() {
@@ -54,10 +54,10 @@ impl Times {
         }
     }
 
-    fn map(&mut self, name: &Name, claim: Option<&str>) {
+    fn map_to_claim(&mut self, name: &PodKey, claim: Option<&str>) {
         let claim = claim.map(str::to_owned);
-        if let Some(old) = std::mem::replace(&mut self.of(name).node_claim, claim.clone()) {
-            self.unmap(&old, name);
+        if let Some(old) = std::mem::replace(&mut self.entry(name).node_claim, claim.clone()) {
+            self.unmap_from_claim(&old, name);
         }
         if let Some(claim) = claim {
             self.by_claim.entry(claim).or_default().insert(Arc::clone(name));
@@ -65,13 +65,13 @@ impl Times {
     }
 
     /// Notes that something was decided. The first time, returns how long that took.
-    fn decide(&mut self, name: &Name, now: Timestamp) -> Option<Duration> {
-        let times = self.of(name);
-        if times.decided.is_some() {
+    fn record_decision(&mut self, name: &PodKey, now: Timestamp) -> Option<Duration> {
+        let times = self.entry(name);
+        if times.decided_at.is_some() {
             return None;
         }
-        times.decided = Some(now);
-        let seen = times.acknowledged?;
+        times.decided_at = Some(now);
+        let seen = times.acknowledged_at?;
         Some(now.duration_since(seen).try_into().unwrap_or_default())
     }
 }
@@ -79,28 +79,33 @@ impl Times {
 impl Mirror {
     /// Notes that a pod waits. Only the first time counts. A pod that is gone is not noted, as
     /// nobody would ever forget it.
-    pub fn acknowledge(&self, namespace: &str, name: &str, now: Timestamp) {
+    pub fn acknowledge_pod(&self, namespace: &str, name: &str, now: Timestamp) {
         let mut state = self.state();
         if let Some((name, _)) = state.pods.find(namespace, name) {
-            state.times.of(&name).acknowledged.get_or_insert(now);
+            state.times.entry(&name).acknowledged_at.get_or_insert(now);
         }
     }
 
     /// Notes that a simulation found no place for a pod. If it is the first decision about it,
     /// returns how long it waited, for `karpenter_pods_scheduling_decision_duration_seconds`.
-    pub fn placed_nowhere(&self, namespace: &str, name: &str, now: Timestamp) -> Option<Duration> {
+    pub fn record_unschedulable(
+        &self,
+        namespace: &str,
+        name: &str,
+        now: Timestamp,
+    ) -> Option<Duration> {
         let mut state = self.state();
         let (name, _) = state.pods.find(namespace, name)?;
-        let waited = state.times.decide(&name, now);
-        state.times.map(&name, None);
-        let times = state.times.of(&name);
-        (times.schedulable, times.healthy) = (None, None);
+        let waited = state.times.record_decision(&name, now);
+        state.times.map_to_claim(&name, None);
+        let times = state.times.entry(&name);
+        (times.schedulable_at, times.healthy_at) = (None, None);
         waited
     }
 
     /// Notes that a simulation found a place for a pod, on a node of this pool; empty for nodes of
     /// none. Returns the same. A pod that is bound, as those of nodes that go, is left out.
-    pub fn placed(
+    pub fn record_placement(
         &self,
         namespace: &str,
         name: &str,
@@ -113,10 +118,10 @@ impl Mirror {
             return None;
         }
         let is_healthy = state.workloads.healthy_pools.contains(pool);
-        let waited = state.times.decide(&name, now);
-        let times = state.times.of(&name);
-        times.schedulable.get_or_insert(now);
-        times.healthy = is_healthy.then(|| times.healthy.unwrap_or(now));
+        let waited = state.times.record_decision(&name, now);
+        let times = state.times.entry(&name);
+        times.schedulable_at.get_or_insert(now);
+        times.healthy_at = is_healthy.then(|| times.healthy_at.unwrap_or(now));
         waited
     }
 
@@ -124,7 +129,7 @@ impl Mirror {
     pub fn map_pod_to_claim(&self, namespace: &str, name: &str, node_claim: &str) {
         let mut state = self.state();
         if let Some((name, _)) = state.pods.find(namespace, name) {
-            state.times.map(&name, Some(node_claim));
+            state.times.map_to_claim(&name, Some(node_claim));
         }
     }
 

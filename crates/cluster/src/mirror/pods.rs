@@ -5,30 +5,30 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use karpenter_core::copy_on_write::CopyOnWrite;
 use karpenter_core::disruption::do_not_disrupt::PodProtection;
-use karpenter_core::pod::{Owner, Pod};
+use karpenter_core::pod::{OwnerKind, Pod};
 use karpenter_core::resources::Resources;
-use karpenter_core::shared::Shared;
 
 use super::State;
-use crate::ingest::replica::Replicas;
+use crate::ingest::parsed_pods::ParsedPods;
 use crate::ingest::{Reader, pod as ingest, text};
-use crate::publish::Name;
+use crate::snapshot_view::PodKey;
 use crate::wire::Pod as WirePod;
 
 /// All pods.
 #[derive(Default)]
 pub(super) struct Pods {
-    by_name: HashMap<Name, Entry>,
-    by_node: HashMap<String, BTreeSet<Name>>,
+    by_name: HashMap<PodKey, PodEntry>,
+    by_node: HashMap<String, BTreeSet<PodKey>>,
     /// Pods whose protection ends, by when.
-    protected: BTreeMap<Timestamp, BTreeSet<Name>>,
-    replicas: Replicas<Arc<WirePod>>,
+    by_protection_end: BTreeMap<Timestamp, BTreeSet<PodKey>>,
+    replicas: ParsedPods<Arc<WirePod>>,
 }
 
-pub(super) struct Entry {
+pub(super) struct PodEntry {
     pub(super) wire: Arc<WirePod>,
-    pub(super) value: Shared<Pod>,
+    pub(super) value: CopyOnWrite<Pod>,
     pub(super) limits: Arc<Resources>,
     node_name: String,
     slot: Option<usize>,
@@ -37,29 +37,34 @@ pub(super) struct Entry {
 
 impl Pods {
     /// The pods with this node name, whether or not the node is known.
-    pub(super) fn on(&self, node: &str) -> impl Iterator<Item = (&Name, &Entry)> {
+    pub(super) fn on_node(&self, node: &str) -> impl Iterator<Item = (&PodKey, &PodEntry)> {
         let names = self.by_node.get(node).into_iter().flatten();
         names.filter_map(|name| self.by_name.get_key_value(name))
     }
 
-    pub(super) fn get(&self, name: &Name) -> Option<&Entry> {
+    pub(super) fn get(&self, name: &PodKey) -> Option<&PodEntry> {
         self.by_name.get(name)
     }
 
     /// The pod with its own name, which costs no memory to keep.
-    pub(super) fn find(&self, namespace: &str, name: &str) -> Option<(Name, &Entry)> {
+    pub(super) fn find(&self, namespace: &str, name: &str) -> Option<(PodKey, &PodEntry)> {
         let name = (namespace.to_owned(), name.to_owned());
         self.by_name.get_key_value(&name).map(|(name, entry)| (Arc::clone(name), entry))
     }
 
-    fn names_on(&self, node: &str) -> Vec<Name> {
+    fn names_on(&self, node: &str) -> Vec<PodKey> {
         self.by_node.get(node).into_iter().flatten().cloned().collect()
     }
 }
 
 impl State {
-    pub(super) fn set_pod(&mut self, name: &Name, wire: Option<Arc<WirePod>>, r: &mut Reader<'_>) {
-        let before = self.unlink(name);
+    pub(super) fn set_pod(
+        &mut self,
+        name: &PodKey,
+        wire: Option<Arc<WirePod>>,
+        r: &mut Reader<'_>,
+    ) {
+        let before = self.unindex_pod(name);
         // A StatefulSet's pod comes back under its name, and nobody may tell us that the one before
         // it is gone: what is known of that one is not true of this one.
         let is_another = match (&before, &wire) {
@@ -68,18 +73,18 @@ impl State {
         };
         if is_another {
             self.times.clear(name);
-            self.unconsolidated = r.now();
+            self.unconsolidated_at = r.now();
         }
         let was_bound = before.as_ref().is_some_and(|entry| !entry.node_name.is_empty());
         let slot = before.as_ref().and_then(|entry| entry.slot);
         let old_node = before.as_ref().map(|entry| entry.node_name.clone()).unwrap_or_default();
         let Some(wire) = wire else {
             if let Some(entry) = before {
-                self.unpublish(entry.slot);
+                self.unpublish_pod(entry.slot);
                 self.times.clear(name);
-                self.unconsolidated = r.now();
-                self.touch_daemon(name, Some(&entry.wire), None, r);
-                self.forget_usage(&old_node);
+                self.unconsolidated_at = r.now();
+                self.update_daemon_of_pod(name, Some(&entry.wire), None, r);
+                self.invalidate_usage(&old_node);
             }
             return;
         };
@@ -92,7 +97,7 @@ impl State {
             PodProtection::Until(until) => Some(until),
             _ => None,
         };
-        let entry = Entry {
+        let entry = PodEntry {
             wire: Arc::clone(&wire),
             value: value.into(),
             limits,
@@ -100,29 +105,29 @@ impl State {
             slot,
             protected_until,
         };
-        self.link(name, entry);
-        self.place(name);
+        self.index_pod(name, entry);
+        self.publish_pod(name);
         if is_new_binding {
-            self.unconsolidated = r.now();
+            self.unconsolidated_at = r.now();
         }
         let before = before.as_ref().map(|entry| &*entry.wire);
-        self.touch_daemon(name, before, Some(&wire), r);
-        self.forget_usage(&old_node);
-        self.forget_usage(&node_name);
+        self.update_daemon_of_pod(name, before, Some(&wire), r);
+        self.invalidate_usage(&old_node);
+        self.invalidate_usage(&node_name);
     }
 
-    fn link(&mut self, name: &Name, entry: Entry) {
+    fn index_pod(&mut self, name: &PodKey, entry: PodEntry) {
         if !entry.node_name.is_empty() {
             let on_node = self.pods.by_node.entry(entry.node_name.clone()).or_default();
             on_node.insert(Arc::clone(name));
         }
         if let Some(until) = entry.protected_until {
-            self.pods.protected.entry(until).or_default().insert(Arc::clone(name));
+            self.pods.by_protection_end.entry(until).or_default().insert(Arc::clone(name));
         }
         self.pods.by_name.insert(Arc::clone(name), entry);
     }
 
-    fn unlink(&mut self, name: &Name) -> Option<Entry> {
+    fn unindex_pod(&mut self, name: &PodKey) -> Option<PodEntry> {
         let entry = self.pods.by_name.remove(name)?;
         if let Some(on_node) = self.pods.by_node.get_mut(&entry.node_name) {
             on_node.remove(name);
@@ -131,25 +136,25 @@ impl State {
             }
         }
         if let Some(until) = entry.protected_until
-            && let Some(names) = self.pods.protected.get_mut(&until)
+            && let Some(names) = self.pods.by_protection_end.get_mut(&until)
         {
             names.remove(name);
             if names.is_empty() {
-                self.pods.protected.remove(&until);
+                self.pods.by_protection_end.remove(&until);
             }
         }
         Some(entry)
     }
 
     /// Publishes a pod where it is, or takes it out while its node is not known.
-    fn place(&mut self, name: &Name) {
+    fn publish_pod(&mut self, name: &PodKey) {
         let Some(entry) = self.pods.by_name.get_mut(name) else { return };
         let node = match entry.node_name.as_str() {
             "" => None,
             node => {
-                let Some(slot) = self.machines.slot_of_node(node) else {
+                let Some(slot) = self.state_nodes.slot_of_node(node) else {
                     let slot = entry.slot.take();
-                    self.unpublish(slot);
+                    self.unpublish_pod(slot);
                     return;
                 };
                 Some(slot)
@@ -161,9 +166,9 @@ impl State {
         entry.slot = Some(self.view.put_pod(entry.slot, name, entry.value.clone()));
     }
 
-    fn unpublish(&mut self, slot: Option<usize>) {
+    fn unpublish_pod(&mut self, slot: Option<usize>) {
         let Some(slot) = slot else { return };
-        if let Some(moved) = self.view.take_pod(slot)
+        if let Some(moved) = self.view.remove_pod(slot)
             && let Some(entry) = self.pods.by_name.get_mut(&moved)
         {
             entry.slot = Some(slot);
@@ -171,29 +176,31 @@ impl State {
     }
 
     /// Places all pods of a node that has come, gone or moved.
-    pub(super) fn place_pods_of(&mut self, node: &str) {
+    pub(super) fn republish_pods_on(&mut self, node: &str) {
         for name in self.pods.names_on(node) {
-            self.place(&name);
+            self.publish_pod(&name);
         }
     }
 
     /// Ends the protection of pods whose time is over.
     pub(super) fn expire_protections(&mut self, now: Timestamp) {
-        while let Some(first) = self.pods.protected.first_entry().filter(|e| *e.key() <= now) {
+        while let Some(first) =
+            self.pods.by_protection_end.first_entry().filter(|e| *e.key() <= now)
+        {
             for name in first.remove() {
                 if let Some(entry) = self.pods.by_name.get_mut(&name) {
                     entry.protected_until = None;
                     entry.value.do_not_disrupt = false;
                 }
-                self.place(&name);
+                self.publish_pod(&name);
             }
         }
     }
 }
 
-impl Entry {
+impl PodEntry {
     /// Whether it takes room on its node.
-    pub(super) fn is_using(&self) -> bool {
+    pub(super) fn is_using_resources(&self) -> bool {
         !self.value.is_terminal()
     }
 
@@ -203,6 +210,6 @@ impl Entry {
     }
 
     pub(super) fn is_daemon(&self) -> bool {
-        self.value.owner == Owner::DaemonSet
+        self.value.owner == OwnerKind::DaemonSet
     }
 }

@@ -17,16 +17,16 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Mirror, State};
 
 /// After how long a wait is worth a word (spec 40 §5.3), and a repair.
-const LONG_WAIT: SignedDuration = SignedDuration::from_secs(30);
+const OVERDUE_AFTER: SignedDuration = SignedDuration::from_secs(30);
 /// After how long an object that is waited for is given up: twice the time after which a launch
 /// counts as failed and its NodeClaim is deleted (spec 40 §1.5).
-const GIVE_UP: SignedDuration = SignedDuration::from_mins(10);
+const GIVE_UP_AFTER: SignedDuration = SignedDuration::from_mins(10);
 
 /// What the feeder of the mirror has seen.
 #[derive(Clone, Debug, Default)]
-pub struct Listed {
+pub struct ListedObjects {
     /// Kinds that have not been listed yet, with the last error.
-    pub missing: Vec<(&'static str, Option<String>)>,
+    pub unlisted_kinds: Vec<(&'static str, Option<String>)>,
     /// The names of our NodeClaims.
     pub node_claims: Vec<String>,
     /// The names of all Nodes.
@@ -81,7 +81,7 @@ pub struct SyncState {
     /// What is missing; nothing if it is whole.
     pub problems: Vec<SyncProblem>,
     /// What is missing for so long that it is not waited for any more.
-    pub given_up: Vec<SyncProblem>,
+    pub timed_out: Vec<SyncProblem>,
     /// Since when it has not been whole.
     pub since: Option<Timestamp>,
     /// The time of this answer.
@@ -100,52 +100,52 @@ impl SyncState {
     }
 
     /// Whether somebody should hear of it.
-    pub fn is_long(&self) -> bool {
-        self.unsynced_for() > LONG_WAIT
+    pub fn is_overdue(&self) -> bool {
+        self.unsynced_for() > OVERDUE_AFTER
     }
 }
 
 /// What is remembered of earlier answers.
 #[derive(Default)]
-pub(super) struct Memory {
+pub(super) struct SyncHistory {
     has_synced: bool,
     since: Option<Timestamp>,
 }
 
 impl State {
-    fn sync(&mut self, listed: Option<&Listed>, now: Timestamp) -> SyncState {
+    fn sync(&mut self, listed: Option<&ListedObjects>, now: Timestamp) -> SyncState {
         let mut state = SyncState { now, ..SyncState::default() };
         let mut note = |problem, since: Timestamp| {
-            let is_given_up = now.duration_since(since) > GIVE_UP;
-            if is_given_up { &mut state.given_up } else { &mut state.problems }.push(problem);
+            let is_given_up = now.duration_since(since) > GIVE_UP_AFTER;
+            if is_given_up { &mut state.timed_out } else { &mut state.problems }.push(problem);
         };
         let waiting_since = self.sync.since.unwrap_or(now);
         if !self.sync.has_synced {
             match listed {
                 None => note(SyncProblem::NotListed { kind: "", error: None }, now),
                 Some(listed) => {
-                    for (kind, error) in &listed.missing {
+                    for (kind, error) in &listed.unlisted_kinds {
                         // A partial view is never good enough.
                         note(SyncProblem::NotListed { kind, error: error.clone() }, now);
                     }
                     for name in &listed.node_claims {
-                        if !self.machines.knows_claim(name) {
+                        if !self.state_nodes.has_claim(name) {
                             note(SyncProblem::NodeClaim { name: name.clone() }, waiting_since);
                         }
                     }
                     for name in &listed.nodes {
-                        if let Some(reason) = self.machines.untracked_node(name) {
+                        if let Some(reason) = self.state_nodes.untracked_reason(name) {
                             note(SyncProblem::Node { name: name.clone(), reason }, waiting_since);
                         }
                     }
                 }
             }
         }
-        for (name, since) in self.machines.awaited() {
+        for (name, since) in self.state_nodes.unlaunched_pool_claims() {
             note(SyncProblem::NotLaunched { name: name.to_owned() }, since);
         }
         if state.is_synced() {
-            self.sync = Memory { has_synced: true, since: None };
+            self.sync = SyncHistory { has_synced: true, since: None };
         } else {
             state.since = Some(waiting_since);
             self.sync.since = state.since;
@@ -157,13 +157,13 @@ impl State {
 impl Mirror {
     /// Sets who tells what has been listed. It is asked until the mirror was whole once, and must
     /// not wait for the mirror.
-    pub fn set_source(&self, listed: impl Fn() -> Listed + Send + Sync + 'static) {
-        *self.source() = Some(Arc::new(listed));
+    pub fn set_list_source(&self, listed: impl Fn() -> ListedObjects + Send + Sync + 'static) {
+        *self.list_source() = Some(Arc::new(listed));
     }
 
     /// Whether decisions may be made on the mirror, and if not, why.
     pub fn sync(&self, now: Timestamp) -> SyncState {
-        let source = self.source().clone();
+        let source = self.list_source().clone();
         let listed = if self.has_synced() { None } else { source.map(|source| source()) };
         self.state().sync(listed.as_ref(), now)
     }
@@ -180,13 +180,15 @@ impl Mirror {
 
     /// The NodeClaims that are known but not in this list, and were never launched: made and
     /// deleted in one moment, they would be waited for.
-    pub fn ghosts(&self, node_claims: &BTreeSet<String>) -> Vec<String> {
+    pub fn stale_node_claims(&self, node_claims: &BTreeSet<String>) -> Vec<String> {
         let state = self.state();
-        let unlaunched = state.machines.unlaunched();
+        let unlaunched = state.state_nodes.unlaunched();
         unlaunched.filter(|name| !node_claims.contains(*name)).map(str::to_owned).collect()
     }
 
-    fn source(&self) -> std::sync::MutexGuard<'_, Option<Arc<dyn Fn() -> Listed + Send + Sync>>> {
-        self.listed.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn list_source(
+        &self,
+    ) -> std::sync::MutexGuard<'_, Option<Arc<dyn Fn() -> ListedObjects + Send + Sync>>> {
+        self.list_source.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

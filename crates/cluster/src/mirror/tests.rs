@@ -12,8 +12,8 @@ use super::*;
 use crate::ingest::Settings;
 
 mod assumptions;
-mod machines;
 mod pods;
+mod state_nodes;
 mod sync;
 
 const START: i64 = 1_750_000_000;
@@ -33,7 +33,7 @@ impl Bench {
         Self { mirror: Mirror::new(settings, time), now }
     }
 
-    fn pass(&self, seconds: i64) {
+    fn advance(&self, seconds: i64) {
         self.now.fetch_add(seconds, Ordering::Relaxed);
     }
 
@@ -60,7 +60,7 @@ impl Bench {
         self.pod(name, json!({}), spec, json!({"phase": phase}));
     }
 
-    fn no_pod(&self, name: &str) {
+    fn delete_pod(&self, name: &str) {
         self.mirror.set_pod("default", name, None);
     }
 
@@ -80,28 +80,28 @@ impl Bench {
 
     /// A node of the pool `pool`, ready.
     #[track_caller]
-    fn ready_node(&self, name: &str, machine: &str) {
+    fn ready_node(&self, name: &str, provider_id: &str) {
         let status = json!({"capacity": {"cpu": "4"}, "allocatable": {"cpu": "4"}});
-        self.node(name, ready(), json!({"providerID": machine}), status);
+        self.node(name, ready_labels(), json!({"providerID": provider_id}), status);
     }
 
-    fn no_node(&self, name: &str) {
+    fn delete_node(&self, name: &str) {
         self.mirror.set_node(name, None);
     }
 
     /// A NodeClaim of the pool `pool`; not launched if the machine is empty.
     #[track_caller]
-    fn claim(&self, name: &str, machine: &str) {
-        self.claim_with(name, machine, json!({}), json!({}), json!({}));
+    fn claim(&self, name: &str, provider_id: &str) {
+        self.claim_with(name, provider_id, json!({}), json!({}), json!({}));
     }
 
     #[track_caller]
-    fn claim_with(&self, name: &str, machine: &str, meta: Value, spec: Value, status: Value) {
+    fn claim_with(&self, name: &str, provider_id: &str, meta: Value, spec: Value, status: Value) {
         let mut claim = json!({
             "metadata": {"name": name, "labels": {"karpenter.sh/nodepool": "pool"}},
             "spec": {"requirements": [], "nodeClassRef":
                 {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}},
-            "status": {"providerID": machine, "capacity": {"cpu": "8"}, "allocatable": {"cpu": "7"}},
+            "status": {"providerID": provider_id, "capacity": {"cpu": "8"}, "allocatable": {"cpu": "7"}},
         });
         for (part, more) in [("metadata", meta), ("spec", spec), ("status", status)] {
             for (key, value) in more.as_object().unwrap() {
@@ -111,23 +111,23 @@ impl Bench {
         self.mirror.set_node_claim(name, Some(object(claim)));
     }
 
-    fn no_claim(&self, name: &str) {
+    fn delete_claim(&self, name: &str) {
         self.mirror.set_node_claim(name, None);
     }
 
     #[track_caller]
-    fn machine(&self, id: &str) -> StateNode {
-        self.mirror.state_node(id, self.now()).unwrap_or_else(|| panic!("{id} is not known"))
+    fn tracked_node(&self, id: &str) -> TrackedNode {
+        self.mirror.tracked_node(id, self.now()).unwrap_or_else(|| panic!("{id} is not known"))
     }
 
     /// What the pods of a plain node ask for, in thousandths of a CPU.
     #[track_caller]
     fn cpu_on(&self, name: &str) -> i128 {
-        self.machine(&format!("id/{name}")).usage.requests.amount("cpu").millis()
+        self.tracked_node(&format!("id/{name}")).usage.requests.amount("cpu").millis()
     }
 
     /// CPUs and nodes of the pool `pool`; none if it has none.
-    fn total(&self) -> Option<(i128, i128)> {
+    fn pool_total(&self) -> Option<(i128, i128)> {
         let total = self.mirror.pool_usages().remove("pool")?;
         Some((total.amount("cpu").units(), total.amount("nodes").units()))
     }
@@ -150,7 +150,7 @@ impl Bench {
     }
 
     fn nominate(&self, id: &str) {
-        let window = crate::assume::nomination_window(Duration::from_secs(10));
+        let window = crate::assumptions::nomination_window(Duration::from_secs(10));
         self.mirror.nominate(id, self.now(), window);
     }
 
@@ -161,7 +161,7 @@ impl Bench {
 }
 
 /// Labels of a node of ours that is ready.
-fn ready() -> Value {
+fn ready_labels() -> Value {
     json!({
         "karpenter.sh/nodepool": "pool", "node.kubernetes.io/instance-type": "m",
         "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true",

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use karpenter_core::resources::Resources;
 
 use super::State;
-use super::pods::Entry;
+use super::pods::PodEntry;
 
 /// What the pods of a node take that are not over.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,35 +27,35 @@ pub struct Usage {
 
 impl State {
     /// Says that pods of a node have changed.
-    pub(super) fn forget_usage(&mut self, node: &str) {
-        if let Some(id) = self.machines.id_of_node(node).map(str::to_owned)
-            && let Some(machine) = self.machines.get_mut(&id)
+    pub(super) fn invalidate_usage(&mut self, node: &str) {
+        if let Some(id) = self.state_nodes.id_of_node(node).map(str::to_owned)
+            && let Some(state_node) = self.state_nodes.get_mut(&id)
         {
-            machine.usage = None;
+            state_node.usage = None;
         }
     }
 
     /// What the pods of a machine take.
     pub(super) fn usage(&mut self, id: &str) -> Arc<Usage> {
-        let Some(machine) = self.machines.get_mut(id) else { return Arc::default() };
-        if let Some(usage) = &machine.usage {
+        let Some(state_node) = self.state_nodes.get_mut(id) else { return Arc::default() };
+        if let Some(usage) = &state_node.usage {
             return Arc::clone(usage);
         }
         let mut usage = Usage { disruption_cost: 1.0, ..Usage::default() };
-        let node = machine.node_name.as_deref();
-        for (_, pod) in node.into_iter().flat_map(|node| self.pods.on(node)) {
-            if pod.is_using() {
+        let node = state_node.node_name.as_deref();
+        for (_, pod) in node.into_iter().flat_map(|node| self.pods.on_node(node)) {
+            if pod.is_using_resources() {
                 usage.add(pod);
             }
         }
         let usage = Arc::new(usage);
-        machine.usage = Some(Arc::clone(&usage));
+        state_node.usage = Some(Arc::clone(&usage));
         usage
     }
 }
 
 impl Usage {
-    fn add(&mut self, pod: &Entry) {
+    fn add(&mut self, pod: &PodEntry) {
         self.requests.add(&pod.value.spec.requests);
         self.limits.add(&pod.limits);
         if pod.is_daemon() {

@@ -34,7 +34,7 @@ pub(super) struct Workloads {
 }
 
 /// Sets or removes an entry.
-pub(super) fn put<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
+pub(super) fn set_or_remove<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
     match value {
         Some(value) => map.insert(key, value),
         None => map.remove(&key),
@@ -46,7 +46,7 @@ impl State {
     /// is done for each one while there are buffers.
     pub(super) fn publish_buffers(&mut self, r: &mut Reader<'_>) {
         if self.workloads.buffers.is_empty() || !r.gates().capacity_buffer {
-            return self.view.set_virtual(Vec::new());
+            return self.view.set_virtual_pods(Vec::new());
         }
         let mut templates = buffer::Templates::default();
         let known = &self.workloads;
@@ -56,27 +56,27 @@ impl State {
         known.replica_sets.values().for_each(|wire| templates.replica_set(wire));
         let buffers = known.buffers.values().map(|buffer| &**buffer);
         let pods = buffer::pods(buffers, &templates, r);
-        self.view.set_virtual(pods);
+        self.view.set_virtual_pods(pods);
     }
 
     pub(super) fn publish_pools(&mut self) {
         let pools: Vec<_> = self.workloads.pools.values().cloned().collect();
-        self.view.edit().pools = pools;
+        self.view.snapshot_mut().pools = pools;
     }
 
     pub(super) fn publish_budgets(&mut self) {
         let budgets: Vec<_> = self.workloads.budgets.values().cloned().collect();
-        self.view.edit().disruption_budgets = budgets.into();
+        self.view.snapshot_mut().disruption_budgets = budgets.into();
     }
 
     pub(super) fn publish_services(&mut self) {
         let services: Vec<_> = self.workloads.services.values().cloned().collect();
-        self.view.edit().services = services.into();
+        self.view.snapshot_mut().services = services.into();
     }
 
     pub(super) fn publish_slices(&mut self) {
         let slices: Vec<_> = self.workloads.slices.values().cloned().collect();
-        self.view.edit().dynamic.slices = slices;
+        self.view.snapshot_mut().dynamic_resources.slices = slices;
         self.workloads.shapes.retain(|shape| Arc::strong_count(shape) > 1);
     }
 }

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// What a condition is to be.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct News<'a> {
+pub(crate) struct ConditionUpdate<'a> {
     pub(crate) type_: &'a str,
     pub(crate) status: bool,
     pub(crate) reason: &'a str,
@@ -16,21 +16,21 @@ pub(crate) struct News<'a> {
 /// Sets a condition.
 pub(crate) fn set(
     conditions: &mut Vec<Condition>,
-    news: &News<'_>,
+    update: &ConditionUpdate<'_>,
     generation: Option<i64>,
     now: Timestamp,
 ) {
-    let status = if news.status { "True" } else { "False" };
-    let known = conditions.iter_mut().find(|condition| condition.type_ == news.type_);
+    let status = if update.status { "True" } else { "False" };
+    let known = conditions.iter_mut().find(|condition| condition.type_ == update.type_);
     let since = match &known {
         Some(known) if known.status == status => known.last_transition_time.clone(),
         _ => Time(now),
     };
     let condition = Condition {
-        type_: news.type_.to_owned(),
+        type_: update.type_.to_owned(),
         status: status.to_owned(),
-        reason: news.reason.to_owned(),
-        message: news.message.to_owned(),
+        reason: update.reason.to_owned(),
+        message: update.message.to_owned(),
         observed_generation: generation,
         last_transition_time: since,
     };
@@ -45,12 +45,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_a_condition_moves_with_its_status() {
+    fn last_transition_time_changes_only_with_the_status() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let mut conditions = Vec::new();
         let mut put = |status, message, second| {
-            let news = News { type_: "Provisioning", status, reason: "R", message };
-            set(&mut conditions, &news, Some(second), at(second));
+            let update = ConditionUpdate { type_: "Provisioning", status, reason: "R", message };
+            set(&mut conditions, &update, Some(second), at(second));
             let [condition] = conditions.as_slice() else { panic!("one condition") };
             (condition.last_transition_time.0, condition.message.clone())
         };

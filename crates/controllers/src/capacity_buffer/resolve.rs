@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use karpenter_api::capacity_buffer::{CapacityBuffer, LocalObjectRef, ScalableRef};
 use karpenter_api::reasons::{capacity_buffer as reasons, messages};
 use karpenter_cluster::ingest::buffer_replicas;
-use karpenter_core::buffers::Workload;
+use karpenter_core::buffers::PodSource;
 use kube::ResourceExt as _;
 
 use crate::Cache;
@@ -26,13 +26,13 @@ pub(super) enum Resolution {
 pub(super) fn resolve(cache: &Cache, buffer: &CapacityBuffer) -> Resolution {
     let namespace = buffer.namespace().unwrap_or_default();
     match (&buffer.spec.pod_template_ref, &buffer.spec.scalable_ref) {
-        (Some(template), _) => pod_template(cache, buffer, &namespace, template),
-        (None, Some(workload)) => scalable(cache, buffer, &namespace, workload),
+        (Some(template), _) => resolve_pod_template(cache, buffer, &namespace, template),
+        (None, Some(workload)) => resolve_scalable(cache, buffer, &namespace, workload),
         (None, None) => Resolution::Unset,
     }
 }
 
-fn pod_template(
+fn resolve_pod_template(
     cache: &Cache,
     buffer: &CapacityBuffer,
     namespace: &str,
@@ -44,10 +44,10 @@ fn pod_template(
     };
     let generation = found.metadata.generation.unwrap_or_default();
     let template = Some((reference.clone(), generation));
-    resolved(buffer, Workload::PodTemplate, found.template.as_ref(), template)
+    resolve_replicas(buffer, PodSource::PodTemplate, found.template.as_ref(), template)
 }
 
-fn scalable(
+fn resolve_scalable(
     cache: &Cache,
     buffer: &CapacityBuffer,
     namespace: &str,
@@ -68,21 +68,21 @@ fn scalable(
                 return missing("deployments");
             };
             let spec = found.spec.as_ref();
-            of_workload(buffer, spec.and_then(|s| s.replicas), spec.map(|s| &s.template))
+            resolve_workload(buffer, spec.and_then(|s| s.replicas), spec.map(|s| &s.template))
         }
         "StatefulSet" => {
             let Some(found) = cache.stateful_sets.get(namespace, name) else {
                 return missing("statefulsets");
             };
             let spec = found.spec.as_ref();
-            of_workload(buffer, spec.and_then(|s| s.replicas), spec.map(|s| &s.template))
+            resolve_workload(buffer, spec.and_then(|s| s.replicas), spec.map(|s| &s.template))
         }
         "ReplicaSet" => {
             let Some(found) = cache.replica_sets.get(namespace, name) else {
                 return missing("replicasets");
             };
             let spec = found.spec.as_ref();
-            of_workload(
+            resolve_workload(
                 buffer,
                 spec.and_then(|s| s.replicas),
                 spec.and_then(|s| s.template.as_ref()),
@@ -92,18 +92,18 @@ fn scalable(
     }
 }
 
-fn of_workload(
+fn resolve_workload(
     buffer: &CapacityBuffer,
     replicas: Option<i32>,
     template: Option<&PodTemplateSpec>,
 ) -> Resolution {
     let replicas = replicas.map(|replicas| u32::try_from(replicas).unwrap_or(0));
-    resolved(buffer, Workload::Scalable { replicas }, template, None)
+    resolve_replicas(buffer, PodSource::Scalable { replicas }, template, None)
 }
 
-fn resolved(
+fn resolve_replicas(
     buffer: &CapacityBuffer,
-    workload: Workload,
+    workload: PodSource,
     spec: Option<&PodTemplateSpec>,
     template: Option<(LocalObjectRef, i64)>,
 ) -> Resolution {

@@ -8,8 +8,8 @@ use crate::testing::Bench;
 use crate::testing::fixtures::merged;
 
 async fn bench() -> Bench {
-    let feature_gates = FeatureGates::default().with(Gate::CapacityBuffer, true);
-    Bench::with(Options { feature_gates, ..Options::default() }).await
+    let feature_gates = FeatureGates::default().with_gate(Gate::CapacityBuffer, true);
+    Bench::with_options(Options { feature_gates, ..Options::default() }).await
 }
 
 fn buffer(spec: &Value) -> Value {
@@ -22,7 +22,7 @@ fn buffer(spec: &Value) -> Value {
 }
 
 /// The template of a pod that asks for so much.
-fn shape(cpu: &str) -> Value {
+fn pod_template_spec(cpu: &str) -> Value {
     let resources = json!({"requests": {"cpu": cpu}});
     let containers = json!([{"name": "main", "image": "none", "resources": resources}]);
     json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": containers}})
@@ -33,7 +33,7 @@ fn template(cpu: &str) -> Value {
         "apiVersion": "v1",
         "kind": "PodTemplate",
         "metadata": {"name": "t", "namespace": "default"},
-        "template": shape(cpu),
+        "template": pod_template_spec(cpu),
     })
 }
 
@@ -46,7 +46,7 @@ fn workload(kind: &str, replicas: i32) -> Value {
             "replicas": replicas,
             "serviceName": "w",
             "selector": {"matchLabels": {"app": "a"}},
-            "template": shape("1"),
+            "template": pod_template_spec("1"),
         },
     })
 }
@@ -60,7 +60,7 @@ fn of_deployment(rest: &Value) -> Value {
     merged(reference, rest)
 }
 
-async fn look(bench: &Bench) -> Reconciled {
+async fn reconcile(bench: &Bench) -> ReconcileResult {
     let controller = all(&bench.context).remove(0);
     let outcome = controller.reconcile(&ObjectKey::new("default", "b")).await;
     bench.settle().await;
@@ -83,7 +83,7 @@ async fn ready(bench: &Bench) -> (String, String) {
     condition(bench, READY_FOR_PROVISIONING).await
 }
 
-fn said(status: &str, message: &str) -> (String, String) {
+fn expected_condition(status: &str, message: &str) -> (String, String) {
     (status.to_owned(), message.to_owned())
 }
 
@@ -94,7 +94,10 @@ async fn a_template_is_resolved_again_when_it_changes() {
     bench.create(buffer(&of_template(2))).await;
     bench.run(all(&bench.context));
     bench.settle().await;
-    assert_eq!(ready(&bench).await, said("True Resolved", "Pod template resolved successfully"));
+    assert_eq!(
+        ready(&bench).await,
+        expected_condition("True Resolved", "Pod template resolved successfully")
+    );
     let status = stored(&bench).await.status.unwrap();
     assert_eq!(status.replicas, Some(2));
     assert_eq!(status.pod_template_ref.map(|template| template.name).as_deref(), Some("t"));
@@ -113,23 +116,27 @@ fn virtual_pods(bench: &Bench) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reference_that_goes_takes_the_virtual_pods_along() {
+async fn deleting_the_pod_template_removes_the_virtual_pods() {
     let bench = bench().await;
     bench.create(template("1")).await;
     bench.create(buffer(&of_template(2))).await;
-    look(&bench).await.unwrap();
+    reconcile(&bench).await.unwrap();
     assert_eq!((ready(&bench).await.0.as_str(), virtual_pods(&bench)), ("True Resolved", 2));
     assert!(bench.context.batcher.wait().await);
-    bench.context.cache.pod_templates.learn_gone(&ObjectKey::new("default", "t"));
-    assert_eq!(look(&bench).await.unwrap(), Outcome::After(EVERY), "45/CB-1, 10/CB-11");
-    let expected = said("False PodTemplateNotFound", "podtemplates \"t\" not found");
+    bench.context.cache.pod_templates.apply_deletion(&ObjectKey::new("default", "t"));
+    assert_eq!(
+        reconcile(&bench).await.unwrap(),
+        Outcome::RequeueAfter(REQUEUE_INTERVAL),
+        "45/CB-1, 10/CB-11"
+    );
+    let expected = expected_condition("False PodTemplateNotFound", "podtemplates \"t\" not found");
     assert_eq!(ready(&bench).await, expected, "45/CB-1, 40/OV-14, 10/CB-11");
     assert_eq!(virtual_pods(&bench), 0, "40/OV-14");
     assert!(bench.context.batcher.wait().await, "45/CB-1, 40/OV-14");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_resolved_is_an_error_or_not() {
+async fn only_unsupported_references_fail_the_reconcile() {
     let of = |group: &str, kind: &str| json!({"scalableRef": {"apiGroup": group, "kind": kind, "name": "w"}, "replicas": 1});
     #[rustfmt::skip]
     let cases = [
@@ -142,13 +149,13 @@ async fn what_cannot_be_resolved_is_an_error_or_not() {
     for (case, spec, status, message, is_ok) in cases {
         let bench = bench().await;
         bench.create(buffer(&spec)).await;
-        assert_eq!(look(&bench).await.is_ok(), is_ok, "{case}");
-        assert_eq!(ready(&bench).await, said(status, message), "{case}");
+        assert_eq!(reconcile(&bench).await.is_ok(), is_ok, "{case}");
+        assert_eq!(ready(&bench).await, expected_condition(status, message), "{case}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_workload_decides_about_the_size() {
+async fn replicas_follow_the_referenced_workload() {
     let bench = bench().await;
     let sizes = json!({"percentage": 20, "replicas": 5, "limits": {"cpu": "3"}});
     bench.create(buffer(&of_deployment(&sizes))).await;
@@ -168,21 +175,21 @@ async fn a_workload_decides_about_the_size() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_buffer_that_is_gone_arms_the_provisioner() {
+async fn deleting_a_buffer_triggers_the_provisioner() {
     let bench = bench().await;
-    assert_eq!(look(&bench).await.unwrap(), Outcome::Done, "45/CB-2");
+    assert_eq!(reconcile(&bench).await.unwrap(), Outcome::Done, "45/CB-2");
     assert!(bench.context.batcher.wait().await, "45/CB-2");
 }
 
 #[tokio::test(start_paused = true)]
-async fn somebody_faster_makes_it_look_again() {
+async fn a_status_conflict_requeues_the_buffer() {
     let bench = bench().await;
     bench.create(template("1")).await;
     bench.create(buffer(&of_template(1))).await;
     let (context, faults) = bench.with_faults();
     faults.fail("PATCH", "/capacitybuffers/b/status", 409);
     let outcome = all(&context).remove(0).reconcile(&ObjectKey::new("default", "b")).await;
-    assert_eq!(outcome.unwrap(), Outcome::After(SOON));
+    assert_eq!(outcome.unwrap(), Outcome::RequeueAfter(CONFLICT_RETRY_INTERVAL));
 }
 
 /// A node with room for so many CPUs.
@@ -198,7 +205,7 @@ async fn node(bench: &Bench, cpu: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_provisioner_says_whether_the_room_is_there() {
+async fn the_provisioning_condition_reports_whether_virtual_pods_fit() {
     let bench = bench().await;
     bench.create(crate::testing::fixtures::node_class()).await;
     let mut pool = crate::testing::fixtures::node_pool("general");
@@ -211,12 +218,15 @@ async fn the_provisioner_says_whether_the_room_is_there() {
     bench.run(all(&bench.context));
     bench.run(provisioner::all(&bench.context));
     bench.pass(Duration::from_secs(15)).await;
-    let fits = said("True FitsExistingCapacity", "All 3 virtual pods fit on existing capacity");
+    let fits = expected_condition(
+        "True FitsExistingCapacity",
+        "All 3 virtual pods fit on existing capacity",
+    );
     assert_eq!(condition(&bench, "Provisioning").await, fits);
     assert_eq!(bench.context.mirror.buffer_pods("fake:///n"), 3);
     bench.patch(buffer(&json!({"replicas": 0}))).await;
     bench.pass(Duration::from_secs(15)).await;
-    let empty = said("False BufferEmpty", "Buffer has zero desired replicas");
+    let empty = expected_condition("False BufferEmpty", "Buffer has zero desired replicas");
     assert_eq!(condition(&bench, "Provisioning").await, empty);
     assert_eq!(bench.context.mirror.buffer_pods("fake:///n"), 0, "45/CB-2");
     bench.patch(buffer(&json!({"replicas": 9}))).await;

@@ -13,7 +13,7 @@ const LONGEST: SignedDuration = SignedDuration::from_mins(10);
 
 /// The waits of pools. Invariant: only pools that fail are in it, and a success takes them out.
 #[derive(Debug, Default)]
-pub(super) struct Backoffs(BTreeMap<String, Backoff>);
+pub(super) struct PoolBackoffs(BTreeMap<String, Backoff>);
 
 #[derive(Clone, Copy, Debug)]
 struct Backoff {
@@ -21,25 +21,25 @@ struct Backoff {
     until: Timestamp,
 }
 
-impl Backoffs {
-    /// A replacement has failed. `chance`, from 0 to 1, spreads the waits: half of a wait is fixed.
-    pub(super) fn failed(&mut self, pool: &str, now: Timestamp, chance: f64) {
+impl PoolBackoffs {
+    /// A replacement has failed. `rng`, from 0 to 1, spreads the waits: half of a wait is fixed.
+    pub(super) fn record_failure(&mut self, pool: &str, now: Timestamp, rng: f64) {
         let failures = self.0.get(pool).map_or(0, |backoff| backoff.failures);
         let factor = 1_i32.checked_shl(failures.min(8)).unwrap_or(1);
         let wait = FIRST.saturating_mul(factor).min(LONGEST);
-        let wait = wait.mul_f64(0.5 + chance.clamp(0.0, 1.0) / 2.0);
+        let wait = wait.mul_f64(0.5 + rng.clamp(0.0, 1.0) / 2.0);
         let until = now.saturating_add(wait).unwrap_or(Timestamp::MAX);
         let failures = failures.saturating_add(1);
         self.0.insert(pool.to_owned(), Backoff { failures, until });
     }
 
     /// A replacement has worked.
-    pub(super) fn succeeded(&mut self, pool: &str) {
+    pub(super) fn record_success(&mut self, pool: &str) {
         self.0.remove(pool);
     }
 
     /// The pools that wait.
-    pub(super) fn active(&self, now: Timestamp) -> BTreeSet<String> {
+    pub(super) fn active_pools(&self, now: Timestamp) -> BTreeSet<String> {
         let waiting = self.0.iter().filter(|(_, backoff)| backoff.until > now);
         waiting.map(|(pool, _)| pool.clone()).collect()
     }
@@ -50,21 +50,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_ten_minutes_and_end_with_a_success() {
-        let mut backoffs = Backoffs::default();
+    fn backoff_doubles_up_to_ten_minutes_and_ends_with_a_success() {
+        let mut backoffs = PoolBackoffs::default();
         let now = Timestamp::UNIX_EPOCH;
         let later = |seconds| now + SignedDuration::from_secs(seconds);
-        for (chance, seconds) in [(1.0, 60), (1.0, 120), (0.0, 120), (1.0, 480), (1.0, 600)] {
-            backoffs.failed("a", now, chance);
-            assert!(backoffs.active(later(seconds - 1)).contains("a"), "{seconds}");
-            assert!(!backoffs.active(later(seconds)).contains("a"), "{seconds}");
+        for (rng, seconds) in [(1.0, 60), (1.0, 120), (0.0, 120), (1.0, 480), (1.0, 600)] {
+            backoffs.record_failure("a", now, rng);
+            assert!(backoffs.active_pools(later(seconds - 1)).contains("a"), "{seconds}");
+            assert!(!backoffs.active_pools(later(seconds)).contains("a"), "{seconds}");
         }
-        backoffs.failed("b", now, 1.0);
-        backoffs.succeeded("a");
-        assert_eq!(backoffs.active(now), BTreeSet::from(["b".to_owned()]));
+        backoffs.record_failure("b", now, 1.0);
+        backoffs.record_success("a");
+        assert_eq!(backoffs.active_pools(now), BTreeSet::from(["b".to_owned()]));
         for _ in 0..100 {
-            backoffs.failed("b", now, 1.0);
+            backoffs.record_failure("b", now, 1.0);
         }
-        assert!(!backoffs.active(later(600)).contains("b"));
+        assert!(!backoffs.active_pools(later(600)).contains("b"));
     }
 }

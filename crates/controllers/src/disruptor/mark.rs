@@ -9,26 +9,26 @@ use karpenter_api::conditions::{DISRUPTION_REASON, REBOOTING};
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::taints;
 use karpenter_core::disruption::Reason;
-use karpenter_operator::harness::Trouble;
+use karpenter_operator::harness::ReconcileError;
 use kube::{Api, ResourceExt as _};
 
 use crate::Context;
-use crate::objects::{self, Part};
+use crate::objects::{self, ObjectPart};
 
 /// Keeps pods away from a Node and says on its NodeClaim why it goes. What is gone is no trouble.
-pub(super) async fn mark(
+pub(super) async fn mark_disrupted(
     context: &Context,
     node: &str,
     claim: &str,
     reason: Reason,
-) -> Result<(), Trouble> {
+) -> Result<(), ReconcileError> {
     let taint = taints::disrupted();
     let tainted = change_taints(context, node, |taints| {
         if !taints.iter().any(is_disrupted) {
             taints.push(taint.clone());
         }
     });
-    tainted.await.map_err(|trouble| Trouble::while_("tainting nodes", trouble))?;
+    tainted.await.map_err(|error| ReconcileError::with_context("tainting nodes", error))?;
     change_claim(context, claim, |claim| {
         let name = reason.name();
         let mut conditions = claim.condition_set(context.clock.now());
@@ -38,26 +38,30 @@ pub(super) async fn mark(
 }
 
 /// Takes the taint away, unless the Node is going: who ends it minds its taints then.
-pub(super) async fn untaint(context: &Context, node: &str) -> Result<(), Trouble> {
+pub(super) async fn untaint(context: &Context, node: &str) -> Result<(), ReconcileError> {
     let untainted = change_taints(context, node, |taints| taints.retain(|one| !is_disrupted(one)));
-    untainted.await.map_err(|trouble| Trouble::while_("removing taint from nodes", trouble))
+    untainted
+        .await
+        .map_err(|error| ReconcileError::with_context("removing taint from nodes", error))
 }
 
 /// Takes the condition away.
-pub(super) async fn clear_reason(context: &Context, claim: &str) -> Result<(), Trouble> {
+pub(super) async fn clear_reason(context: &Context, claim: &str) -> Result<(), ReconcileError> {
     let cleared = change_claim(context, claim, |claim| {
         // Ready does not depend on it, so it can be.
         let _ = claim.condition_set(context.clock.now()).clear(DISRUPTION_REASON);
     });
-    cleared.await.map_err(|trouble| Trouble::while_("removing condition from nodeclaims", trouble))
+    cleared
+        .await
+        .map_err(|error| ReconcileError::with_context("removing condition from nodeclaims", error))
 }
 
 /// Takes back what nobody is responsible for any more, such as after a restart (spec 30 §2 step 4).
 /// `is_queued` says which machines a command is at work on.
-pub(super) async fn repair(
+pub(super) async fn clear_orphaned_marks(
     context: &Context,
     is_queued: impl Fn(&str) -> bool,
-) -> Result<(), Trouble> {
+) -> Result<(), ReconcileError> {
     let now = context.clock.now();
     for claim in context.cache.node_claims.all() {
         let id = objects::provider_id(&claim);
@@ -69,8 +73,8 @@ pub(super) async fn repair(
         if (!has_reason && node.is_none()) || is_queued(id) {
             continue;
         }
-        let machine = context.mirror.state_node(id, now);
-        let is_leaving = machine.is_none_or(|machine| machine.is_marked_for_deletion());
+        let state_node = context.mirror.tracked_node(id, now);
+        let is_leaving = state_node.is_none_or(|state_node| state_node.is_marked_for_deletion());
         if is_leaving || is_true(claim.conditions(), REBOOTING) {
             continue;
         }
@@ -98,22 +102,23 @@ async fn change_taints(
     context: &Context,
     node: &str,
     change: impl Fn(&mut Vec<Taint>),
-) -> Result<(), Trouble> {
+) -> Result<(), ReconcileError> {
     let api: Api<Node> = Api::all(context.client.clone());
     let nodes = &context.cache.nodes;
-    let changed = objects::change_surely(&context.clock, &api, nodes, node, Part::Main, |node| {
-        let spec = node.spec.get_or_insert_default();
-        let mut taints = spec.taints.clone().unwrap_or_default();
-        let is_left_alone =
-            node.metadata.deletion_timestamp.is_some() && taints.iter().any(is_disrupted);
-        if is_left_alone {
-            return;
-        }
-        change(&mut taints);
-        if !taints.is_empty() || spec.taints.is_some() {
-            spec.taints = Some(taints);
-        }
-    });
+    let changed =
+        objects::patch_with_retries(&context.clock, &api, nodes, node, ObjectPart::Main, |node| {
+            let spec = node.spec.get_or_insert_default();
+            let mut taints = spec.taints.clone().unwrap_or_default();
+            let is_left_alone =
+                node.metadata.deletion_timestamp.is_some() && taints.iter().any(is_disrupted);
+            if is_left_alone {
+                return;
+            }
+            change(&mut taints);
+            if !taints.is_empty() || spec.taints.is_some() {
+                spec.taints = Some(taints);
+            }
+        });
     changed.await.map(|_| ())
 }
 
@@ -121,9 +126,16 @@ async fn change_claim(
     context: &Context,
     claim: &str,
     change: impl Fn(&mut NodeClaim),
-) -> Result<(), Trouble> {
+) -> Result<(), ReconcileError> {
     let api: Api<NodeClaim> = Api::all(context.client.clone());
     let claims = &context.cache.node_claims;
-    let changed = objects::change_surely(&context.clock, &api, claims, claim, Part::Status, change);
+    let changed = objects::patch_with_retries(
+        &context.clock,
+        &api,
+        claims,
+        claim,
+        ObjectPart::Status,
+        change,
+    );
     changed.await.map(|_| ())
 }

@@ -18,48 +18,51 @@ use karpenter_api::annotations::NODECLAIM_TERMINATION_TIMESTAMP;
 use karpenter_api::condition_set::{HasConditions as _, is_true};
 use karpenter_api::conditions::INITIALIZED;
 use karpenter_api::nodeclaim::NodeClaim;
-use karpenter_core::disruption::queue::{Awaited, Failure, POLL, Running, Sighting, Step};
+use karpenter_core::disruption::queue::{
+    Failure, POLL_INTERVAL, PendingReplacement, ReplacementState, RunningCommand, Step,
+};
 use karpenter_core::disruption::{Candidate, Command, Reason};
 use karpenter_core::termination::deadline;
-use karpenter_operator::events::list as events;
+use karpenter_operator::events::definitions as events;
 use karpenter_operator::harness::{
-    Controller, Limit, Outcome, Queue, Reconcile, Reconciled, Trouble,
+    Controller, Outcome, RateLimit, Reconcile, ReconcileError, ReconcileResult, WorkQueue,
 };
 use karpenter_operator::watch::ObjectKey;
 use kube::{Api, Resource as _, ResourceExt as _};
 use tracing::{debug, error};
 
-use super::backoff::Backoffs;
-use super::report::Fields;
-use super::{mark, report};
+use super::backoff::PoolBackoffs;
+use super::metrics::CommandLogFields;
+use super::{mark, metrics};
 use crate::Context;
-use crate::displaced::Moved;
-use crate::objects::{self, Deleted, Part};
+use crate::failed_consolidation::MovedWorkload;
+use crate::objects::{self, DeleteResult, ObjectPart};
 
 #[cfg(test)]
 mod tests;
 
 /// How fast commands are tried again that had trouble.
-const LIMIT: Limit = Limit {
-    base: Duration::from_secs(1),
-    longest: Duration::from_secs(10),
+const LIMIT: RateLimit = RateLimit {
+    base_delay: Duration::from_secs(1),
+    max_delay: Duration::from_secs(10),
     per_second: 100.0,
     burst: 1000.0,
 };
 
-pub(super) fn controller(context: &Context, orchestration: &Orchestration) -> Controller {
-    let executor = Executor { context: context.clone(), orchestration: orchestration.clone() };
+pub(super) fn controller(context: &Context, command_queue: &CommandQueue) -> Controller {
+    let executor =
+        QueueReconciler { context: context.clone(), command_queue: command_queue.clone() };
     Controller::new("disruption.queue", &context.clock, executor)
         .workers(context.workers(100, 1000))
-        .queue(&orchestration.0.work)
+        .queue(&command_queue.0.work)
 }
 
 /// The commands that have begun. Clones share them.
 #[derive(Clone)]
-pub(super) struct Orchestration(Arc<Inner>);
+pub(super) struct CommandQueue(Arc<Inner>);
 
 struct Inner {
-    work: Queue,
+    work: WorkQueue,
     state: Mutex<State>,
 }
 
@@ -67,57 +70,61 @@ struct Inner {
 struct State {
     /// How many commands there have been.
     count: u64,
-    commands: BTreeMap<String, Arc<Flight>>,
+    commands: BTreeMap<String, Arc<ActiveCommand>>,
     /// The command of a machine, by provider id; also while it is being started.
-    by_machine: BTreeMap<String, String>,
-    backoffs: Backoffs,
+    by_provider_id: BTreeMap<String, String>,
+    backoffs: PoolBackoffs,
     /// Claims that consolidation launched, when, and what that saved.
-    launched: BTreeMap<String, (Timestamp, f64)>,
+    recent_launches: BTreeMap<String, (Timestamp, f64)>,
 }
 
 /// How long a claim that consolidation launched is spared from a smaller saving.
 const COOL_DOWN: SignedDuration = SignedDuration::from_mins(10);
 
 /// A command that is carried out.
-pub(super) struct Flight {
+pub(super) struct ActiveCommand {
     pub(super) id: String,
     pub(super) command: Command,
-    told: Told,
-    running: Mutex<Running>,
+    details: CommandDetails,
+    running: Mutex<RunningCommand>,
     /// Sources that are deleted, by provider id.
     deleted: Mutex<BTreeSet<String>>,
 }
 
 /// What others have to know of a command. What it was decided on is large, so it is not kept.
-pub(super) struct Told {
-    pub(super) fields: Fields,
+pub(super) struct CommandDetails {
+    pub(super) fields: CommandLogFields,
     /// The consolidation policies of its pools.
     pub(super) policies: BTreeMap<String, String>,
     /// The pods that go to its replacements, by `namespace/name`.
-    pub(super) coming: BTreeSet<String>,
+    pub(super) pods_on_replacements: BTreeSet<String>,
     /// Whose pods it displaces; empty if nobody asks.
-    pub(super) moved: BTreeMap<String, Moved>,
+    pub(super) moved_workloads: BTreeMap<String, MovedWorkload>,
 }
 
-impl Orchestration {
+impl CommandQueue {
     pub(super) fn new(context: &Context) -> Self {
-        let work = Queue::new(&context.clock, LIMIT);
+        let work = WorkQueue::new(&context.clock, LIMIT);
         Self(Arc::new(Inner { work, state: Mutex::default() }))
     }
 
     /// Takes the sources of a command, so that no other has them, and names it. None if one of them
     /// is taken.
-    pub(super) fn claim(&self, context: &Context, command: &Command) -> Option<String> {
+    pub(super) fn reserve_candidates(
+        &self,
+        context: &Context,
+        command: &Command,
+    ) -> Option<String> {
         let mut state = self.state();
         let ids = || command.candidates.iter().map(|candidate| &candidate.provider_id);
-        if ids().any(|id| state.by_machine.contains_key(id)) {
+        if ids().any(|id| state.by_provider_id.contains_key(id)) {
             return None;
         }
         state.count += 1;
-        let mut chance = context.chance.fork("commands").fork(&state.count.to_string());
-        let id = uuid(chance.u128());
-        for machine in ids() {
-            state.by_machine.insert(machine.clone(), id.clone());
+        let mut rng = context.rng.fork("commands").fork(&state.count.to_string());
+        let id = uuid(rng.u128());
+        for provider_id in ids() {
+            state.by_provider_id.insert(provider_id.clone(), id.clone());
         }
         Some(id)
     }
@@ -126,7 +133,7 @@ impl Orchestration {
     pub(super) fn release(&self, id: &str) {
         let mut state = self.state();
         state.commands.remove(id);
-        state.by_machine.retain(|_, of| of != id);
+        state.by_provider_id.retain(|_, of| of != id);
     }
 
     /// Begins to look after a command, which was begun now.
@@ -134,69 +141,71 @@ impl Orchestration {
         &self,
         id: &str,
         command: Command,
-        told: Told,
+        details: CommandDetails,
         replacements: Vec<String>,
         now: Timestamp,
     ) {
-        let flight = Flight {
+        let active = ActiveCommand {
             id: id.to_owned(),
-            running: Mutex::new(Running::new(now, replacements)),
+            running: Mutex::new(RunningCommand::new(now, replacements)),
             deleted: Mutex::default(),
             command,
-            told,
+            details,
         };
         let mut state = self.state();
-        if flight.command.reason() == Reason::Underutilized {
-            let launched = lock(&flight.running).replacements.clone();
-            let noted = (now, flight.command.savings);
-            state.launched.extend(launched.into_iter().map(|awaited| (awaited.name, noted)));
+        if active.command.reason() == Reason::Underutilized {
+            let launched = lock(&active.running).replacements.clone();
+            let noted = (now, active.command.savings);
+            state.recent_launches.extend(launched.into_iter().map(|awaited| (awaited.name, noted)));
         }
         // Sources that could not be marked are not part of it any more.
-        let ids: BTreeSet<_> = flight.ids().map(str::to_owned).collect();
-        state.by_machine.retain(|machine, of| of != id || ids.contains(machine));
-        state.commands.insert(id.to_owned(), Arc::new(flight));
+        let ids: BTreeSet<_> = active.provider_ids().map(str::to_owned).collect();
+        state.by_provider_id.retain(|provider_id, of| of != id || ids.contains(provider_id));
+        state.commands.insert(id.to_owned(), Arc::new(active));
         drop(state);
         self.0.work.add(ObjectKey::new("", id));
     }
 
     /// Whether a command is at work on a machine.
-    pub(super) fn has(&self, provider_id: &str) -> bool {
-        self.state().by_machine.contains_key(provider_id)
+    pub(super) fn is_queued(&self, provider_id: &str) -> bool {
+        self.state().by_provider_id.contains_key(provider_id)
     }
 
     /// The machines that commands are at work on.
-    pub(super) fn machines(&self) -> BTreeSet<String> {
-        self.state().by_machine.keys().cloned().collect()
+    pub(super) fn provider_ids(&self) -> BTreeSet<String> {
+        self.state().by_provider_id.keys().cloned().collect()
     }
 
     /// The pods that get a place on replacements which are not launched yet, by `namespace/name`.
-    pub(super) fn coming(&self, context: &Context) -> BTreeSet<String> {
-        let is_launching = |awaited: &Awaited| {
+    pub(super) fn pods_on_launching_replacements(&self, context: &Context) -> BTreeSet<String> {
+        let is_launching = |awaited: &PendingReplacement| {
             let claim = context.cache.node_claims.get("", &awaited.name);
             claim.is_some_and(|claim| objects::provider_id(&claim).is_empty())
         };
         let state = self.state();
-        let flights = state.commands.values();
-        let flights =
-            flights.filter(|one| lock(&one.running).replacements.iter().any(is_launching));
-        flights.flat_map(|flight| flight.told.coming.iter().cloned()).collect()
+        let active_commands = state.commands.values();
+        let active_commands =
+            active_commands.filter(|one| lock(&one.running).replacements.iter().any(is_launching));
+        active_commands
+            .flat_map(|active| active.details.pods_on_replacements.iter().cloned())
+            .collect()
     }
 
     /// The pools whose drift has to wait, as their last replacements failed.
     pub(super) fn backed_off(&self, now: Timestamp) -> BTreeSet<String> {
-        self.state().backoffs.active(now)
+        self.state().backoffs.active_pools(now)
     }
 
     /// The claims that consolidation launched a moment ago, and what that saved.
-    pub(super) fn young(&self, now: Timestamp) -> BTreeMap<String, f64> {
+    pub(super) fn recent_launches(&self, now: Timestamp) -> BTreeMap<String, f64> {
         let mut state = self.state();
-        state.launched.retain(|_, (launched, _)| now.duration_since(*launched) < COOL_DOWN);
-        let young = state.launched.iter();
+        state.recent_launches.retain(|_, (launched, _)| now.duration_since(*launched) < COOL_DOWN);
+        let young = state.recent_launches.iter();
         young.map(|(claim, (_, savings))| (claim.clone(), *savings)).collect()
     }
 
     /// A command for these pools did not work, or did.
-    pub(super) fn note<'a>(
+    pub(super) fn record_outcome<'a>(
         &self,
         context: &Context,
         pools: impl IntoIterator<Item = &'a str>,
@@ -206,24 +215,24 @@ impl Orchestration {
         let mut state = self.state();
         for pool in pools {
             if has_worked {
-                state.backoffs.succeeded(pool);
+                state.backoffs.record_success(pool);
             } else {
-                let mut chance = context.chance.fork("drift").fork(pool).fork(&now.to_string());
-                state.backoffs.failed(pool, now, chance.f64());
+                let mut rng = context.rng.fork("drift").fork(pool).fork(&now.to_string());
+                state.backoffs.record_failure(pool, now, rng.f64());
             }
         }
     }
 
-    fn get(&self, id: &str) -> Option<Arc<Flight>> {
+    fn get(&self, id: &str) -> Option<Arc<ActiveCommand>> {
         self.state().commands.get(id).cloned()
     }
 
-    fn len(&self) -> usize {
-        self.state().by_machine.len()
+    fn node_count(&self) -> usize {
+        self.state().by_provider_id.len()
     }
 
     #[cfg(test)]
-    pub(super) fn commands(&self) -> Vec<Arc<Flight>> {
+    pub(super) fn commands(&self) -> Vec<Arc<ActiveCommand>> {
         self.state().commands.values().cloned().collect()
     }
 
@@ -240,99 +249,104 @@ fn uuid(bits: u128) -> String {
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
-impl Flight {
-    fn ids(&self) -> impl Iterator<Item = &str> {
+impl ActiveCommand {
+    fn provider_ids(&self) -> impl Iterator<Item = &str> {
         self.command.candidates.iter().map(|candidate| candidate.provider_id.as_str())
     }
 }
 
-struct Executor {
+struct QueueReconciler {
     context: Context,
-    orchestration: Orchestration,
+    command_queue: CommandQueue,
 }
 
-impl Reconcile for Executor {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
-        let Some(flight) = self.orchestration.get(&key.name) else { return Ok(Outcome::Done) };
-        let (now, in_queue) = (self.context.clock.now(), self.orchestration.len());
-        let sources = self.sources(&flight).len();
-        let step = lock(&flight.running).next(
-            |name| self.sighting(name, &flight.command),
+impl Reconcile for QueueReconciler {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
+        let Some(active) = self.command_queue.get(&key.name) else { return Ok(Outcome::Done) };
+        let (now, in_queue) = (self.context.clock.now(), self.command_queue.node_count());
+        let sources = self.sources(&active).len();
+        let step = lock(&active.running).next_step(
+            |name| self.observe_replacement(name, &active.command),
             sources,
             in_queue,
             now,
         );
         match step {
-            Step::Wait => return Ok(Outcome::After(POLL)),
-            Step::Moot => self.succeed(&flight),
-            Step::Fail(failure) => self.fail(&flight, &failure).await,
-            Step::Terminate => return self.terminate(&flight).await,
+            Step::Wait => return Ok(Outcome::RequeueAfter(POLL_INTERVAL)),
+            Step::Finish => self.succeed(&active),
+            Step::Fail(failure) => self.fail(&active, &failure).await,
+            Step::Terminate => return self.terminate(&active).await,
         }
         Ok(Outcome::Done)
     }
 }
 
-impl Executor {
+impl QueueReconciler {
     /// The sources whose claims are there, with these.
-    fn sources<'a>(&self, flight: &'a Flight) -> Vec<(&'a Candidate, Arc<NodeClaim>)> {
+    fn sources<'a>(&self, active: &'a ActiveCommand) -> Vec<(&'a Candidate, Arc<NodeClaim>)> {
         let claim = |candidate: &'a Candidate| {
             let claim = self.context.cache.node_claims.get("", &candidate.node_claim)?;
             // One that got its name is another.
             let is_same = objects::provider_id(&claim) == candidate.provider_id;
             is_same.then_some((candidate, claim))
         };
-        flight.command.candidates.iter().filter_map(claim).collect()
+        active.command.candidates.iter().filter_map(claim).collect()
     }
 
-    fn sighting(&self, name: &str, command: &Command) -> Sighting {
+    fn observe_replacement(&self, name: &str, command: &Command) -> ReplacementState {
         let Some(claim) = self.context.cache.node_claims.get("", name) else {
-            let is_known = self.context.mirror.knows_node_claim(name);
-            return if is_known { Sighting::Unseen } else { Sighting::Gone };
+            let is_known = self.context.mirror.has_node_claim(name);
+            return if is_known { ReplacementState::NotInCache } else { ReplacementState::Deleted };
         };
         let (events, reference) = (&self.context.events, || claim.object_ref(&()));
         events.publish(events::disruption_launching(reference(), command.reason().name()));
         if is_true(claim.conditions(), INITIALIZED) {
-            return Sighting::Initialized;
+            return ReplacementState::Initialized;
         }
         events.publish(events::disruption_waiting_readiness(reference()));
-        Sighting::Starting
+        ReplacementState::Starting
     }
 
-    async fn terminate(&self, flight: &Flight) -> Reconciled {
-        let sources = self.sources(flight);
+    async fn terminate(&self, active: &ActiveCommand) -> ReconcileResult {
+        let sources = self.sources(active);
         // Before the first of them is evicted.
-        let (Flight { id, command, told, .. }, now) = (flight, self.context.clock.now());
-        self.context.displaced.note(id, command, &told.moved, now);
+        let (ActiveCommand { id, command, details, .. }, now) = (active, self.context.clock.now());
+        self.context.consolidation_tracker.record_deletion(
+            id,
+            command,
+            &details.moved_workloads,
+            now,
+        );
         let deletions = sources.iter().map(|(candidate, claim)| async {
-            let is_deleted = lock(&flight.deleted).contains(&candidate.provider_id);
+            let is_deleted = lock(&active.deleted).contains(&candidate.provider_id);
             if is_deleted {
                 return Ok(());
             }
-            self.delete(flight, candidate, claim).await
+            self.delete(active, candidate, claim).await
         });
         let results = join_all(deletions).await;
-        let Some(trouble) = Trouble::join(results.into_iter().filter_map(Result::err)) else {
-            self.succeed(flight);
+        let Some(error) = ReconcileError::join(results.into_iter().filter_map(Result::err)) else {
+            self.succeed(active);
             return Ok(Outcome::Done);
         };
-        let (now, in_queue) = (self.context.clock.now(), self.orchestration.len());
-        let step = lock(&flight.running).after_failed_delete(&trouble.to_string(), in_queue, now);
+        let (now, in_queue) = (self.context.clock.now(), self.command_queue.node_count());
+        let step = lock(&active.running).after_failed_delete(&error.to_string(), in_queue, now);
         match step {
             Step::Fail(failure) => {
-                self.fail(flight, &failure).await;
+                self.fail(active, &failure).await;
                 Ok(Outcome::Done)
             }
-            _ => Ok(Outcome::After(POLL)),
+            _ => Ok(Outcome::RequeueAfter(POLL_INTERVAL)),
         }
     }
 
     async fn delete(
         &self,
-        flight: &Flight,
+        active: &ActiveCommand,
         candidate: &Candidate,
         claim: &NodeClaim,
-    ) -> Result<(), Trouble> {
-        let (context, command) = (&self.context, &flight.command);
+    ) -> Result<(), ReconcileError> {
+        let (context, command) = (&self.context, &active.command);
         let api: Api<NodeClaim> = Api::all(context.client.clone());
         let claims = &context.cache.node_claims;
         if let Some(bound) = command.drain_bound {
@@ -340,44 +354,52 @@ impl Executor {
             let latest = context.clock.now().saturating_add(bound).unwrap_or(Timestamp::MAX);
             let stamp = |claim: &mut NodeClaim| {
                 let present = claim.annotations().get(NODECLAIM_TERMINATION_TIMESTAMP);
-                if let Some(text) = deadline::tightened(present.map(String::as_str), latest) {
+                if let Some(text) = deadline::tighten(present.map(String::as_str), latest) {
                     let notes = claim.metadata.annotations.get_or_insert_default();
                     notes.insert(NODECLAIM_TERMINATION_TIMESTAMP.to_owned(), text);
                 }
             };
             let name = &candidate.node_claim;
-            objects::change_surely(&context.clock, &api, claims, name, Part::Main, stamp).await?;
+            objects::patch_with_retries(
+                &context.clock,
+                &api,
+                claims,
+                name,
+                ObjectPart::Main,
+                stamp,
+            )
+            .await?;
         }
-        let (node, reference) = report::references(context, candidate);
-        let deleted = objects::delete_surely(&context.clock, &api, claims, claim).await?;
-        lock(&flight.deleted).insert(candidate.provider_id.clone());
-        if deleted == Deleted::Missing {
+        let (node, reference) = metrics::references(context, candidate);
+        let deleted = objects::delete_with_retries(&context.clock, &api, claims, claim).await?;
+        lock(&active.deleted).insert(candidate.provider_id.clone());
+        if deleted == DeleteResult::Missing {
             return Ok(());
         }
         if let (Some(node), Some(reference)) = (node, reference) {
             let reason = command.reason().name();
             context.events.publish_all(events::disruption_terminating(node, reference, reason));
         }
-        report::count_disrupted(context, &flight.told.policies, command, candidate, claim);
+        metrics::count_disrupted(context, &active.details.policies, command, candidate, claim);
         Ok(())
     }
 
-    fn succeed(&self, flight: &Flight) {
-        debug!(command = flight.command.describe(&flight.id), "command succeeded");
-        self.orchestration.note(&self.context, flight.command.pools(), true);
-        self.orchestration.release(&flight.id);
+    fn succeed(&self, active: &ActiveCommand) {
+        debug!(command = active.command.describe(&active.id), "command succeeded");
+        self.command_queue.record_outcome(&self.context, active.command.pools(), true);
+        self.command_queue.release(&active.id);
     }
 
     /// Takes back what was done to the sources. Replacements that exist stay.
-    async fn fail(&self, flight: &Flight, failure: &Failure) {
-        let Flight { id, command, told, .. } = flight;
-        let uninitialized = lock(&flight.running).uninitialized();
-        report::count_failure(&self.context, command, uninitialized);
-        let trouble = roll_back(&self.context, &command.candidates).await;
-        let trouble = trouble.map(|trouble| format!("; {trouble}")).unwrap_or_default();
-        let fields = &told.fields;
+    async fn fail(&self, active: &ActiveCommand, failure: &Failure) {
+        let ActiveCommand { id, command, details, .. } = active;
+        let uninitialized = lock(&active.running).uninitialized_count();
+        metrics::count_failure(&self.context, command, uninitialized);
+        let error = roll_back(&self.context, &command.candidates).await;
+        let error = error.map(|error| format!("; {error}")).unwrap_or_default();
+        let fields = &details.fields;
         error!(
-            error = format!("{failure}{trouble}"),
+            error = format!("{failure}{error}"),
             command = command.describe(id),
             decision = fields.decision,
             "disrupted-node-count" = fields.disrupted_count,
@@ -388,15 +410,20 @@ impl Executor {
             "failed terminating nodes while executing a disruption command"
         );
         if command.method.consolidation_type().is_empty() {
-            self.orchestration.note(&self.context, command.pools(), false);
+            self.command_queue.record_outcome(&self.context, command.pools(), false);
         }
-        self.orchestration.release(id);
+        self.command_queue.release(id);
     }
 }
 
 /// Lets nodes be as they were before a command. What fails is done by the next pass.
-pub(super) async fn roll_back(context: &Context, candidates: &[Candidate]) -> Option<Trouble> {
-    context.displaced.end(candidates.iter().map(|candidate| candidate.node_claim.as_str()));
+pub(super) async fn roll_back(
+    context: &Context,
+    candidates: &[Candidate],
+) -> Option<ReconcileError> {
+    context
+        .consolidation_tracker
+        .untrack_claims(candidates.iter().map(|candidate| candidate.node_claim.as_str()));
     let ids = candidates.iter().map(|candidate| candidate.provider_id.as_str());
     context.mirror.unmark_for_deletion(ids, context.clock.now());
     let results = join_all(candidates.iter().map(|candidate| async {
@@ -404,7 +431,7 @@ pub(super) async fn roll_back(context: &Context, candidates: &[Candidate]) -> Op
         let cleared = mark::clear_reason(context, &candidate.node_claim).await;
         [untainted, cleared]
     }));
-    Trouble::join(results.await.into_iter().flatten().filter_map(Result::err))
+    ReconcileError::join(results.await.into_iter().flatten().filter_map(Result::err))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -8,8 +8,8 @@ use karpenter_api::grammar::format_duration;
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::reasons::disruption::UNHEALTHY;
 use karpenter_api::reasons::nodeclaim::REBOOT_REQUESTED;
-use karpenter_operator::harness::Trouble;
-use karpenter_operator::write::{Check, Written, patch, patch_status};
+use karpenter_operator::harness::ReconcileError;
+use karpenter_operator::write::{Precondition, WriteOutcome, patch, patch_status};
 use kube::{Api, ResourceExt as _};
 use tracing::info;
 
@@ -22,32 +22,32 @@ pub(super) async fn request(
     claim: &str,
     bound: Option<SignedDuration>,
     because: &str,
-) -> Result<bool, Trouble> {
+) -> Result<bool, ReconcileError> {
     let Some(claim) = context.cache.node_claims.get("", claim) else { return Ok(false) };
     let is_rebooting = is_true(claim.conditions(), REBOOTING);
     if is_rebooting || claim.metadata.deletion_timestamp.is_some() {
         return Ok(false);
     }
-    let Some(claim) = note_bound(context, &claim, bound).await? else { return Ok(false) };
-    let mut asked = claim.clone();
-    let mut conditions = asked.condition_set(context.clock.now());
+    let Some(claim) = annotate_drain_bound(context, &claim, bound).await? else { return Ok(false) };
+    let mut requested = claim.clone();
+    let mut conditions = requested.condition_set(context.clock.now());
     conditions.set(DISRUPTION_REASON, Status::True, UNHEALTHY, UNHEALTHY);
     let message = format!("rebooting for {because}");
     conditions.set(REBOOTING, Status::True, REBOOT_REQUESTED, &message);
     let api: Api<NodeClaim> = Api::all(context.client.clone());
-    let written = patch_status(&api, &claim, &asked, Check::Version).await?;
-    let Some(claim) = done(written, claim)? else { return Ok(false) };
+    let written = patch_status(&api, &claim, &requested, Precondition::ResourceVersion).await?;
+    let Some(claim) = written_claim(written, claim)? else { return Ok(false) };
     info!(NodeClaim = claim.name_any(), because, "committed node reboot");
-    context.cache.node_claims.learn(claim);
+    context.cache.node_claims.apply_write_result(claim);
     Ok(true)
 }
 
 /// Writes down how long the drain may take. None if the claim is gone.
-async fn note_bound(
+async fn annotate_drain_bound(
     context: &Context,
     claim: &NodeClaim,
     bound: Option<SignedDuration>,
-) -> Result<Option<NodeClaim>, Trouble> {
+) -> Result<Option<NodeClaim>, ReconcileError> {
     let own = claim.spec.termination_grace_period.as_ref();
     let bound = bound.or_else(|| own.and_then(|own| own.value().ok()));
     let mut bounded = claim.clone();
@@ -58,16 +58,19 @@ async fn note_bound(
         notes.remove(REBOOT_TERMINATION_GRACE_PERIOD);
     }
     let api: Api<NodeClaim> = Api::all(context.client.clone());
-    let written = patch(&api, claim, &bounded, Check::Version).await?;
-    done(written, bounded)
+    let written = patch(&api, claim, &bounded, Precondition::ResourceVersion).await?;
+    written_claim(written, bounded)
 }
 
 /// The object as it is after a write; none if it is gone. Who was slower looks again later.
-fn done(written: Written<NodeClaim>, unchanged: NodeClaim) -> Result<Option<NodeClaim>, Trouble> {
+fn written_claim(
+    written: WriteOutcome<NodeClaim>,
+    unchanged: NodeClaim,
+) -> Result<Option<NodeClaim>, ReconcileError> {
     match written {
-        Written::Unchanged => Ok(Some(unchanged)),
-        Written::Done(claim) => Ok(Some(*claim)),
-        Written::Gone => Ok(None),
-        Written::Conflict => Err(Trouble::new("the nodeclaim has been modified")),
+        WriteOutcome::Unchanged => Ok(Some(unchanged)),
+        WriteOutcome::Applied(claim) => Ok(Some(*claim)),
+        WriteOutcome::NotFound => Ok(None),
+        WriteOutcome::Conflict => Err(ReconcileError::new("the nodeclaim has been modified")),
     }
 }

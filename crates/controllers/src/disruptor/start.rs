@@ -11,60 +11,60 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::{BoxFuture, join_all};
 use jiff::SignedDuration;
-use karpenter_core::disruption::queue::{Beginning, LONGEST, begin};
+use karpenter_core::disruption::queue::{StartDecision, TIMEOUT_MAX, start_decision};
 use karpenter_core::disruption::{Candidate, Command, Decision, Replacement};
 use karpenter_core::plan::Plan;
 use karpenter_core::resources::Resources;
-use karpenter_operator::chance::Chance;
-use karpenter_operator::harness::Trouble;
+use karpenter_operator::harness::ReconcileError;
 use karpenter_operator::metrics::labels::NodeClaimsCreated;
 use karpenter_operator::options::ConsolidationSearch;
+use karpenter_operator::rng::SeededRng;
 use karpenter_operator::telemetry::json;
 use kube::ResourceExt as _;
 use tracing::{debug, info};
 
 use super::mark;
-use super::queue::{Orchestration, Told, roll_back};
-use super::report::{self, Fields};
-use super::sight::Sight;
-use crate::displaced::{self, Moved};
-use crate::provisioner::act::{self, Log};
+use super::metrics::{self, CommandLogFields};
+use super::observation::Observation;
+use super::queue::{CommandDetails, CommandQueue, roll_back};
+use crate::failed_consolidation::{self, MovedWorkload};
 use crate::provisioner::claim;
-use crate::provisioner::record;
+use crate::provisioner::claim_creation::{self, ClaimLogFields};
+use crate::provisioner::events;
 use crate::static_capacity::provisioning::{Reservation, node_limit};
 use crate::{Context, objects};
 
 /// For how long nodes count as going away at most, if nobody takes that back.
-const MARK: SignedDuration = SignedDuration::from_secs(LONGEST.as_secs() + 600);
+const DELETION_MARK_TTL: SignedDuration = SignedDuration::from_secs(TIMEOUT_MAX.as_secs() + 600);
 
 /// Begins a command. After an error nothing of it is left but replacements that were made, and its
 /// pools wait: what could not begin now, for a limit that is reached, could not in a moment either.
 pub(super) async fn start(
     context: &Context,
-    orchestration: &Orchestration,
-    sight: &Sight,
+    command_queue: &CommandQueue,
+    observation: &Observation,
     command: Command,
-) -> Result<(), Trouble> {
-    let Some(id) = orchestration.claim(context, &command) else {
-        return Err(Trouble::new("candidate is being disrupted"));
+) -> Result<(), ReconcileError> {
+    let Some(id) = command_queue.reserve_candidates(context, &command) else {
+        return Err(ReconcileError::new("candidate is being disrupted"));
     };
-    tell(&id, sight, &command);
+    log_command(&id, observation, &command);
     if command.decision() == Decision::Reboot {
-        orchestration.release(&id);
-        count_reboot(context, sight, &command);
+        command_queue.release(&id);
+        count_reboot(context, observation, &command);
         return Ok(());
     }
     let pools: Vec<String> = command.pools().into_iter().map(str::to_owned).collect();
-    let result = carry_out(context, orchestration, sight, command, &id).await;
+    let result = carry_out(context, command_queue, observation, command, &id).await;
     if result.is_err() {
-        orchestration.note(context, pools.iter().map(String::as_str), false);
-        orchestration.release(&id);
+        command_queue.record_outcome(context, pools.iter().map(String::as_str), false);
+        command_queue.release(&id);
     }
-    result.map_err(|trouble| trouble.with("command-id", id))
+    result.map_err(|error| error.with_field("command-id", id))
 }
 
-fn tell(id: &str, sight: &Sight, command: &Command) {
-    let fields = Fields::of(sight, command);
+fn log_command(id: &str, observation: &Observation, command: &Command) {
+    let fields = CommandLogFields::of(observation, command);
     info!(
         command = command.describe(id),
         decision = fields.decision,
@@ -77,82 +77,88 @@ fn tell(id: &str, sight: &Sight, command: &Command) {
     );
 }
 
-fn count_reboot(context: &Context, sight: &Sight, command: &Command) {
-    let policies = report::policies(sight, command);
+fn count_reboot(context: &Context, observation: &Observation, command: &Command) {
+    let policies = metrics::consolidation_policies(observation, command);
     for candidate in &command.candidates {
         if let Some(claim) = context.cache.node_claims.get("", &candidate.node_claim) {
-            report::count_disrupted(context, &policies, command, candidate, &claim);
+            metrics::count_disrupted(context, &policies, command, candidate, &claim);
         }
     }
-    report::count_decision(context, command);
+    metrics::count_decision(context, command);
 }
 
 async fn carry_out(
     context: &Context,
-    orchestration: &Orchestration,
-    sight: &Sight,
+    command_queue: &CommandQueue,
+    observation: &Observation,
     mut command: Command,
     id: &str,
-) -> Result<(), Trouble> {
+) -> Result<(), ReconcileError> {
     let replacements = std::mem::take(&mut command.replacements);
     let reservations = reserve(context, &replacements)?;
-    let (marked, trouble) = mark_all(context, &command).await;
+    let (marked, error) = mark_all(context, &command).await;
     let has_replacements = !replacements.is_empty();
-    let beginning = begin(command.candidates.len(), marked.len(), has_replacements);
-    if beginning == Beginning::Abort {
+    let beginning = start_decision(command.candidates.len(), marked.len(), has_replacements);
+    if beginning == StartDecision::Abort {
         roll_back(context, &marked).await;
-        let trouble = trouble.unwrap_or_else(|| Trouble::new("no node is left"));
-        return Err(Trouble::while_("marking disrupted", trouble));
+        let error = error.unwrap_or_else(|| ReconcileError::new("no node is left"));
+        return Err(ReconcileError::with_context("marking disrupted", error));
     }
     command.candidates = marked;
-    let reason = report::reason(&command);
+    let reason = metrics::command_reason_label(&command);
     let places = replacements.iter().zip(reservations);
-    let names = match launch(context, sight, &reason, places, id).await {
+    let names = match launch(context, observation, &reason, places, id).await {
         Ok(names) => names,
-        Err(trouble) => {
+        Err(error) => {
             roll_back(context, &command.candidates).await;
-            return Err(Trouble::while_("launching replacement nodeclaim", trouble));
+            return Err(ReconcileError::with_context("launching replacement nodeclaim", error));
         }
     };
     command.replacements = replacements;
     let now = context.clock.now();
-    let until = now.saturating_add(MARK).unwrap_or(jiff::Timestamp::MAX);
+    let until = now.saturating_add(DELETION_MARK_TTL).unwrap_or(jiff::Timestamp::MAX);
     let ids = command.candidates.iter().map(|candidate| candidate.provider_id.as_str());
-    let moved = moved(context, sight, &command);
+    let moved = moved_workloads(context, observation, &command);
     if !moved.is_empty() {
-        context.displaced.begin(command.candidates.iter().map(|one| one.node_claim.as_str()));
+        context
+            .consolidation_tracker
+            .track_claims(command.candidates.iter().map(|one| one.node_claim.as_str()));
     }
     context.mirror.mark_for_deletion(ids, now, until);
-    record::nominate(context, &sight.snapshot, &command.plan);
-    report::count_decision(context, &command);
+    events::nominate(context, &observation.snapshot, &command.plan);
+    metrics::count_decision(context, &command);
     debug!(
         command = command.describe(id),
         "replacement-nodeclaims" = ?json(&names),
         "command is under way"
     );
-    let told = Told {
-        fields: Fields::of(sight, &command),
-        policies: report::policies(sight, &command),
-        coming: coming(sight, &command.plan),
-        moved,
+    let details = CommandDetails {
+        fields: CommandLogFields::of(observation, &command),
+        policies: metrics::consolidation_policies(observation, &command),
+        pods_on_replacements: pods_on_new_nodes(observation, &command.plan),
+        moved_workloads: moved,
     };
     // Where else pods go is not asked any more.
     command.plan = Plan::default();
-    orchestration.add(id, command, told, names, now);
+    command_queue.add(id, command, details, names, now);
     Ok(())
 }
 
 /// The pods that a plan puts on new nodes, by `namespace/name`.
-fn coming(sight: &Sight, plan: &Plan) -> BTreeSet<String> {
+fn pods_on_new_nodes(observation: &Observation, plan: &Plan) -> BTreeSet<String> {
     let pods = plan.claims.iter().flat_map(|claim| &claim.pods);
-    pods.map(|&pod| sight.snapshot.pod(pod).full_name()).collect()
+    pods.map(|&pod| observation.snapshot.pod(pod).full_name()).collect()
 }
 
 /// Whose pods a command displaces. As upstream searches, nobody asks.
-fn moved(context: &Context, sight: &Sight, command: &Command) -> BTreeMap<String, Moved> {
+fn moved_workloads(
+    context: &Context,
+    observation: &Observation,
+    command: &Command,
+) -> BTreeMap<String, MovedWorkload> {
     match context.options.consolidation_search {
         ConsolidationSearch::Upstream => BTreeMap::new(),
-        _ => displaced::moved(&sight.snapshot, command, sight.now),
+        _ => failed_consolidation::moved_workloads(&observation.snapshot, command, observation.now),
     }
 }
 
@@ -160,29 +166,34 @@ fn moved(context: &Context, sight: &Sight, command: &Command) -> BTreeMap<String
 fn reserve<'a>(
     context: &'a Context,
     replacements: &'a [Replacement],
-) -> Result<Vec<Option<Reservation<'a>>>, Trouble> {
+) -> Result<Vec<Option<Reservation<'a>>>, ReconcileError> {
     let one = |replacement: &'a Replacement| {
         let Replacement::Template { pool } = replacement else { return Ok(None) };
         let wire = context.cache.node_pools.get("", pool);
         let wire = wire.ok_or_else(|| no_pool(pool))?;
-        let place = Reservation::one(&context.mirror, pool, node_limit(&wire));
-        let full = || Trouble::new("node limit is reached").with("NodePool", pool.clone());
+        let place = Reservation::reserve_one(&context.mirror, pool, node_limit(&wire));
+        let full =
+            || ReconcileError::new("node limit is reached").with_field("NodePool", pool.clone());
         place.map(Some).ok_or_else(full)
     };
     replacements.iter().map(one).collect()
 }
 
-fn no_pool(name: &str) -> Trouble {
-    Trouble::while_("getting nodepool", "not found").with("NodePool", name.to_owned())
+fn no_pool(name: &str) -> ReconcileError {
+    ReconcileError::with_context("getting nodepool", "not found")
+        .with_field("NodePool", name.to_owned())
 }
 
 /// Marks the sources. Returns those that are, and what went wrong with others.
-async fn mark_all(context: &Context, command: &Command) -> (Vec<Candidate>, Option<Trouble>) {
+async fn mark_all(
+    context: &Context,
+    command: &Command,
+) -> (Vec<Candidate>, Option<ReconcileError>) {
     let marks = command.candidates.iter().map(|candidate| {
-        mark::mark(context, &candidate.name, &candidate.node_claim, command.reason())
+        mark::mark_disrupted(context, &candidate.name, &candidate.node_claim, command.reason())
     });
     let results = join_all(marks).await;
-    let (mut marked, mut troubles) = (Vec::new(), Vec::new());
+    let (mut marked, mut errors) = (Vec::new(), Vec::new());
     for (candidate, result) in command.candidates.iter().zip(results) {
         match result {
             Ok(()) => {
@@ -191,24 +202,24 @@ async fn mark_all(context: &Context, command: &Command) -> (Vec<Candidate>, Opti
                 }
                 marked.push(candidate.clone());
             }
-            Err(trouble) => troubles.push(trouble),
+            Err(error) => errors.push(error),
         }
     }
-    (marked, Trouble::join(troubles))
+    (marked, ReconcileError::join(errors))
 }
 
 /// Creates the replacements. Returns their names, in the order of the command.
 async fn launch(
     context: &Context,
-    sight: &Sight,
+    observation: &Observation,
     reason: &str,
     replacements: impl Iterator<Item = (&Replacement, Option<Reservation<'_>>)>,
     id: &str,
-) -> Result<Vec<String>, Trouble> {
-    let mut chance = context.chance.fork("replacements").fork(id);
-    let mut creations: Vec<BoxFuture<'_, Result<String, Trouble>>> = Vec::new();
+) -> Result<Vec<String>, ReconcileError> {
+    let mut rng = context.rng.fork("replacements").fork(id);
+    let mut creations: Vec<BoxFuture<'_, Result<String, ReconcileError>>> = Vec::new();
     for (replacement, reservation) in replacements {
-        let made = make(sight, replacement, &mut chance)?;
+        let made = build_replacement(observation, replacement, &mut rng)?;
         creations.push(Box::pin(async move {
             let current = context.cache.node_pools.get("", &made.pool);
             let current = current.ok_or_else(|| no_pool(&made.pool))?;
@@ -218,8 +229,9 @@ async fn launch(
                 nodepool: &made.pool,
                 min_values_relaxed: if made.is_relaxed { "true" } else { "false" },
             };
-            let log = Log { requests: &made.requests, types: made.types };
-            let created = act::post(context, &limits, &made.claim, labels, &log).await?;
+            let log = ClaimLogFields { requests: &made.requests, types: made.types };
+            let created =
+                claim_creation::create_claim(context, &limits, &made.claim, labels, &log).await?;
             // Counted before the reservation ends, so that there is no moment between.
             drop(reservation);
             Ok(created.name_any())
@@ -227,21 +239,21 @@ async fn launch(
     }
     let results = join_all(creations).await;
     let mut names = Vec::with_capacity(results.len());
-    let mut troubles = Vec::new();
+    let mut errors = Vec::new();
     for result in results {
         match result {
             Ok(name) => names.push(name),
-            Err(trouble) => troubles.push(trouble),
+            Err(error) => errors.push(error),
         }
     }
-    match Trouble::join(troubles) {
+    match ReconcileError::join(errors) {
         None => Ok(names),
-        Some(trouble) => Err(trouble),
+        Some(error) => Err(error),
     }
 }
 
 /// A replacement that is to be created.
-struct Made {
+struct ReplacementClaim {
     pool: String,
     claim: karpenter_api::nodeclaim::NodeClaim,
     is_relaxed: bool,
@@ -249,23 +261,27 @@ struct Made {
     types: String,
 }
 
-fn make(sight: &Sight, replacement: &Replacement, chance: &mut Chance) -> Result<Made, Trouble> {
+fn build_replacement(
+    observation: &Observation,
+    replacement: &Replacement,
+    rng: &mut SeededRng,
+) -> Result<ReplacementClaim, ReconcileError> {
     let pool = match replacement {
-        Replacement::Planned(planned) => &sight.snapshot.pool(planned.pool).name,
+        Replacement::Planned(planned) => &observation.snapshot.pool(planned.pool).name,
         Replacement::Template { pool } => pool,
     };
-    let wire = sight.pools.get(pool).ok_or_else(|| no_pool(pool))?;
+    let wire = observation.pools.get(pool).ok_or_else(|| no_pool(pool))?;
     let pool = pool.clone();
     Ok(match replacement {
-        Replacement::Planned(planned) => Made {
-            claim: claim::planned(wire, planned, &sight.catalog, chance),
+        Replacement::Planned(planned) => ReplacementClaim {
+            claim: claim::from_plan(wire, planned, &observation.catalog, rng),
             is_relaxed: planned.min_values_relaxed,
             requests: planned.requests.clone(),
-            types: act::names(&pool, &sight.catalog, planned),
+            types: claim_creation::instance_type_names(&pool, &observation.catalog, planned),
             pool,
         },
-        Replacement::Template { .. } => Made {
-            claim: claim::fixed(wire, chance, &sight.catalog),
+        Replacement::Template { .. } => ReplacementClaim {
+            claim: claim::from_template(wire, rng, &observation.catalog),
             is_relaxed: false,
             requests: Resources::default(),
             types: String::new(),

@@ -1,12 +1,14 @@
 //! A small cluster for tests of disruption.
 
-use karpenter_core::disruption::{Board, Candidate, Class, Command, Method, Settings, World};
+use karpenter_core::disruption::{
+    Candidate, CandidateIndex, Command, DisruptionClass, Method, PassContext, Settings,
+};
 use karpenter_core::plan::Plan;
 use karpenter_core::testing::{TypeBuilder, instance_type};
 use karpenter_operator::options::{FeatureGates, Gate, Options};
 use serde_json::{Value, json};
 
-use super::sight::Sight;
+use super::observation::Observation;
 use crate::testing::Bench;
 use crate::testing::fixtures::{POOL, merged, node_claim, node_pool, pod};
 
@@ -21,14 +23,14 @@ pub(crate) fn types() -> [TypeBuilder; 2] {
     [of("small", "2", 0.1), of("large", "16", 1.0)]
 }
 
-pub(crate) fn gates(gates: &[Gate]) -> Options {
-    let on = gates.iter().fold(FeatureGates::default(), |all, gate| all.with(*gate, true));
+pub(crate) fn options_with_gates(gates: &[Gate]) -> Options {
+    let on = gates.iter().fold(FeatureGates::default(), |all, gate| all.with_gate(*gate, true));
     Options { feature_gates: on, ..Options::default() }
 }
 
 /// A cluster with a pool that is ready, whose budgets allow everything.
 pub(crate) async fn cluster(options: Options, pool_spec: &Value) -> Bench {
-    let bench = Bench::with(options).await;
+    let bench = Bench::with_options(options).await;
     bench.cloud.set_types(types().map(TypeBuilder::build));
     create_pool(&bench, POOL, pool_spec).await;
     bench
@@ -94,11 +96,11 @@ pub(crate) async fn node(bench: &Bench, name: &str, type_: &str, claim_changes: 
 
 /// A pod on a node, with so many CPUs.
 pub(crate) async fn running_pod(bench: &Bench, name: &str, node: &str, cpu: &str) {
-    bench.create(pod(name, Some(node), &asking(cpu))).await;
+    bench.create(pod(name, Some(node), &running_with_cpu(cpu))).await;
 }
 
 /// What makes a pod one that runs with so many CPUs.
-pub(crate) fn asking(cpu: &str) -> Value {
+pub(crate) fn running_with_cpu(cpu: &str) -> Value {
     json!({
         "metadata": {"labels": {"app": "web"}},
         "spec": {"containers": [{
@@ -109,11 +111,12 @@ pub(crate) fn asking(cpu: &str) -> Value {
 }
 
 /// The nodes as candidates of a command, in this order.
-pub(crate) fn candidates(sight: &Sight, names: &[&str]) -> Vec<Candidate> {
+pub(crate) fn candidates(observation: &Observation, names: &[&str]) -> Vec<Candidate> {
     let settings = Settings::default();
-    let world = World::new(&sight.snapshot, &sight.catalog, &settings, sight.now);
-    let board = Board::new(&world);
-    let all = board.candidates(Class::Eventual);
+    let world =
+        PassContext::new(&observation.snapshot, &observation.catalog, &settings, observation.now);
+    let board = CandidateIndex::new(&world);
+    let all = board.candidates(DisruptionClass::Eventual);
     let find = |name: &&str| all.iter().find(|one| one.name == *name).map(|&one| one.clone());
     let found: Vec<_> = names.iter().filter_map(find).collect();
     assert_eq!(found.len(), names.len(), "all of them are candidates");
@@ -121,10 +124,10 @@ pub(crate) fn candidates(sight: &Sight, names: &[&str]) -> Vec<Candidate> {
 }
 
 /// A command that removes these nodes.
-pub(crate) fn delete(sight: &Sight, method: Method, names: &[&str]) -> Command {
+pub(crate) fn delete(observation: &Observation, method: Method, names: &[&str]) -> Command {
     Command {
         method,
-        candidates: candidates(sight, names),
+        candidates: candidates(observation, names),
         replacements: Vec::new(),
         plan: Plan::default(),
         savings: 0.0,

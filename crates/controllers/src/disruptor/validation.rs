@@ -3,26 +3,27 @@
 use std::collections::BTreeSet;
 
 use karpenter_core::disruption::{
-    Command, Invalid, Replacement, Valid, recheck as decide_again, type_names, validate as decide,
+    Command, Replacement, ValidatedCommand, ValidationFailure, instance_type_names,
+    recheck_candidates as decide_again, validate as decide,
 };
 use karpenter_core::scheduling::Fuel;
-use karpenter_operator::harness::Trouble;
+use karpenter_operator::harness::ReconcileError;
 
-use super::look::{Beside, on_world};
-use super::pending::Resting;
-use super::sight::Sight;
+use super::evaluate::{PassInput, with_pass_context};
+use super::observation::Observation;
+use super::pending_commands::PendingCommand;
 use crate::Context;
 
 /// Looks again.
 pub(super) async fn validate(
     context: &Context,
-    sight: &Sight,
-    beside: Beside,
-    resting: &Resting,
-) -> Result<Result<Valid, Invalid>, Trouble> {
+    observation: &Observation,
+    input: PassInput,
+    resting: &PendingCommand,
+) -> Result<Result<ValidatedCommand, ValidationFailure>, ReconcileError> {
     let types = planned_types(resting);
     let command = resting.command.clone();
-    let decided = on_world(context, sight, beside, move |world| {
+    let decided = with_pass_context(context, observation, input, move |world| {
         decide(world, &command, &types, &mut Fuel::unlimited())
     });
     decided.await
@@ -31,17 +32,19 @@ pub(super) async fn validate(
 /// Whether the nodes of a command still may go, right before it starts.
 pub(super) async fn recheck(
     context: &Context,
-    sight: &Sight,
-    beside: Beside,
+    observation: &Observation,
+    input: PassInput,
     command: &Command,
-) -> Result<Result<(), Invalid>, Trouble> {
+) -> Result<Result<(), ValidationFailure>, ReconcileError> {
     let command = command.clone();
-    on_world(context, sight, beside, move |world| decide_again(world, &command)).await
+    with_pass_context(context, observation, input, move |world| decide_again(world, &command)).await
 }
 
 /// The instance types of each replacement, by what was known when it was planned.
-fn planned_types(resting: &Resting) -> Vec<BTreeSet<String>> {
-    let Resting { command, sight, .. } = resting;
+fn planned_types(resting: &PendingCommand) -> Vec<BTreeSet<String>> {
+    let PendingCommand { command, observation, .. } = resting;
     let planned = command.replacements.iter().filter_map(Replacement::planned);
-    planned.map(|claim| type_names(&sight.snapshot, &sight.catalog, claim)).collect()
+    planned
+        .map(|claim| instance_type_names(&observation.snapshot, &observation.catalog, claim))
+        .collect()
 }

@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use karpenter_cluster::ingest::parts;
-use karpenter_cluster::mirror::{StateNode, Usage};
+use karpenter_cluster::ingest::conversion;
+use karpenter_cluster::mirror::{TrackedNode, Usage};
 use karpenter_core::resources::Resources;
-use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled};
+use karpenter_operator::harness::{Controller, Outcome, Reconcile, ReconcileResult};
 use karpenter_operator::metrics::labels::ResourceType;
 use karpenter_operator::metrics::{Sample, Store, resource_type};
 use karpenter_operator::watch::ObjectKey;
 
-use super::number;
+use super::gauge_value;
 use crate::Context;
 
 #[cfg(test)]
 mod tests;
 
-const EVERY: Duration = Duration::from_secs(5);
+const REQUEUE_INTERVAL: Duration = Duration::from_secs(5);
 
 pub(super) fn controller(context: &Context) -> Controller {
     let gauges = NodeGauges {
@@ -57,17 +57,17 @@ impl Source {
 }
 
 impl Reconcile for NodeGauges {
-    async fn reconcile(&self, _: &ObjectKey) -> Reconciled {
+    async fn reconcile(&self, _: &ObjectKey) -> ReconcileResult {
         let now = self.context.clock.now();
-        let nodes = self.context.mirror.state_nodes(now);
+        let nodes = self.context.mirror.tracked_nodes(now);
         self.utilization.update(&(), self.utilization(&nodes));
-        self.show(nodes, now);
-        Ok(Outcome::After(EVERY))
+        self.update_series(nodes, now);
+        Ok(Outcome::RequeueAfter(REQUEUE_INTERVAL))
     }
 }
 
 impl NodeGauges {
-    fn show(&self, nodes: Vec<StateNode>, now: Timestamp) {
+    fn update_series(&self, nodes: Vec<TrackedNode>, now: Timestamp) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let mut before = std::mem::take(&mut *shown);
         for state in nodes {
@@ -77,7 +77,7 @@ impl NodeGauges {
             let name = source.node.metadata.name.clone().unwrap_or_default();
             let is_same = before.remove(&name).is_some_and(|before| before.is_same(&source));
             if is_same {
-                self.store.renumber(&name, [age(&source.node, now)]);
+                self.store.set_values(&name, [age(&source.node, now)]);
             } else {
                 self.store.update(&name, self.samples(&name, &source, now));
             }
@@ -96,8 +96,9 @@ impl NodeGauges {
         let labels = node.metadata.labels.as_ref();
         let label = |key: &str| labels.and_then(|labels| labels.get(key)).map(String::as_str);
         let series = metrics.series(name, phase, *is_managed, label);
-        let capacity = parts::resources(status.and_then(|status| status.capacity.as_ref()));
-        let allocatable = parts::resources(status.and_then(|status| status.allocatable.as_ref()));
+        let capacity = conversion::resources(status.and_then(|status| status.capacity.as_ref()));
+        let allocatable =
+            conversion::resources(status.and_then(|status| status.allocatable.as_ref()));
         let overhead = capacity.subtract(&allocatable);
         let mut samples = vec![metrics.current_lifetime.sample(&series, age(node, now))];
         for (gauge, list) in [
@@ -109,25 +110,25 @@ impl NodeGauges {
             (&metrics.allocatable, &allocatable),
         ] {
             for (resource, amount) in list.iter() {
-                samples.push(gauge.sample(&series, resource, number(resource, amount)));
+                samples.push(gauge.sample(&series, resource, gauge_value(resource, amount)));
             }
         }
         samples
     }
 
     /// What pods request of what all Nodes have.
-    fn utilization(&self, nodes: &[StateNode]) -> Vec<Sample> {
+    fn utilization(&self, nodes: &[TrackedNode]) -> Vec<Sample> {
         let (mut allocatable, mut requests) = (Resources::default(), Resources::default());
         for node in nodes.iter().filter(|node| node.node.is_some()) {
-            allocatable.add(&node.value.allocatable);
+            allocatable.add(&node.state_node.allocatable);
             requests.add(&node.usage.requests);
         }
         let gauge = &self.context.metrics.cluster_utilization_percent;
         let there = allocatable.iter().filter(|(_, amount)| !amount.is_zero());
         there
             .map(|(resource, amount)| {
-                let taken = number(resource, requests.amount(resource));
-                let percent = 100.0 * taken / number(resource, amount);
+                let taken = gauge_value(resource, requests.amount(resource));
+                let percent = 100.0 * taken / gauge_value(resource, amount);
                 gauge.sample(&ResourceType { resource_type: &resource_type(resource) }, percent)
             })
             .collect()

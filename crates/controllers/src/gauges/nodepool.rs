@@ -2,20 +2,20 @@
 //! `state.pricing`, who knows prices.
 
 use karpenter_api::nodepool::NodePool;
-use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled};
+use karpenter_operator::harness::{Controller, Outcome, Reconcile, ReconcileResult};
 use karpenter_operator::metrics::labels::PoolResource;
 use karpenter_operator::metrics::{Sample, Store, resource_type};
 use karpenter_operator::watch::ObjectKey;
 use kube::ResourceExt as _;
 
-use super::number;
+use super::gauge_value;
 use crate::{Context, objects};
 
 pub(super) fn controller(context: &Context) -> Controller {
     let gauges = PoolGauges { context: context.clone(), store: Store::new() };
     // All that it shows is in the object, so nothing changes between events.
     Controller::new("metrics.nodepool", &context.clock, gauges)
-        .of("karpenter.sh", "NodePool")
+        .for_kind("karpenter.sh", "NodePool")
         .watch(&context.cache.node_pools)
 }
 
@@ -25,7 +25,7 @@ struct PoolGauges {
 }
 
 impl Reconcile for PoolGauges {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let pool = self.context.cache.node_pools.get("", &key.name);
         match pool.filter(|pool| self.context.manages_pool(pool)) {
             Some(pool) => self.store.update(&key.name, self.samples(&pool)),
@@ -48,7 +48,7 @@ impl PoolGauges {
             for (resource, amount) in list.iter() {
                 let resource_type = resource_type(resource);
                 let labels = PoolResource { resource_type: &resource_type, nodepool: &name };
-                samples.push(gauge.sample(&labels, number(resource, amount)));
+                samples.push(gauge.sample(&labels, gauge_value(resource, amount)));
             }
         }
         samples
@@ -93,13 +93,13 @@ mod tests {
         bench.patch(gone).await;
         bench.reconcile(&controller, "general").await.unwrap();
         assert_eq!(value(&bench, "karpenter_nodepools_limit", "cpu"), None, "40/OB-06");
-        bench.context.cache.node_pools.learn_gone(&ObjectKey::new("", "general"));
+        bench.context.cache.node_pools.apply_deletion(&ObjectKey::new("", "general"));
         bench.reconcile(&controller, "general").await.unwrap();
-        assert_eq!(bench.context.metrics.registry().series("karpenter_nodepools_usage"), 0);
+        assert_eq!(bench.context.metrics.registry().series_count("karpenter_nodepools_usage"), 0);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn pools_of_others_have_no_series() {
+    async fn unmanaged_pools_have_no_series() {
         let bench = Bench::new().await;
         let class = json!({"group": "example.com", "kind": "Other", "name": "default"});
         let mut pool = node_pool("general");

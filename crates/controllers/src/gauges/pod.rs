@@ -12,27 +12,30 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::labels;
 use karpenter_cluster::wire::Pod;
-use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled};
+use karpenter_operator::harness::{Controller, Outcome, Reconcile, ReconcileResult};
 use karpenter_operator::metrics::labels::{DynamicResources, PodName, PodNameDynamic, PodState};
 use karpenter_operator::metrics::{NoLabels, Sample, Store};
 use karpenter_operator::watch::{Change, ObjectKey};
 use kube::ResourceExt as _;
 
-use self::progress::{Facts, Memory, Progress, progress};
+use self::progress::{Facts, PendingMeasurements, Progress, progress};
 use crate::{Context, objects};
 
 mod progress;
 #[cfg(test)]
 mod tests;
 
-const EVERY: Duration = Duration::from_secs(30);
+const REQUEUE_INTERVAL: Duration = Duration::from_secs(30);
 
 pub(super) fn controller(context: &Context) -> Controller {
-    let gauges =
-        PodGauges { context: context.clone(), store: Store::new(), on_their_way: Mutex::default() };
+    let gauges = PodGauges {
+        context: context.clone(),
+        store: Store::new(),
+        pending_measurements: Mutex::default(),
+    };
     let of_node = context.cache.pods_by_node.clone();
     Controller::new("metrics.pod", &context.clock, gauges)
-        .of("", "Pod")
+        .for_kind("", "Pod")
         .watch(&context.cache.pods)
         .watch_map(&context.cache.nodes, move |change| {
             let pods =
@@ -52,42 +55,43 @@ struct PodGauges {
     context: Context,
     store: Store<ObjectKey>,
     /// What is remembered of pods that are not where they should be.
-    on_their_way: Mutex<HashMap<ObjectKey, Memory>>,
+    pending_measurements: Mutex<HashMap<ObjectKey, PendingMeasurements>>,
 }
 
 impl Reconcile for PodGauges {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let Some(pod) = self.context.cache.pods.get(&key.namespace, &key.name) else {
-            self.remember(key, Memory::default());
+            self.set_measurements(key, PendingMeasurements::default());
             self.store.delete(key);
             return Ok(Outcome::Done);
         };
         let facts = self.facts(key, &pod);
-        let progress = progress(self.remembered(key), &facts);
-        self.remember(key, progress.memory);
-        let dynamic_resources = text(has_claims(&pod));
+        let progress = progress(self.measurements(key), &facts);
+        self.set_measurements(key, progress.measurements);
+        let dynamic_resources = text(has_resource_claims(&pod));
         let mut samples = vec![self.state(key, &pod)];
         samples.extend(self.waiting(key, &facts, &progress, dynamic_resources));
         // A pod that is nowhere yet is looked at again.
-        let is_on_its_way = samples.len() > 1 || progress.memory != Memory::default();
+        let is_on_its_way =
+            samples.len() > 1 || progress.measurements != PendingMeasurements::default();
         self.store.update(key, samples);
         self.observe(&facts, &progress, dynamic_resources);
         if progress.is_over {
             self.context.mirror.clear_pod_times(&key.namespace, &key.name);
         }
-        Ok(if is_on_its_way { Outcome::After(EVERY) } else { Outcome::Done })
+        Ok(if is_on_its_way { Outcome::RequeueAfter(REQUEUE_INTERVAL) } else { Outcome::Done })
     }
 }
 
 impl PodGauges {
-    fn remembered(&self, key: &ObjectKey) -> Memory {
-        let memory = self.on_their_way.lock().unwrap_or_else(PoisonError::into_inner);
+    fn measurements(&self, key: &ObjectKey) -> PendingMeasurements {
+        let memory = self.pending_measurements.lock().unwrap_or_else(PoisonError::into_inner);
         memory.get(key).copied().unwrap_or_default()
     }
 
-    fn remember(&self, key: &ObjectKey, now: Memory) {
-        let mut memory = self.on_their_way.lock().unwrap_or_else(PoisonError::into_inner);
-        if now == Memory::default() {
+    fn set_measurements(&self, key: &ObjectKey, now: PendingMeasurements) {
+        let mut memory = self.pending_measurements.lock().unwrap_or_else(PoisonError::into_inner);
+        if now == PendingMeasurements::default() {
             memory.remove(key);
         } else {
             memory.insert(key.clone(), now);
@@ -145,7 +149,7 @@ impl PodGauges {
         let (metrics, now) = (&self.context.metrics, self.context.clock.now());
         let (name, namespace) = (key.name.as_str(), key.namespace.as_str());
         let age = |since: Timestamp| now.duration_since(since).as_secs_f64();
-        let schedulable = facts.times.schedulable;
+        let schedulable = facts.times.schedulable_at;
         let mut samples = Vec::new();
         let labels = PodName { name, namespace };
         if progress.is_unstarted {
@@ -173,7 +177,7 @@ impl PodGauges {
         let took = |from: Timestamp, to: Timestamp| to.duration_since(from).as_secs_f64();
         if let Some(ready) = progress.started {
             metrics.pods_startup_duration.observe(&NoLabels, took(created, ready));
-            if let Some(schedulable) = times.schedulable {
+            if let Some(schedulable) = times.schedulable_at {
                 let histogram = &metrics.pods_provisioning_startup_duration;
                 histogram.observe(&NoLabels, took(schedulable, ready));
             }
@@ -181,7 +185,7 @@ impl PodGauges {
         if let Some(scheduled) = progress.bound {
             let labels = DynamicResources { dynamic_resources };
             metrics.pods_bound_duration.observe(&labels, took(created, scheduled));
-            if let Some(schedulable) = times.schedulable {
+            if let Some(schedulable) = times.schedulable_at {
                 let histogram = &metrics.pods_provisioning_bound_duration;
                 histogram.observe(&labels, took(schedulable, scheduled));
             }
@@ -205,7 +209,7 @@ fn true_since(pod: &Pod, condition: &str) -> Option<Timestamp> {
 }
 
 /// Whether the pod asks for devices.
-fn has_claims(pod: &Pod) -> bool {
+fn has_resource_claims(pod: &Pod) -> bool {
     let Some(spec) = &pod.spec else { return false };
     let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
     let mut of_containers = containers.filter_map(|container| container.resources.as_ref());

@@ -13,9 +13,9 @@ use karpenter_api::capacity_buffer::CapacityBuffer;
 use karpenter_api::condition_set::HasConditions as _;
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodepool::NodePool;
-use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled};
+use karpenter_operator::harness::{Controller, Outcome, Reconcile, ReconcileResult};
 use karpenter_operator::metrics::ConditionMetrics;
-use karpenter_operator::metrics::conditions::{ObjectStatus, SeenCondition};
+use karpenter_operator::metrics::conditions::{ObjectStatus, ObservedCondition};
 use karpenter_operator::options::Gate;
 use karpenter_operator::watch::{Informer, ObjectKey};
 use kube::Resource;
@@ -25,23 +25,39 @@ use crate::Context;
 #[cfg(test)]
 mod tests;
 
-const EVERY: Duration = Duration::from_secs(10);
+const REQUEUE_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(super) fn controllers(context: &Context) -> Vec<Controller> {
     let (cache, metrics) = (&context.cache, &context.metrics);
     let core = "karpenter.sh";
     let mut all = vec![
-        Status::new(context, &cache.node_claims, &metrics.nodeclaim_status, of_claim)
-            .controller("operatorpkg.nodeclaim.status", (core, "NodeClaim")),
-        Status::new(context, &cache.node_pools, &metrics.nodepool_status, of_pool)
-            .controller("operatorpkg.nodepool.status", (core, "NodePool")),
-        Status::new(context, &cache.nodes, &metrics.node_status, of_node)
+        StatusReconciler::new(
+            context,
+            &cache.node_claims,
+            &metrics.nodeclaim_status,
+            claim_conditions,
+        )
+        .controller("operatorpkg.nodeclaim.status", (core, "NodeClaim")),
+        StatusReconciler::new(
+            context,
+            &cache.node_pools,
+            &metrics.nodepool_status,
+            pool_conditions,
+        )
+        .controller("operatorpkg.nodepool.status", (core, "NodePool")),
+        StatusReconciler::new(context, &cache.nodes, &metrics.node_status, node_conditions)
             .controller("operatorpkg.node.status", ("", "Node")),
     ];
-    if context.options.feature_gates.is_on(Gate::CapacityBuffer) {
+    if context.options.feature_gates.is_enabled(Gate::CapacityBuffer) {
         let buffers = &cache.capacity_buffers;
         all.push(
-            Status::new(context, buffers, &metrics.capacitybuffer_status, of_buffer).controller(
+            StatusReconciler::new(
+                context,
+                buffers,
+                &metrics.capacitybuffer_status,
+                buffer_conditions,
+            )
+            .controller(
                 "operatorpkg.capacitybuffer.status",
                 ("autoscaling.x-k8s.io", "CapacityBuffer"),
             ),
@@ -50,42 +66,42 @@ pub(super) fn controllers(context: &Context) -> Vec<Controller> {
     all
 }
 
-type Conditions = Vec<(String, SeenCondition)>;
+type Conditions = Vec<(String, ObservedCondition)>;
 
 /// A claim's conditions; those that are missing count as Unknown.
-fn of_claim(claim: &NodeClaim, now: Timestamp) -> Conditions {
+fn claim_conditions(claim: &NodeClaim, now: Timestamp) -> Conditions {
     let mut claim = claim.clone();
     claim.condition_set(now);
-    claim.conditions().iter().map(SeenCondition::of).collect()
+    claim.conditions().iter().map(ObservedCondition::from_condition).collect()
 }
 
 /// A pool's, likewise.
-fn of_pool(pool: &NodePool, now: Timestamp) -> Conditions {
+fn pool_conditions(pool: &NodePool, now: Timestamp) -> Conditions {
     let mut pool = pool.clone();
     pool.condition_set(now);
-    pool.conditions().iter().map(SeenCondition::of).collect()
+    pool.conditions().iter().map(ObservedCondition::from_condition).collect()
 }
 
 /// A node's, as they are.
-fn of_node(node: &Node, _: Timestamp) -> Conditions {
+fn node_conditions(node: &Node, _: Timestamp) -> Conditions {
     let conditions = node.status.iter().filter_map(|status| status.conditions.as_ref());
-    conditions.flatten().map(SeenCondition::of_node).collect()
+    conditions.flatten().map(ObservedCondition::from_node_condition).collect()
 }
 
 /// A buffer's, as they are.
-fn of_buffer(buffer: &CapacityBuffer, _: Timestamp) -> Conditions {
+fn buffer_conditions(buffer: &CapacityBuffer, _: Timestamp) -> Conditions {
     let conditions = buffer.status.iter().filter_map(|status| status.conditions.as_ref());
-    conditions.flatten().map(SeenCondition::of).collect()
+    conditions.flatten().map(ObservedCondition::from_condition).collect()
 }
 
-struct Status<K: Resource> {
+struct StatusReconciler<K: Resource> {
     context: Context,
     informer: Informer<K>,
     metrics: ConditionMetrics,
     conditions: fn(&K, Timestamp) -> Conditions,
 }
 
-impl<K> Status<K>
+impl<K> StatusReconciler<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
@@ -105,22 +121,22 @@ where
         (group, kind): (&'static str, &'static str),
     ) -> Controller {
         let (clock, informer) = (self.context.clock.clone(), self.informer.clone());
-        Controller::new(name, &clock, self).of(group, kind).watch(&informer).singleton()
+        Controller::new(name, &clock, self).for_kind(group, kind).watch(&informer).singleton()
     }
 }
 
-impl<K> Reconcile for Status<K>
+impl<K> Reconcile for StatusReconciler<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let now = self.context.clock.now();
         if key.name.is_empty() {
             self.metrics.refresh(now);
-            return Ok(Outcome::After(EVERY));
+            return Ok(Outcome::RequeueAfter(REQUEUE_INTERVAL));
         }
         let events = match self.informer.get(&key.namespace, &key.name) {
-            None => self.metrics.gone(&key.namespace, &key.name, now),
+            None => self.metrics.record_deletion(&key.namespace, &key.name, now),
             Some(object) => {
                 let conditions = (self.conditions)(&object, now);
                 let status = ObjectStatus::new(object.object_ref(&()), object.meta(), conditions);

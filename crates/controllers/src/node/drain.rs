@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use karpenter_cluster::ingest::parts;
-use karpenter_core::pod::standing::Standing;
-use karpenter_core::termination::drain::{self, Mode};
-use karpenter_core::termination::eviction::Entry;
+use karpenter_cluster::ingest::conversion;
+use karpenter_core::pod::drain_state::PodDrainState;
+use karpenter_core::termination::drain::{self, DeadlineAction};
+use karpenter_core::termination::eviction::QueueEntry;
 
 use super::Evictions;
 use crate::Context;
@@ -18,24 +18,27 @@ pub(crate) fn drain(
     evictions: &Evictions,
     node: &str,
     deadline: Option<Timestamp>,
-    mode: Mode,
+    mode: DeadlineAction,
 ) -> Option<usize> {
     let pods = context.cache.pods_by_node.get(node);
-    let standings: Vec<Standing> = pods.iter().map(|pod| parts::standing(pod)).collect();
+    let standings: Vec<PodDrainState> =
+        pods.iter().map(|pod| conversion::pod_standing(pod)).collect();
     let draining = drain::drain(&standings, deadline, mode, context.clock.now())?;
     let entry = match (mode, deadline) {
-        (Mode::Timeout, Some(deadline)) => Entry::Timeout(deadline),
-        (Mode::Timeout, None) | (Mode::ForceDelete, _) => Entry::ForceDelete(deadline),
+        (DeadlineAction::Timeout, Some(deadline)) => QueueEntry::Timeout(deadline),
+        (DeadlineAction::Timeout, None) | (DeadlineAction::ForceDelete, _) => {
+            QueueEntry::ForceDelete(deadline)
+        }
     };
     for pod in draining.forced {
         evictions.add(&pods[pod], entry, Duration::ZERO);
     }
     let tier = draining.tier.iter().map(|&pod| &pods[pod]);
-    let leaving: Vec<_> = tier.clone().map(|pod| parts::leaving(pod)).collect();
+    let leaving: Vec<_> = tier.clone().map(|pod| conversion::eviction_needs(pod)).collect();
     let is_there = |claim: &str| context.cache.node_claims.get("", claim).is_some();
-    let is_one_of_many = context.displaced.is_many(is_there);
-    for (pod, pause) in tier.zip(drain::staggered(&leaving, is_one_of_many)) {
+    let is_one_of_many = context.consolidation_tracker.is_removing_several_nodes(is_there);
+    for (pod, pause) in tier.zip(drain::eviction_delays(&leaving, is_one_of_many)) {
         evictions.add(pod, entry, pause);
     }
-    Some(draining.waiting)
+    Some(draining.remaining_count)
 }

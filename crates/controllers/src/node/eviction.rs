@@ -17,13 +17,13 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{self as whole, Node};
 use karpenter_api::condition_set::{self, HasConditions, Status};
 use karpenter_api::conditions::DISRUPTION_REASON;
-use karpenter_cluster::ingest::parts;
+use karpenter_cluster::ingest::conversion;
 use karpenter_cluster::wire::Pod;
 use karpenter_core::disruption::do_not_disrupt::PodProtection;
-use karpenter_core::termination::eviction::{Entry, Verdict};
-use karpenter_operator::events::list as events;
+use karpenter_core::termination::eviction::{EvictionDecision, QueueEntry};
+use karpenter_operator::events::definitions as events;
 use karpenter_operator::harness::{
-    Controller, Limit, Outcome, Queue, Reconcile, Reconciled, Trouble,
+    Controller, Outcome, RateLimit, Reconcile, ReconcileError, ReconcileResult, WorkQueue,
 };
 use karpenter_operator::metrics::labels::{Code, Reason};
 use karpenter_operator::watch::ObjectKey;
@@ -38,7 +38,7 @@ use crate::objects::claim_of;
 mod tests;
 
 /// What the API server says about a pod with several budgets. It does not say it by a code.
-const SEVERAL_BUDGETS: &str = "This pod has more than one PodDisruptionBudget, which the eviction \
+const MULTIPLE_PDBS_MESSAGE: &str = "This pod has more than one PodDisruptionBudget, which the eviction \
                                subresource does not support.";
 
 /// Why pods leave a node that nobody disrupts.
@@ -49,31 +49,31 @@ const FORCEFUL_TERMINATION: &str = "Forceful Termination";
 pub struct Evictions(Arc<Inner>);
 
 struct Inner {
-    queue: Queue,
-    entries: Mutex<BTreeMap<ObjectKey, Leaving>>,
+    queue: WorkQueue,
+    entries: Mutex<BTreeMap<ObjectKey, PendingEviction>>,
 }
 
 /// A pod that is to leave; a namesake that comes later is not.
-struct Leaving {
+struct PendingEviction {
     uid: String,
-    entry: Entry,
+    entry: QueueEntry,
 }
 
 impl Evictions {
     /// An empty queue.
     pub fn new(context: &Context) -> Self {
-        let queue = Queue::new(&context.clock, Limit::eviction(workers(context)));
+        let queue = WorkQueue::new(&context.clock, RateLimit::eviction(workers(context)));
         Self(Arc::new(Inner { queue, entries: Mutex::default() }))
     }
 
     /// The pod is to leave after a pause. If it was already, what is stricter counts.
-    pub fn add(&self, pod: &Pod, entry: Entry, pause: Duration) {
+    pub fn add(&self, pod: &Pod, entry: QueueEntry, pause: Duration) {
         let key = ObjectKey::of(pod);
         let mut entries = self.entries();
         let present = entries.get(&key).filter(|present| present.uid == uid(pod));
         let is_new = present.is_none();
-        let entry = present.map_or(entry, |present| present.entry.merged(entry));
-        entries.insert(key.clone(), Leaving { uid: uid(pod).to_owned(), entry });
+        let entry = present.map_or(entry, |present| present.entry.merge(entry));
+        entries.insert(key.clone(), PendingEviction { uid: uid(pod).to_owned(), entry });
         drop(entries);
         if is_new {
             self.0.queue.add_after(&key.into(), pause);
@@ -95,7 +95,7 @@ impl Evictions {
         self.len() == 0
     }
 
-    fn entry(&self, pod: &Pod) -> Option<Entry> {
+    fn entry(&self, pod: &Pod) -> Option<QueueEntry> {
         let entries = self.entries();
         let leaving = entries.get(&ObjectKey::of(pod));
         leaving.filter(|leaving| leaving.uid == uid(pod)).map(|leaving| leaving.entry)
@@ -106,7 +106,7 @@ impl Evictions {
         self.entries().remove(key);
     }
 
-    fn entries(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Leaving>> {
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, PendingEviction>> {
         // Nothing panics while it is held.
         self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -123,20 +123,20 @@ fn workers(context: &Context) -> usize {
 }
 
 pub(crate) fn controller(context: &Context, evictions: &Evictions) -> Controller {
-    let reconciler = EvictionQueue { context: context.clone(), evictions: evictions.clone() };
+    let reconciler = EvictionReconciler { context: context.clone(), evictions: evictions.clone() };
     Controller::new("eviction-queue", &context.clock, reconciler)
-        .of("", "Pod")
+        .for_kind("", "Pod")
         .workers(workers(context))
         .queue(&evictions.0.queue)
 }
 
-struct EvictionQueue {
+struct EvictionReconciler {
     context: Context,
     evictions: Evictions,
 }
 
-impl Reconcile for EvictionQueue {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+impl Reconcile for EvictionReconciler {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let pod = self.context.cache.pods.get(&key.namespace, &key.name);
         let wanted = pod.and_then(|pod| Some((self.evictions.entry(&pod)?, pod)));
         let Some((entry, pod)) = wanted else {
@@ -144,33 +144,33 @@ impl Reconcile for EvictionQueue {
             self.evictions.forget(key);
             return Ok(Outcome::Done);
         };
-        match entry.verdict(&parts::standing(&pod), self.context.clock.now()) {
-            Verdict::Drop => {
+        match entry.decide(&conversion::pod_standing(&pod), self.context.clock.now()) {
+            EvictionDecision::Drop => {
                 self.evictions.forget(key);
                 Ok(Outcome::Done)
             }
-            Verdict::ForceDelete { deadline, grace_seconds } => {
+            EvictionDecision::ForceDelete { deadline, grace_seconds } => {
                 self.force_delete(key, &pod, deadline, grace_seconds).await
             }
-            Verdict::Wait(protection) => {
-                tell(&self.context, &pod, &protection);
-                Ok(Outcome::Again)
+            EvictionDecision::Wait(protection) => {
+                publish_protection(&self.context, &pod, &protection);
+                Ok(Outcome::Requeue)
             }
-            Verdict::Evict(protection) => {
-                tell(&self.context, &pod, &protection);
+            EvictionDecision::Evict(protection) => {
+                publish_protection(&self.context, &pod, &protection);
                 self.evict(key, &pod).await
             }
         }
     }
 }
 
-impl EvictionQueue {
-    async fn evict(&self, key: &ObjectKey, pod: &Pod) -> Reconciled {
-        let delete_options = Some(this_pod_only(pod));
+impl EvictionReconciler {
+    async fn evict(&self, key: &ObjectKey, pod: &Pod) -> ReconcileResult {
+        let delete_options = Some(delete_params_for(pod));
         let params = EvictParams { delete_options, ..EvictParams::default() };
         let status = match self.api::<whole::Pod>(key).evict(&key.name, &params).await {
             Ok(_) => {
-                self.answered("200");
+                self.count_response("200");
                 let reason = drain_reason(&self.context, pod);
                 self.context.events.publish(events::evicted(pod.object_ref(&()), &reason));
                 self.context.metrics.pods_drained.inc(&Reason { reason: &reason });
@@ -180,34 +180,36 @@ impl EvictionQueue {
             Err(kube::Error::Api(status)) => status,
             Err(error) => return Err(error.into()),
         };
-        self.answered(&status.code.to_string());
-        let has_several = status.message == SEVERAL_BUDGETS;
+        self.count_response(&status.code.to_string());
+        let has_several = status.message == MULTIPLE_PDBS_MESSAGE;
         match status.code {
             // It is gone, or another pod.
             404 | 409 => {
                 self.evictions.forget(key);
                 Ok(Outcome::Done)
             }
-            code if code == 429 || has_several => Ok(self.held(key, pod, has_several)),
+            code if code == 429 || has_several => {
+                Ok(self.handle_pdb_violation(key, pod, has_several))
+            }
             _ => Err(kube::Error::Api(status).into()),
         }
     }
 
     /// A budget does not let the pod go: its node has to wait.
-    fn held(&self, key: &ObjectKey, pod: &Pod, by_several: bool) -> Outcome {
+    fn handle_pdb_violation(&self, key: &ObjectKey, pod: &Pod, by_several: bool) -> Outcome {
         let Some(node) = node_of(&self.context, pod) else {
             // There is nothing to drain any more. Upstream leaves the entry behind (spec 45 §17 #8).
             self.evictions.forget(key);
             return Outcome::Done;
         };
-        let what = if by_several {
+        let cause = if by_several {
             "eviction does not support multiple PDBs"
         } else {
             "evicting pod violates a PDB"
         };
-        let error = format!("{what} (Pod={key})");
+        let error = format!("{cause} (Pod={key})");
         self.context.events.publish(events::failed_draining(node.object_ref(&()), &error));
-        Outcome::Again
+        Outcome::Requeue
     }
 
     async fn force_delete(
@@ -216,25 +218,25 @@ impl EvictionQueue {
         pod: &Pod,
         deadline: Timestamp,
         grace_seconds: u32,
-    ) -> Reconciled {
+    ) -> ReconcileResult {
         let wanted = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
         let wanted = wanted.unwrap_or_default();
         let about = pod.object_ref(&());
         let event = events::disrupted(about, deadline, i64::from(grace_seconds), wanted);
         self.context.events.publish(event);
         let params =
-            DeleteParams { grace_period_seconds: Some(grace_seconds), ..this_pod_only(pod) };
+            DeleteParams { grace_period_seconds: Some(grace_seconds), ..delete_params_for(pod) };
         match self.api::<Pod>(key).delete(&key.name, &params).await {
             Ok(answer) => {
                 if let Some(deleted) = answer.left() {
-                    self.context.cache.pods.learn(deleted);
+                    self.context.cache.pods.apply_write_result(deleted);
                 }
             }
             Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => {
                 self.evictions.forget(key);
                 return Ok(Outcome::Done);
             }
-            Err(error) => return Err(Trouble::while_("force-deleting pod", error)),
+            Err(error) => return Err(ReconcileError::with_context("force-deleting pod", error)),
         }
         debug!(
             namespace = key.namespace,
@@ -257,13 +259,13 @@ impl EvictionQueue {
         Api::namespaced(self.context.client.clone(), &key.namespace)
     }
 
-    fn answered(&self, code: &str) {
+    fn count_response(&self, code: &str) {
         self.context.metrics.pods_eviction_requests.inc(&Code { code });
     }
 }
 
 /// Says what the annotation of a pod means, where somebody may wonder.
-pub(crate) fn tell(context: &Context, pod: &Pod, protection: &PodProtection) {
+pub(crate) fn publish_protection(context: &Context, pod: &Pod, protection: &PodProtection) {
     let about = pod.object_ref(&());
     context.events.publish(match protection {
         PodProtection::Until(time) => events::do_not_disrupt_until(about, *time),
@@ -291,7 +293,7 @@ fn node_of(context: &Context, pod: &Pod) -> Option<Arc<Node>> {
 }
 
 /// Options of a deletion that does nothing to a namesake.
-fn this_pod_only(pod: &Pod) -> DeleteParams {
+fn delete_params_for(pod: &Pod) -> DeleteParams {
     let preconditions = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
     DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() }
 }

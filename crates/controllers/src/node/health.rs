@@ -10,28 +10,30 @@ use k8s_openapi::api::core::v1::Node;
 use karpenter_api::annotations::NODECLAIM_TERMINATION_TIMESTAMP;
 use karpenter_api::labels;
 use karpenter_api::nodeclaim::NodeClaim;
-use karpenter_cluster::ingest::parts;
+use karpenter_cluster::ingest::conversion;
 use karpenter_core::lifecycle::TerminationMode;
 use karpenter_core::lifecycle::repair::legacy::LegacyPolicies;
 use karpenter_core::lifecycle::repair::{NodeCondition, is_tolerable, snake_case};
 use karpenter_core::termination::deadline;
-use karpenter_operator::events::list as events;
-use karpenter_operator::harness::{Controller, Limit, Outcome, Reconcile, Reconciled, Trouble};
+use karpenter_operator::events::definitions as events;
+use karpenter_operator::harness::{
+    Controller, Outcome, RateLimit, Reconcile, ReconcileError, ReconcileResult,
+};
 use karpenter_operator::metrics::labels::{Disrupted, UnhealthyDisrupted};
 use karpenter_operator::options::Gate;
 use karpenter_operator::watch::{Change, ObjectKey};
-use karpenter_operator::write::{self, Check, Written};
+use karpenter_operator::write::{self, Precondition, WriteOutcome};
 use kube::{Api, Resource as _, ResourceExt as _};
 use tracing::{error, info};
 
 use crate::Context;
-use crate::objects::{self, Deleted, claim_of, label};
+use crate::objects::{self, DeleteResult, claim_of, label};
 
 #[cfg(test)]
 mod tests;
 
 /// How soon to look again when too many nodes are unhealthy.
-const BLOCKED_LOOK: Duration = Duration::from_mins(5);
+const BLOCKED_REQUEUE_INTERVAL: Duration = Duration::from_mins(5);
 
 /// Why, as metrics say it.
 const UNHEALTHY: &str = "unhealthy";
@@ -39,7 +41,7 @@ const UNHEALTHY: &str = "unhealthy";
 /// The controller, where the options and the provider ask for it.
 pub(super) fn controller(context: &Context) -> Option<Controller> {
     let options = &context.options;
-    if !(options.is_on(Gate::NodeRepair) && options.legacy_node_repair) {
+    if !(options.is_enabled(Gate::NodeRepair) && options.legacy_node_repair) {
         return None;
     }
     let policies = context.cloud.repair_policies();
@@ -51,20 +53,20 @@ pub(super) fn controller(context: &Context) -> Option<Controller> {
         error!(error = %problem, "ignoring a repair policy, as its reason regex is invalid");
     }
     let filter = context.clone();
-    let reconciler = Health { context: context.clone(), policies };
+    let reconciler = HealthReconciler { context: context.clone(), policies };
     let controller = Controller::new("node.health", &context.clock, reconciler)
-        .of("", "Node")
+        .for_kind("", "Node")
         .workers(context.workers(10, 1000))
-        .limit(&context.clock, Limit::REASONABLE)
+        .rate_limit(&context.clock, RateLimit::REASONABLE)
         .watch_if(&context.cache.nodes, move |change| {
             let is_managed = |node: &Arc<Node>| filter.manages_node(&**node);
-            change.after.as_ref().is_some_and(is_managed) && has_news(change)
+            change.after.as_ref().is_some_and(is_managed) && has_condition_change(change)
         });
     Some(controller)
 }
 
 /// Whether conditions have changed in more than their heartbeats.
-fn has_news(change: &Change<Node>) -> bool {
+fn has_condition_change(change: &Change<Node>) -> bool {
     let (Some(before), Some(after)) = (&change.before, &change.after) else { return true };
     let conditions = |node: &Node| {
         let conditions = node.status.as_ref().and_then(|status| status.conditions.clone());
@@ -79,13 +81,13 @@ fn has_news(change: &Change<Node>) -> bool {
         })
 }
 
-struct Health {
+struct HealthReconciler {
     context: Context,
     policies: LegacyPolicies,
 }
 
-impl Reconcile for Health {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+impl Reconcile for HealthReconciler {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let context = &self.context;
         let Some(node) = context.cache.nodes.get("", &key.name) else { return Ok(Outcome::Done) };
         if !context.manages_node(&*node) {
@@ -95,26 +97,26 @@ impl Reconcile for Health {
         let conditions = conditions(&node);
         let Some(due) = self.policies.first_due(&conditions) else { return Ok(Outcome::Done) };
         let now = context.clock.now();
-        if now < due.at {
-            let rest = Duration::try_from(due.at.duration_since(now)).unwrap_or_default();
-            return Ok(Outcome::After(rest));
+        if now < due.due_at {
+            let rest = Duration::try_from(due.due_at.duration_since(now)).unwrap_or_default();
+            return Ok(Outcome::RequeueAfter(rest));
         }
-        if !self.is_rest_healthy(&claim) {
-            self.tell_blocked(&node, &claim);
-            return Ok(Outcome::After(BLOCKED_LOOK));
+        if !self.are_enough_peers_healthy(&claim) {
+            self.publish_repair_blocked(&node, &claim);
+            return Ok(Outcome::RequeueAfter(BLOCKED_REQUEUE_INTERVAL));
         }
         let annotated = self.annotate(&claim).await?;
-        if annotated == Written::Gone || claim.metadata.deletion_timestamp.is_some() {
+        if annotated == WriteOutcome::NotFound || claim.metadata.deletion_timestamp.is_some() {
             return Ok(Outcome::Done);
         }
         self.delete(&node, &claim, due.condition_type).await
     }
 }
 
-impl Health {
+impl HealthReconciler {
     /// Whether few enough nodes of the claim's pool, or else of the cluster, are unhealthy. Those
     /// that are so for a short time, or on their way out, count.
-    fn is_rest_healthy(&self, claim: &NodeClaim) -> bool {
+    fn are_enough_peers_healthy(&self, claim: &NodeClaim) -> bool {
         let pool = pool_of(claim);
         let nodes = self.context.cache.nodes.all();
         let is_peer = |node: &&Arc<Node>| {
@@ -133,7 +135,7 @@ impl Health {
         is_tolerable(unhealthy, population)
     }
 
-    fn tell_blocked(&self, node: &Node, claim: &NodeClaim) {
+    fn publish_repair_blocked(&self, node: &Node, claim: &NodeClaim) {
         let mut about = vec![node.object_ref(&()), claim.object_ref(&())];
         let message = match pool_of(claim) {
             None => "more then 20% nodes are unhealthy in the cluster",
@@ -147,33 +149,33 @@ impl Health {
     }
 
     /// No time is left for the drain, whatever the claim's grace period.
-    async fn annotate(&self, claim: &NodeClaim) -> Result<Written<()>, Trouble> {
+    async fn annotate(&self, claim: &NodeClaim) -> Result<WriteOutcome<()>, ReconcileError> {
         const KEY: &str = NODECLAIM_TERMINATION_TIMESTAMP;
         let annotations = claim.metadata.annotations.as_ref();
         let present = annotations.and_then(|all| all.get(KEY)).map(String::as_str);
-        let Some(text) = deadline::elapsed(present, self.context.clock.now()) else {
-            return Ok(Written::Unchanged);
+        let Some(text) = deadline::expire_now(present, self.context.clock.now()) else {
+            return Ok(WriteOutcome::Unchanged);
         };
         let mut annotated = claim.clone();
         let annotations = annotated.metadata.annotations.get_or_insert_default();
         annotations.insert(KEY.to_owned(), text.clone());
         let api: Api<NodeClaim> = Api::all(self.context.client.clone());
-        match write::patch(&api, claim, &annotated, Check::Nothing).await? {
-            Written::Done(claim) => {
+        match write::patch(&api, claim, &annotated, Precondition::None).await? {
+            WriteOutcome::Applied(claim) => {
                 info!(NodeClaim = claim.name_any(), { KEY } = text, "annotated nodeclaim");
-                self.context.cache.node_claims.learn(*claim);
-                Ok(Written::Done(Box::new(())))
+                self.context.cache.node_claims.apply_write_result(*claim);
+                Ok(WriteOutcome::Applied(Box::new(())))
             }
-            Written::Unchanged => Ok(Written::Unchanged),
-            Written::Conflict => Ok(Written::Conflict),
-            Written::Gone => Ok(Written::Gone),
+            WriteOutcome::Unchanged => Ok(WriteOutcome::Unchanged),
+            WriteOutcome::Conflict => Ok(WriteOutcome::Conflict),
+            WriteOutcome::NotFound => Ok(WriteOutcome::NotFound),
         }
     }
 
-    async fn delete(&self, node: &Node, claim: &NodeClaim, condition: &str) -> Reconciled {
+    async fn delete(&self, node: &Node, claim: &NodeClaim, condition: &str) -> ReconcileResult {
         let api: Api<NodeClaim> = Api::all(self.context.client.clone());
         let deleted = objects::delete(&api, &self.context.cache.node_claims, claim).await?;
-        if deleted == Deleted::Missing {
+        if deleted == DeleteResult::Missing {
             return Ok(Outcome::Done);
         }
         info!(NodeClaim = claim.name_any(), "deleting unhealthy node");
@@ -197,7 +199,8 @@ impl Health {
         };
         metrics.nodeclaims_disrupted.inc(&disrupted);
         let pods = self.context.cache.pods_by_node.get(&node.name_any());
-        let pods = pods.iter().filter(|pod| parts::standing(pod).is_reschedulable()).count();
+        let pods =
+            pods.iter().filter(|pod| conversion::pod_standing(pod).is_reschedulable()).count();
         let pods = u32::try_from(pods).unwrap_or(u32::MAX);
         metrics.pods_disruption_initiated.add(&disrupted, f64::from(pods));
         let image = claim.status.as_ref().and_then(|status| status.image_id.as_deref());

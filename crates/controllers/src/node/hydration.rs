@@ -6,9 +6,9 @@
 use karpenter_api::finalizers::TERMINATION;
 use karpenter_api::labels;
 use karpenter_api::nodeclaim::NodeClaim;
-use karpenter_operator::harness::{Controller, Limit, Outcome, Reconcile, Reconciled};
+use karpenter_operator::harness::{Controller, Outcome, RateLimit, Reconcile, ReconcileResult};
 use karpenter_operator::watch::{Change, ObjectKey};
-use karpenter_operator::write::{Check, Written, patch};
+use karpenter_operator::write::{Precondition, WriteOutcome, patch};
 use kube::{Api, ResourceExt as _};
 
 use crate::{Context, objects};
@@ -23,18 +23,18 @@ pub(crate) fn controller(context: &Context) -> Controller {
         let nodes = claim.map(|claim| objects::nodes_of(&cache, claim)).unwrap_or_default();
         nodes.iter().map(|node| ObjectKey::of(node.as_ref())).collect::<Vec<_>>()
     };
-    Controller::new("node.hydration", &context.clock, Hydration(context.clone()))
-        .of("", "Node")
+    Controller::new("node.hydration", &context.clock, HydrationReconciler(context.clone()))
+        .for_kind("", "Node")
         .workers(context.workers(1000, 5000))
-        .limit(&context.clock, Limit::REASONABLE)
+        .rate_limit(&context.clock, RateLimit::REASONABLE)
         .watch(&context.cache.nodes)
         .watch_map(&context.cache.node_claims, nodes)
 }
 
-struct Hydration(Context);
+struct HydrationReconciler(Context);
 
-impl Reconcile for Hydration {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+impl Reconcile for HydrationReconciler {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let Self(context) = self;
         let Some(node) = context.cache.nodes.get("", &key.name) else {
             return Ok(Outcome::Done);
@@ -54,15 +54,16 @@ impl Reconcile for Hydration {
         }
         let mut after = labelled.unwrap_or_else(|| node.as_ref().clone());
         // A list is written as a whole, so nobody else may have changed it.
-        let check = if has_lost_finalizer { Check::Version } else { Check::Nothing };
+        let check =
+            if has_lost_finalizer { Precondition::ResourceVersion } else { Precondition::None };
         if has_lost_finalizer {
             after.finalizers_mut().push(TERMINATION.to_owned());
         }
         let api = Api::all(context.client.clone());
         let written = patch(&api, node.as_ref(), &after, check).await?;
-        let end = written.end().unwrap_or_default();
-        if let Written::Done(node) = written {
-            context.cache.nodes.learn(*node);
+        let end = written.early_outcome().unwrap_or_default();
+        if let WriteOutcome::Applied(node) = written {
+            context.cache.nodes.apply_write_result(*node);
         }
         Ok(end)
     }

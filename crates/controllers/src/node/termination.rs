@@ -18,18 +18,20 @@ use karpenter_api::conditions::{DRAINED, INSTANCE_TERMINATING, VOLUMES_DETACHED}
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::reasons::{messages, nodeclaim as reasons};
 use karpenter_api::{annotations, finalizers, labels, taints};
-use karpenter_cluster::ingest::parts;
+use karpenter_cluster::ingest::conversion;
 use karpenter_cluster::wire::Pod;
-use karpenter_core::pod::standing::Standing;
+use karpenter_core::pod::drain_state::PodDrainState;
 use karpenter_core::termination::deadline;
-use karpenter_core::termination::drain::{self, Mode};
-use karpenter_core::termination::volumes::{self, Attachment, Volumes};
+use karpenter_core::termination::drain::{self, DeadlineAction};
+use karpenter_core::termination::volumes::{self, Attachment, VolumeDetachment};
 use karpenter_operator::cloud::CloudErrorClass;
-use karpenter_operator::events::list as events;
-use karpenter_operator::harness::{Controller, Limit, Outcome, Reconcile, Reconciled, Trouble};
+use karpenter_operator::events::definitions as events;
+use karpenter_operator::harness::{
+    Controller, Outcome, RateLimit, Reconcile, ReconcileError, ReconcileResult,
+};
 use karpenter_operator::metrics::labels::{Pool, PoolZone};
 use karpenter_operator::watch::ObjectKey;
-use karpenter_operator::write::{self, Check, Written};
+use karpenter_operator::write::{self, Precondition, WriteOutcome};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Resource as _, ResourceExt as _};
 use serde_json::json;
@@ -46,39 +48,40 @@ mod tests;
 const BY_KARPENTER: &str = "karpenter";
 
 /// How soon to look again at pods and volumes.
-const LOOK: Duration = Duration::from_secs(1);
+const DRAIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How soon to look again at an instance that ends.
-const INSTANCE_LOOK: Duration = Duration::from_secs(5);
+const INSTANCE_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 pub(super) fn controller(context: &Context, evictions: &Evictions) -> Controller {
     let workers = context.workers(100, 5000);
     let filter = context.clone();
-    let reconciler = Termination { context: context.clone(), evictions: evictions.clone() };
+    let reconciler =
+        TerminationReconciler { context: context.clone(), evictions: evictions.clone() };
     Controller::new("node.termination", &context.clock, reconciler)
-        .of("", "Node")
+        .for_kind("", "Node")
         .workers(workers)
-        .limit(&context.clock, Limit::termination(workers))
+        .rate_limit(&context.clock, RateLimit::termination(workers))
         .watch_if(&context.cache.nodes, move |change| {
-            change.after.as_ref().is_some_and(|node| is_ending(&filter, node))
+            change.after.as_ref().is_some_and(|node| is_terminating(&filter, node))
         })
 }
 
 /// Whether the Node is one that has to be ended here.
-fn is_ending(context: &Context, node: &Node) -> bool {
+fn is_terminating(context: &Context, node: &Node) -> bool {
     let finalizers = node.metadata.finalizers.as_deref().unwrap_or_default();
     node.metadata.deletion_timestamp.is_some()
         && finalizers.iter().any(|finalizer| finalizer == finalizers::TERMINATION)
         && context.manages_node(node)
 }
 
-struct Termination {
+struct TerminationReconciler {
     context: Context,
     evictions: Evictions,
 }
 
 /// A Node that ends, with its claim as it is and as it is to be.
-struct Ending {
+struct TerminatingNode {
     node: Arc<Node>,
     stored: Option<NodeClaim>,
     claim: Option<NodeClaim>,
@@ -86,29 +89,29 @@ struct Ending {
 }
 
 /// What a gate says: to wait, or that the next one may be asked.
-type Gate = Result<Option<Outcome>, Trouble>;
+type Gate = Result<Option<Outcome>, ReconcileError>;
 
-impl Reconcile for Termination {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+impl Reconcile for TerminationReconciler {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let node = self.context.cache.nodes.get("", &key.name);
-        match node.filter(|node| is_ending(&self.context, node)) {
-            Some(node) => self.end(node).await,
+        match node.filter(|node| is_terminating(&self.context, node)) {
+            Some(node) => self.terminate_node(node).await,
             None => Ok(Outcome::Done),
         }
     }
 }
 
-impl Termination {
-    async fn end(&self, node: Arc<Node>) -> Reconciled {
+impl TerminationReconciler {
+    async fn terminate_node(&self, node: Arc<Node>) -> ReconcileResult {
         let claim = self.delete_claim(claim_of(&self.context.cache, &node)).await?;
         if self.is_instance_gone(&node).await? {
             return self.remove_finalizer(&node).await;
         }
-        if let Some(end) = self.taint(&node).await?.end() {
+        if let Some(end) = self.taint(&node).await?.early_outcome() {
             return Ok(end);
         }
         let deadline = self.deadline(&node, claim.as_ref())?;
-        let mut ending = Ending { node, stored: claim.clone(), claim, deadline };
+        let mut ending = TerminatingNode { node, stored: claim.clone(), claim, deadline };
         let gate = self.gates(&mut ending).await;
         if let Some(end) = self.store_conditions(&ending).await? {
             return Ok(end);
@@ -123,7 +126,7 @@ impl Termination {
     async fn delete_claim(
         &self,
         claim: Option<Arc<NodeClaim>>,
-    ) -> Result<Option<NodeClaim>, Trouble> {
+    ) -> Result<Option<NodeClaim>, ReconcileError> {
         let Some(claim) = claim else { return Ok(None) };
         if claim.metadata.deletion_timestamp.is_some() {
             return Ok(Some((*claim).clone()));
@@ -131,13 +134,13 @@ impl Termination {
         let (cache, name) = (&self.context.cache, claim.name_any());
         let api: Api<NodeClaim> = Api::all(self.context.client.clone());
         let deleted = objects::delete(&api, &cache.node_claims, &claim).await;
-        deleted.map_err(|error| Trouble::while_("deleting nodeclaim", error))?;
+        deleted.map_err(|error| ReconcileError::with_context("deleting nodeclaim", error))?;
         let claim = cache.node_claims.get("", &name).unwrap_or(claim);
         Ok(Some((*claim).clone()))
     }
 
     /// Whether the cloud has lost the instance. Not asked while the kubelet says that it runs.
-    async fn is_instance_gone(&self, node: &Node) -> Result<bool, Trouble> {
+    async fn is_instance_gone(&self, node: &Node) -> Result<bool, ReconcileError> {
         if is_ready(node) {
             return Ok(false);
         }
@@ -145,7 +148,7 @@ impl Termination {
         match self.context.cloud.get(id.unwrap_or_default()).await {
             Ok(_) => Ok(false),
             Err(error) if error.is(CloudErrorClass::NodeClaimNotFound) => Ok(true),
-            Err(error) => Err(Trouble::while_("getting nodeclaim", error)),
+            Err(error) => Err(ReconcileError::with_context("getting nodeclaim", error)),
         }
     }
 
@@ -153,24 +156,25 @@ impl Termination {
         &self,
         node: &Node,
         claim: Option<&NodeClaim>,
-    ) -> Result<Option<Timestamp>, Trouble> {
+    ) -> Result<Option<Timestamp>, ReconcileError> {
         const KEY: &str = annotations::NODECLAIM_TERMINATION_TIMESTAMP;
         let annotations = claim.and_then(|claim| claim.metadata.annotations.as_ref());
         let Some(text) = annotations.and_then(|all| all.get(KEY)) else { return Ok(None) };
         let about = node.object_ref(&());
         self.context.events.publish(events::termination_grace_period_expiring(about, text));
         let time = deadline::parse(text).map_err(|error| {
-            Trouble::while_("parsing annotation", error.to_string()).with("annotation", KEY)
+            ReconcileError::with_context("parsing annotation", error.to_string())
+                .with_field("annotation", KEY)
         })?;
         Ok(Some(time))
     }
 
     /// Keeps new pods and load balancers away.
-    async fn taint(&self, node: &Node) -> Result<Written<Node>, Trouble> {
+    async fn taint(&self, node: &Node) -> Result<WriteOutcome<Node>, ReconcileError> {
         let taint = taints::disrupted();
         // It is looked at every second, mostly long after that.
-        if is_kept_away(node, &taint) {
-            return Ok(Written::Unchanged);
+        if has_taint_and_label(node, &taint) {
+            return Ok(WriteOutcome::Unchanged);
         }
         let mut tainted = node.clone();
         let spec = tainted.spec.get_or_insert_default();
@@ -178,39 +182,41 @@ impl Termination {
         let labels = tainted.metadata.labels.get_or_insert_default();
         labels.insert(labels::EXCLUDE_BALANCERS.to_owned(), BY_KARPENTER.to_owned());
         let api: Api<Node> = Api::all(self.context.client.clone());
-        let written =
-            write::patch(&api, node, &tainted, Check::Version).await.map_err(|error| {
-                Trouble::while_("tainting node", error).with("taint", taints::display(&taint))
+        let written = write::patch(&api, node, &tainted, Precondition::ResourceVersion)
+            .await
+            .map_err(|error| {
+                ReconcileError::with_context("tainting node", error)
+                    .with_field("taint", taints::display(&taint))
             })?;
-        if let Written::Done(node) = &written {
+        if let WriteOutcome::Applied(node) = &written {
             info!(
                 taint.Key = taint.key,
                 taint.Value = taint.value.as_deref().unwrap_or_default(),
                 taint.Effect = taint.effect,
                 "tainted node"
             );
-            self.context.cache.nodes.learn((**node).clone());
+            self.context.cache.nodes.apply_write_result((**node).clone());
         }
         Ok(written)
     }
 
-    async fn gates(&self, ending: &mut Ending) -> Gate {
+    async fn gates(&self, ending: &mut TerminatingNode) -> Gate {
         if let Some(wait) = self.await_drain(ending) {
             return Ok(Some(wait));
         }
         if let Some(wait) = self.await_volumes(ending) {
             return Ok(Some(wait));
         }
-        let overlooked = self.has_overlooked_pods(ending).await;
+        let overlooked = self.has_pods_missing_from_cache(ending).await;
         if !matches!(overlooked, Ok(false)) {
             // Whatever it looked like, nobody can say that it is drained.
             ending.claim.clone_from(&ending.stored);
-            return overlooked.map(|_| Some(Outcome::After(LOOK)));
+            return overlooked.map(|_| Some(Outcome::RequeueAfter(DRAIN_POLL_INTERVAL)));
         }
         self.await_instance(ending).await
     }
 
-    fn await_drain(&self, ending: &mut Ending) -> Option<Outcome> {
+    fn await_drain(&self, ending: &mut TerminatingNode) -> Option<Outcome> {
         let (context, node, now) = (&self.context, &ending.node, self.context.clock.now());
         let mut claim = ending.claim.as_mut();
         if let Some(claim) = &mut claim
@@ -220,24 +226,25 @@ impl Termination {
             conditions.set(DRAINED, Status::Unknown, reasons::DRAINING, messages::DRAINING);
         }
         let (name, deadline) = (node.name_any(), ending.deadline);
-        let waiting = draining::drain(context, &self.evictions, &name, deadline, Mode::ForceDelete);
+        let waiting =
+            draining::drain(context, &self.evictions, &name, deadline, DeadlineAction::ForceDelete);
         if let Some(pods) = waiting {
             let error = format!("{pods} pods are waiting to be evicted");
             context.events.publish(events::failed_draining(node.object_ref(&()), &error));
-            return Some(Outcome::After(LOOK));
+            return Some(Outcome::RequeueAfter(DRAIN_POLL_INTERVAL));
         }
         let claim = claim?;
         let since = condition_set::find(claim.conditions(), DRAINED)
             .filter(|condition| condition.status == Status::Unknown.as_str())
             .map(|condition| condition.last_transition_time.0);
-        if drain::is_too_early(since, now) {
-            return Some(Outcome::After(LOOK));
+        if drain::is_drain_too_short(since, now) {
+            return Some(Outcome::RequeueAfter(DRAIN_POLL_INTERVAL));
         }
         claim.condition_set(now).set_true(DRAINED);
         None
     }
 
-    fn await_volumes(&self, ending: &mut Ending) -> Option<Outcome> {
+    fn await_volumes(&self, ending: &mut TerminatingNode) -> Option<Outcome> {
         let (context, now) = (&self.context, self.context.clock.now());
         let name = ending.node.name_any();
         let attached = context.cache.volume_attachments_by_node.get(&name);
@@ -250,26 +257,27 @@ impl Termination {
             .collect();
         let kept = if attachments.is_empty() { BTreeSet::new() } else { self.kept_volumes(&name) };
         let kept: BTreeSet<&str> = kept.iter().map(String::as_str).collect();
-        let volumes = volumes::volumes(&attachments, &kept, ending.deadline, now);
-        if let Volumes::Awaiting(names) = &volumes {
+        let volumes = volumes::volume_detachment(&attachments, &kept, ending.deadline, now);
+        if let VolumeDetachment::Awaiting(names) = &volumes {
             let about = ending.node.object_ref(&());
             context.events.publish(events::awaiting_volume_detachment(about, names));
         }
         if let Some(claim) = &mut ending.claim {
             let mut conditions = claim.condition_set(now);
             match &volumes {
-                Volumes::Detached => conditions.set_true(VOLUMES_DETACHED),
-                Volumes::Awaiting(_) => {
+                VolumeDetachment::Detached => conditions.set_true(VOLUMES_DETACHED),
+                VolumeDetachment::Awaiting(_) => {
                     let why = reasons::AWAITING_VOLUME_DETACHMENT;
                     conditions.set(VOLUMES_DETACHED, Status::Unknown, why, why)
                 }
-                Volumes::OutOfTime => {
+                VolumeDetachment::TimedOut => {
                     let why = reasons::TERMINATION_GRACE_PERIOD_ELAPSED;
                     conditions.set_false(VOLUMES_DETACHED, why, why)
                 }
             };
         }
-        matches!(volumes, Volumes::Awaiting(_)).then_some(Outcome::After(LOOK))
+        matches!(volumes, VolumeDetachment::Awaiting(_))
+            .then_some(Outcome::RequeueAfter(DRAIN_POLL_INTERVAL))
     }
 
     /// PersistentVolumes of pods that stay on the node to its end.
@@ -277,11 +285,11 @@ impl Termination {
         let (cache, now) = (&self.context.cache, self.context.clock.now());
         let mut kept = BTreeSet::new();
         for pod in cache.pods_by_node.get(node) {
-            if parts::standing(&pod).is_drainable(now) {
+            if conversion::pod_standing(&pod).is_drainable(now) {
                 continue;
             }
             let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-            for claim in parts::volume_claims(&pod) {
+            for claim in conversion::volume_claims(&pod) {
                 let claim = cache.persistent_volume_claims.get(namespace, &claim);
                 kept.extend(claim.and_then(|claim| claim.spec.as_ref()?.volume_name.clone()));
             }
@@ -292,7 +300,10 @@ impl Termination {
     /// Whether there are pods to wait for that no watch has told of, as it fails or lags. Asked just
     /// before the instance is ended for the first time, which would take them along. They are known
     /// from then on.
-    async fn has_overlooked_pods(&self, ending: &Ending) -> Result<bool, Trouble> {
+    async fn has_pods_missing_from_cache(
+        &self,
+        ending: &TerminatingNode,
+    ) -> Result<bool, ReconcileError> {
         let Some(claim) = &ending.stored else { return Ok(false) };
         if condition_set::is_true(claim.conditions(), INSTANCE_TERMINATING) {
             return Ok(false);
@@ -301,19 +312,20 @@ impl Termination {
         let node = ending.node.name_any();
         let params = ListParams::default().fields(&format!("spec.nodeName={node}"));
         let listed = api.list(&params).await;
-        let pods = listed.map_err(|error| Trouble::while_("listing pods", error))?.items;
-        let standings: Vec<Standing> = pods.iter().map(parts::standing).collect();
+        let pods =
+            listed.map_err(|error| ReconcileError::with_context("listing pods", error))?.items;
+        let standings: Vec<PodDrainState> = pods.iter().map(conversion::pod_standing).collect();
         let now = self.context.clock.now();
-        let left = drain::drain(&standings, ending.deadline, Mode::ForceDelete, now);
+        let left = drain::drain(&standings, ending.deadline, DeadlineAction::ForceDelete, now);
         if left.is_some() {
             for pod in pods {
-                self.context.cache.pods.learn(pod);
+                self.context.cache.pods.apply_write_result(pod);
             }
         }
         Ok(left.is_some())
     }
 
-    async fn await_instance(&self, ending: &mut Ending) -> Gate {
+    async fn await_instance(&self, ending: &mut TerminatingNode) -> Gate {
         let Some(claim) = &mut ending.claim else { return Ok(None) };
         let is_gone = match self.context.cloud.delete(claim).await {
             Ok(()) => false,
@@ -321,19 +333,22 @@ impl Termination {
             Err(error) => return Err(error.into()),
         };
         claim.condition_set(self.context.clock.now()).set_true(INSTANCE_TERMINATING);
-        Ok((!is_gone).then_some(Outcome::After(INSTANCE_LOOK)))
+        Ok((!is_gone).then_some(Outcome::RequeueAfter(INSTANCE_POLL_INTERVAL)))
     }
 
-    async fn store_conditions(&self, ending: &Ending) -> Result<Option<Outcome>, Trouble> {
-        let Ending { stored: Some(stored), claim: Some(claim), node, .. } = ending else {
+    async fn store_conditions(
+        &self,
+        ending: &TerminatingNode,
+    ) -> Result<Option<Outcome>, ReconcileError> {
+        let TerminatingNode { stored: Some(stored), claim: Some(claim), node, .. } = ending else {
             return Ok(None);
         };
         let api: Api<NodeClaim> = Api::all(self.context.client.clone());
-        let written = write::patch_status(&api, stored, claim, Check::Version).await;
-        match written.map_err(|error| Trouble::while_("updating nodeclaim", error))? {
-            Written::Conflict => return Ok(Some(Outcome::Again)),
-            Written::Unchanged | Written::Gone => {}
-            Written::Done(now) => {
+        let written = write::patch_status(&api, stored, claim, Precondition::ResourceVersion).await;
+        match written.map_err(|error| ReconcileError::with_context("updating nodeclaim", error))? {
+            WriteOutcome::Conflict => return Ok(Some(Outcome::Requeue)),
+            WriteOutcome::Unchanged | WriteOutcome::NotFound => {}
+            WriteOutcome::Applied(now) => {
                 let was_drained = condition_set::is_true(stored.conditions(), DRAINED);
                 if !was_drained && condition_set::is_true(now.conditions(), DRAINED) {
                     self.context
@@ -341,13 +356,13 @@ impl Termination {
                         .nodes_drained
                         .inc(&Pool { nodepool: label(&**node, labels::NODEPOOL) });
                 }
-                self.context.cache.node_claims.learn(*now);
+                self.context.cache.node_claims.apply_write_result(*now);
             }
         }
         Ok(None)
     }
 
-    async fn remove_finalizer(&self, node: &Node) -> Reconciled {
+    async fn remove_finalizer(&self, node: &Node) -> ReconcileResult {
         // A strategic patch takes one finalizer out of the list and leaves those of others. The uid
         // keeps it from a Node of that name that came later.
         let patch = json!({"metadata": {
@@ -360,16 +375,16 @@ impl Termination {
             Ok(patched) => {
                 // One that is gone is told by the watch.
                 if !patched.finalizers().is_empty() {
-                    self.context.cache.nodes.learn(patched);
+                    self.context.cache.nodes.apply_write_result(patched);
                 }
             }
             Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Outcome::Done),
             // Another one, or a server that gave up on writes which came in between: the next look
             // tells which.
             Err(kube::Error::Api(status)) if matches!(status.code, 409 | 422) => {
-                return Ok(Outcome::Again);
+                return Ok(Outcome::Requeue);
             }
-            Err(error) => return Err(Trouble::while_("removing finalizer", error)),
+            Err(error) => return Err(ReconcileError::with_context("removing finalizer", error)),
         }
         self.count(node);
         info!("deleted node");
@@ -392,7 +407,7 @@ impl Termination {
 }
 
 /// Whether new pods and load balancers are kept away already.
-fn is_kept_away(node: &Node, taint: &Taint) -> bool {
+fn has_taint_and_label(node: &Node, taint: &Taint) -> bool {
     let is_same = |one: &Taint| one.key == taint.key && one.effect == taint.effect;
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
     taints.iter().any(is_same) && label(node, labels::EXCLUDE_BALANCERS) == BY_KARPENTER

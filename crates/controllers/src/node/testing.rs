@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_cluster::wire::Pod;
-use karpenter_operator::harness::{Controller, Reconciled};
+use karpenter_operator::harness::{Controller, ReconcileResult};
 use karpenter_operator::watch::ObjectKey;
 use kube::Api;
 use kube::api::DeleteParams;
@@ -126,11 +126,11 @@ pub(crate) fn with<const N: usize>(mut manifest: Value, changes: [(&str, Value);
 impl Bench {
     /// A Node with its NodeClaim and an instance.
     pub(crate) async fn create_node(&self, name: &str) {
-        self.create_pair(node(name), claim(name)).await;
+        self.create_node_and_claim(node(name), claim(name)).await;
     }
 
     /// A Node and its NodeClaim that are not as usual, with an instance.
-    pub(crate) async fn create_pair(&self, node: Value, claim: Value) {
+    pub(crate) async fn create_node_and_claim(&self, node: Value, claim: Value) {
         self.cloud.put_instance(serde_json::from_value(claim.clone()).expect("a claim"));
         self.create(node).await;
         self.create(claim).await;
@@ -165,14 +165,18 @@ impl Bench {
     }
 
     /// One look of the eviction queue at a pod.
-    pub(crate) async fn reconcile_pod(&self, controller: &Controller, name: &str) -> Reconciled {
+    pub(crate) async fn reconcile_pod(
+        &self,
+        controller: &Controller,
+        name: &str,
+    ) -> ReconcileResult {
         let result = controller.reconcile(&ObjectKey::new("default", name)).await;
         self.settle().await;
         result
     }
 
     /// Events so far, as `reason: message`.
-    pub(crate) fn told(&self) -> Vec<String> {
+    pub(crate) fn event_texts(&self) -> Vec<String> {
         let events = self.published.take();
         events.iter().map(|event| format!("{}: {}", event.reason, event.message)).collect()
     }

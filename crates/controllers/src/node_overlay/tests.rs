@@ -8,8 +8,8 @@ use crate::testing::Bench;
 use crate::testing::fixtures::node_pool;
 
 async fn bench() -> Bench {
-    let feature_gates = FeatureGates::default().with(Gate::NodeOverlay, true);
-    Bench::with(Options { feature_gates, ..Options::default() }).await
+    let feature_gates = FeatureGates::default().with_gate(Gate::NodeOverlay, true);
+    Bench::with_options(Options { feature_gates, ..Options::default() }).await
 }
 
 fn overlay(name: &str, spec: &Value) -> Value {
@@ -25,7 +25,7 @@ fn overlay(name: &str, spec: &Value) -> Value {
     })
 }
 
-async fn evaluate(bench: &Bench) -> Reconciled {
+async fn evaluate(bench: &Bench) -> ReconcileResult {
     let controller = all(&bench.context).remove(0);
     bench.reconcile(&controller, "").await
 }
@@ -54,12 +54,12 @@ async fn a_pool_waits_for_its_first_evaluation() {
     bench.create(node_pool("general")).await;
     let error = prices(&bench, "general").await.expect_err("40/OV-10");
     assert!(error.is(CloudErrorClass::UnevaluatedNodePool), "40/OV-10");
-    assert_eq!(evaluate(&bench).await.unwrap(), Outcome::After(EVERY));
+    assert_eq!(evaluate(&bench).await.unwrap(), Outcome::RequeueAfter(REQUEUE_INTERVAL));
     assert!(!prices(&bench, "general").await.unwrap().is_empty(), "40/OV-10");
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_overlays_types_are_the_clouds_own() {
+async fn without_overlays_instance_types_are_unchanged() {
     let bench = bench().await;
     bench.create(node_pool("general")).await;
     evaluate(&bench).await.unwrap();
@@ -102,7 +102,7 @@ async fn an_overlay_may_select_one_pool() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_used_is_told_and_not_applied() {
+async fn an_invalid_overlay_gets_a_condition_and_is_not_applied() {
     let bench = bench().await;
     bench.create(node_pool("general")).await;
     let wrong = json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["x"]}]);
@@ -113,7 +113,7 @@ async fn what_cannot_be_used_is_told_and_not_applied() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pool_that_the_cloud_fails_for_does_not_stop_the_others() {
+async fn a_cloud_error_for_one_pool_does_not_block_other_pools() {
     let bench = bench().await;
     bench.create(node_pool("general")).await;
     bench.create(node_pool("broken")).await;
@@ -122,13 +122,13 @@ async fn a_pool_that_the_cloud_fails_for_does_not_stop_the_others() {
     evaluate(&bench).await.expect_err("40/OV-09");
     assert_eq!(prices(&bench, "general").await.unwrap(), [7.0], "40/OV-09");
     prices(&bench, "broken").await.expect_err("40/OV-09");
-    bench.cloud.mend_pool("broken");
+    bench.cloud.clear_pool_error("broken");
     evaluate(&bench).await.expect("40/OV-09");
     assert_eq!(prices(&bench, "broken").await.unwrap(), [7.0], "40/OV-09");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_evaluation_of_old_overlays_is_not_used() {
+async fn an_evaluation_of_stale_overlays_is_discarded() {
     let bench = bench().await;
     bench.create(node_pool("general")).await;
     bench.create(overlay("a", &json!({"price": "7"}))).await;
@@ -136,12 +136,12 @@ async fn an_evaluation_of_old_overlays_is_not_used() {
     faults.fail("PATCH", "/nodeoverlays/a/status", 409);
     let controller = all(&context).remove(0);
     let outcome = bench.reconcile(&controller, "").await.unwrap();
-    assert_eq!(outcome, Outcome::Again);
+    assert_eq!(outcome, Outcome::Requeue);
     prices(&bench, "general").await.expect_err("nothing was published");
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_make_one_evaluation_and_a_written_status_none() {
+async fn spec_changes_trigger_an_evaluation_and_status_writes_do_not() {
     let bench = bench().await;
     bench.run(all(&bench.context));
     bench.create(node_pool("general")).await;
@@ -156,7 +156,7 @@ async fn changes_make_one_evaluation_and_a_written_status_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_gate_there_is_nothing() {
+async fn without_the_gate_there_is_no_controller() {
     let bench = Bench::new().await;
     assert!(all(&bench.context).is_empty());
     bench.create(node_pool("general")).await;

@@ -11,17 +11,17 @@ use karpenter_api::conditions::{CONSISTENT_STATE_FOUND, INITIALIZED};
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::reasons::messages;
 use karpenter_api::reasons::nodeclaim::CONSISTENCY_CHECK_FAILED;
-use karpenter_cluster::ingest::parts;
+use karpenter_cluster::ingest::conversion;
 use karpenter_core::lifecycle::ConditionStatus;
 use karpenter_core::lifecycle::consistency::{self, Shortage};
-use karpenter_operator::events::list;
-use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled};
+use karpenter_operator::events::definitions;
+use karpenter_operator::harness::{Controller, Outcome, Reconcile, ReconcileResult};
 use karpenter_operator::watch::ObjectKey;
-use karpenter_operator::write::{Check, Written, patch_status};
+use karpenter_operator::write::{Precondition, WriteOutcome, patch_status};
 use kube::{Api, Resource as _, ResourceExt as _};
 use tracing::info;
 
-use crate::expiring::Expiring;
+use crate::ttl_cache::TtlCache;
 use crate::{Context, objects};
 
 #[cfg(test)]
@@ -29,25 +29,29 @@ mod tests;
 
 pub(crate) fn controller(context: &Context) -> Controller {
     let (managed, by_node) = (context.clone(), context.clone());
-    let consistency =
-        Consistency { context: context.clone(), scanned: Expiring::new(consistency::PERIOD) };
+    let consistency = ConsistencyReconciler {
+        context: context.clone(),
+        scanned: TtlCache::new(consistency::CHECK_INTERVAL),
+    };
     Controller::new("nodeclaim.consistency", &context.clock, consistency)
-        .of("karpenter.sh", "NodeClaim")
+        .for_kind("karpenter.sh", "NodeClaim")
         .workers(context.workers(10, 1000))
         .watch_if(&context.cache.node_claims, move |change| {
-            objects::is_of_managed_claim(&managed, change)
+            objects::is_managed_claim_change(&managed, change)
         })
-        .watch_map(&context.cache.nodes, move |change| objects::claims_of_change(&by_node, change))
+        .watch_map(&context.cache.nodes, move |change| {
+            objects::claim_keys_of_node_change(&by_node, change)
+        })
 }
 
-struct Consistency {
+struct ConsistencyReconciler {
     context: Context,
     /// When claims were looked at, by uid.
-    scanned: Expiring<Timestamp>,
+    scanned: TtlCache<Timestamp>,
 }
 
-impl Reconcile for Consistency {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+impl Reconcile for ConsistencyReconciler {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let context = &self.context;
         let claim = context.cache.node_claims.get("", &key.name);
         let Some(claim) = claim.filter(|claim| context.manages_claim(claim)) else {
@@ -55,8 +59,8 @@ impl Reconcile for Consistency {
         };
         let now = context.clock.now();
         let uid = claim.uid().unwrap_or_default();
-        if let Some(pause) = consistency::pause(self.scanned.get(&uid, now), now) {
-            return Ok(Outcome::After(pause));
+        if let Some(pause) = consistency::time_until_check(self.scanned.get(&uid, now), now) {
+            return Ok(Outcome::RequeueAfter(pause));
         }
         // Without a provider id there is none.
         let Some(node) = objects::node_of(&context.cache, &claim) else {
@@ -73,20 +77,23 @@ impl Reconcile for Consistency {
         for shortage in &shortages {
             let issue = shortage.to_string();
             info!(Node = objects::node_name(&claim), issue, "failed consistency check");
-            context.events.publish(list::failed_consistency_check(claim.object_ref(&()), &issue));
+            context
+                .events
+                .publish(definitions::failed_consistency_check(claim.object_ref(&()), &issue));
         }
         self.scanned.insert(&uid, now, now);
-        Ok(consistency::pause(Some(now), now).map_or(Outcome::Done, Outcome::After))
+        Ok(consistency::time_until_check(Some(now), now)
+            .map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 }
 
-impl Consistency {
+impl ConsistencyReconciler {
     /// Writes the condition. Some if the reconcile ends with that.
     async fn write(
         &self,
         claim: &Arc<NodeClaim>,
         shortages: &[Shortage],
-    ) -> Result<Option<Outcome>, karpenter_operator::harness::Trouble> {
+    ) -> Result<Option<Outcome>, karpenter_operator::harness::ReconcileError> {
         let mut after = claim.as_ref().clone();
         let mut conditions = after.condition_set(self.context.clock.now());
         let has_changed = if shortages.is_empty() {
@@ -100,10 +107,11 @@ impl Consistency {
             return Ok(None);
         }
         let api = Api::all(self.context.client.clone());
-        let written = patch_status(&api, claim.as_ref(), &after, Check::Version).await?;
-        let end = written.end();
-        if let Written::Done(claim) = written {
-            self.context.cache.node_claims.learn(*claim);
+        let written =
+            patch_status(&api, claim.as_ref(), &after, Precondition::ResourceVersion).await?;
+        let end = written.early_outcome();
+        if let WriteOutcome::Applied(claim) = written {
+            self.context.cache.node_claims.apply_write_result(*claim);
         }
         Ok(end)
     }
@@ -111,7 +119,7 @@ impl Consistency {
 
 /// What the node lacks; none if it is too early or too late to tell.
 fn shortages(claim: &NodeClaim, node: &Node) -> Option<Vec<Shortage>> {
-    let is_initialized = objects::status_of(claim, INITIALIZED) == ConditionStatus::True;
+    let is_initialized = objects::condition_status(claim, INITIALIZED) == ConditionStatus::True;
     if !is_initialized || claim.metadata.deletion_timestamp.is_some() {
         return None;
     }
@@ -119,5 +127,5 @@ fn shortages(claim: &NodeClaim, node: &Node) -> Option<Vec<Shortage>> {
     let promised = claim.status.as_ref().and_then(|status| status.capacity.as_ref());
     let found = node.status.as_ref().and_then(|status| status.capacity.as_ref());
     let (requests, promised) = (objects::resources(requests), objects::resources(promised));
-    Some(consistency::shortages(&requests, &promised, &parts::resources(found)))
+    Some(consistency::shortages(&requests, &promised, &conversion::resources(found)))
 }

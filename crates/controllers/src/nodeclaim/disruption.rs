@@ -13,20 +13,22 @@ use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodepool::NodePool;
 use karpenter_api::{annotations, labels};
 use karpenter_core::lifecycle::consolidatable;
-use karpenter_core::lifecycle::drift::{self, TYPE_CHECK_HOLDS};
+use karpenter_core::lifecycle::drift::{self, TYPE_CHECK_TTL};
 use karpenter_core::lifecycle::static_hash::StaticHash;
 use karpenter_core::requirement::Requirements;
 use karpenter_operator::cloud::{CloudErrorClass, DriftReason};
-use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled, Trouble};
+use karpenter_operator::harness::{
+    Controller, Outcome, Reconcile, ReconcileError, ReconcileResult,
+};
 use karpenter_operator::watch::{Change, ObjectKey};
-use karpenter_operator::write::{Check, Written, patch_status};
+use karpenter_operator::write::{Precondition, WriteOutcome, patch_status};
 use kube::core::DynamicObject;
 use kube::{Api, Resource, ResourceExt as _};
 use tracing::debug;
 
-use crate::expiring::Expiring;
 use crate::provisioner::claim::template_requirements;
-use crate::provisioner::decide::words;
+use crate::provisioner::decision::empty_catalog;
+use crate::ttl_cache::TtlCache;
 use crate::{Context, objects};
 
 #[cfg(test)]
@@ -34,18 +36,20 @@ mod tests;
 
 pub(crate) fn controller(context: &Context) -> Controller {
     let (managed, by_pool) = (context.clone(), context.clone());
-    let disruption =
-        Disruption { context: context.clone(), found_types: Expiring::new(TYPE_CHECK_HOLDS) };
+    let disruption = DisruptionReconciler {
+        context: context.clone(),
+        found_types: TtlCache::new(TYPE_CHECK_TTL),
+    };
     let mut controller = Controller::new("nodeclaim.disruption", &context.clock, disruption)
-        .of("karpenter.sh", "NodeClaim")
+        .for_kind("karpenter.sh", "NodeClaim")
         .workers(context.workers(10, 1000))
         .watch_if(&context.cache.node_claims, move |change| {
-            objects::is_of_managed_claim(&managed, change)
+            objects::is_managed_claim_change(&managed, change)
         })
         .watch_map(&context.cache.node_pools, move |change| {
             let of_pool =
                 |claim: &NodeClaim| objects::label(claim, labels::NODEPOOL) == change.key.name;
-            if is_news(change) { claims(&by_pool, of_pool) } else { Vec::new() }
+            if has_relevant_change(change) { claims(&by_pool, of_pool) } else { Vec::new() }
         });
     for (resource, classes) in &context.cache.node_classes {
         let (by_class, kind, group) =
@@ -61,7 +65,7 @@ pub(crate) fn controller(context: &Context) -> Controller {
 }
 
 /// Whether more of a pool has changed than its status.
-fn is_news(change: &Change<NodePool>) -> bool {
+fn has_relevant_change(change: &Change<NodePool>) -> bool {
     let (Some(before), Some(after)) = (&change.before, &change.after) else { return true };
     let (before, after) = (&before.metadata, &after.metadata);
     before.generation != after.generation || before.annotations != after.annotations
@@ -73,14 +77,14 @@ fn claims(context: &Context, is_meant: impl Fn(&NodeClaim) -> bool) -> Vec<Objec
     meant.map(|claim| ObjectKey::of(claim.as_ref())).collect()
 }
 
-struct Disruption {
+struct DisruptionReconciler {
     context: Context,
     /// Claims whose instance type was found in the catalogue, by uid.
-    found_types: Expiring<()>,
+    found_types: TtlCache<()>,
 }
 
-impl Reconcile for Disruption {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+impl Reconcile for DisruptionReconciler {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let context = &self.context;
         let claim = context.cache.node_claims.get("", &key.name);
         let is_meant = |claim: &Arc<NodeClaim>| {
@@ -95,24 +99,25 @@ impl Reconcile for Disruption {
         let last_pod_event = after.status.as_ref().and_then(|s| s.last_pod_event_time.clone());
         let mut conditions = after.condition_set(now);
         let (mut has_changed, mut outcome) = match &drift {
-            Ok(verdict) => tell_drift(&mut conditions, verdict),
+            Ok(verdict) => set_drifted(&mut conditions, verdict),
             Err(_) => (false, Outcome::Done),
         };
         if pool.spec.replicas.is_none() {
             let after = consolidate_after(&pool);
             let last_pod_event = last_pod_event.map(|time| time.0);
-            let told = tell_consolidatable(&mut conditions, after, last_pod_event, now);
-            has_changed |= told.0;
-            outcome = outcome.sooner(told.1);
+            let update = set_consolidatable(&mut conditions, after, last_pod_event, now);
+            has_changed |= update.0;
+            outcome = outcome.sooner(update.1);
         }
         if has_changed {
             let api = Api::all(context.client.clone());
-            let written = patch_status(&api, claim.as_ref(), &after, Check::Version).await?;
-            if let Some(end) = written.end() {
+            let written =
+                patch_status(&api, claim.as_ref(), &after, Precondition::ResourceVersion).await?;
+            if let Some(end) = written.early_outcome() {
                 return Ok(end);
             }
-            if let Written::Done(claim) = written {
-                context.cache.node_claims.learn(*claim);
+            if let WriteOutcome::Applied(claim) = written {
+                context.cache.node_claims.apply_write_result(*claim);
             }
         }
         drift.map(|_| outcome)
@@ -130,12 +135,12 @@ enum Verdict {
     Drifted(Option<DriftReason>),
 }
 
-impl Disruption {
-    async fn drift(&self, claim: &NodeClaim, pool: &NodePool) -> Result<Verdict, Trouble> {
+impl DisruptionReconciler {
+    async fn drift(&self, claim: &NodeClaim, pool: &NodePool) -> Result<Verdict, ReconcileError> {
         if !is_true(claim.conditions(), LAUNCHED) {
             return Ok(Verdict::NotLaunched);
         }
-        let words = words(&self.context);
+        let words = empty_catalog(&self.context);
         let of_claim = Requirements::from_labels(labels_of(claim), &words.aliases);
         let requirements = template_requirements(pool, &words);
         let of_pool = drift::from_pool((hash(pool), &requirements), (hash(claim), &of_claim));
@@ -152,7 +157,9 @@ impl Disruption {
                 Err(error) if error.is(CloudErrorClass::NodeClaimNotFound) => {
                     return Ok(Verdict::NoInstance);
                 }
-                Err(error) => return Err(trouble("checking instance type drift", error, claim)),
+                Err(error) => {
+                    return Err(drift_error("checking instance type drift", error, claim));
+                }
             };
             let reservations = reservation_labels(words.reservation_id_label.as_deref());
             let found = drift::from_catalog(&types, &of_claim, &reservations, &words.well_known);
@@ -164,17 +171,18 @@ impl Disruption {
         match cloud.is_drifted(claim).await {
             Ok(reason) => Ok(Verdict::Drifted(reason)),
             Err(error) if error.is(CloudErrorClass::NodeClaimNotFound) => Ok(Verdict::NoInstance),
-            Err(error) => Err(trouble("checking cloud provider drift", error, claim)),
+            Err(error) => Err(drift_error("checking cloud provider drift", error, claim)),
         }
     }
 }
 
-fn trouble(
+fn drift_error(
     doing: &str,
     error: karpenter_operator::cloud::CloudError,
     claim: &NodeClaim,
-) -> Trouble {
-    Trouble::while_(format!("getting drift, {doing}"), error).with("NodeClaim", claim.name_any())
+) -> ReconcileError {
+    ReconcileError::with_context(format!("getting drift, {doing}"), error)
+        .with_field("NodeClaim", claim.name_any())
 }
 
 /// The labels that say in which reservation a node is.
@@ -211,9 +219,9 @@ fn consolidate_after(pool: &NodePool) -> Option<SignedDuration> {
 }
 
 /// Writes the condition `Drifted`. Returns whether anything changed, and when to look again.
-fn tell_drift(conditions: &mut ConditionSet<'_>, verdict: &Verdict) -> (bool, Outcome) {
+fn set_drifted(conditions: &mut ConditionSet<'_>, verdict: &Verdict) -> (bool, Outcome) {
     let has_condition = conditions.get(DRIFTED).is_some();
-    let again = Outcome::After(drift::RECHECK);
+    let again = Outcome::RequeueAfter(drift::RECHECK_INTERVAL);
     match verdict {
         Verdict::NoInstance => (false, Outcome::Done),
         Verdict::NotLaunched => {
@@ -238,7 +246,7 @@ fn tell_drift(conditions: &mut ConditionSet<'_>, verdict: &Verdict) -> (bool, Ou
 }
 
 /// The same for `Consolidatable`.
-fn tell_consolidatable(
+fn set_consolidatable(
     conditions: &mut ConditionSet<'_>,
     after: Option<SignedDuration>,
     last_pod_event: Option<Timestamp>,
@@ -255,7 +263,9 @@ fn tell_consolidatable(
             return (conditions.set_true(CONSOLIDATABLE), Outcome::Done);
         }
         consolidatable::Step::Clear(why) => (why.text(), Outcome::Done),
-        consolidatable::Step::Wait(rest) => (consolidatable::TOO_SOON, Outcome::After(rest)),
+        consolidatable::Step::Wait(rest) => {
+            (consolidatable::WINDOW_NOT_ELAPSED, Outcome::RequeueAfter(rest))
+        }
     };
     if has_condition {
         debug!(reason, "removing consolidatable status condition");

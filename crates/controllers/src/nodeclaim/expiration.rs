@@ -2,30 +2,30 @@
 
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_core::lifecycle::expiration::{self, Step};
-use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled};
+use karpenter_operator::harness::{Controller, Outcome, Reconcile, ReconcileResult};
 use karpenter_operator::watch::ObjectKey;
 use kube::Api;
 use tracing::debug;
 
 use crate::Context;
-use crate::objects::{self, Deleted};
+use crate::objects::{self, DeleteResult};
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) fn controller(context: &Context) -> Controller {
     let managed = context.clone();
-    Controller::new("nodeclaim.expiration", &context.clock, Expiration(context.clone()))
-        .of("karpenter.sh", "NodeClaim")
+    Controller::new("nodeclaim.expiration", &context.clock, ExpirationReconciler(context.clone()))
+        .for_kind("karpenter.sh", "NodeClaim")
         .watch_if(&context.cache.node_claims, move |change| {
-            objects::is_of_managed_claim(&managed, change)
+            objects::is_managed_claim_change(&managed, change)
         })
 }
 
-struct Expiration(Context);
+struct ExpirationReconciler(Context);
 
-impl Reconcile for Expiration {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+impl Reconcile for ExpirationReconciler {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let Self(context) = self;
         let Some(claim) = context.cache.node_claims.get("", &key.name) else {
             return Ok(Outcome::Done);
@@ -41,16 +41,16 @@ impl Reconcile for Expiration {
         };
         match expiration::next(created.0, expire_after, context.clock.now()) {
             Step::Never => Ok(Outcome::Done),
-            Step::Wait(time) => Ok(Outcome::After(time)),
+            Step::Wait(time) => Ok(Outcome::RequeueAfter(time)),
             Step::Delete => expire(context, &claim).await,
         }
     }
 }
 
-async fn expire(context: &Context, claim: &NodeClaim) -> Reconciled {
-    let pods = objects::reschedulable_pods(&context.cache, claim);
+async fn expire(context: &Context, claim: &NodeClaim) -> ReconcileResult {
+    let pods = objects::count_reschedulable_pods(&context.cache, claim);
     let api = Api::all(context.client.clone());
-    if objects::delete(&api, &context.cache.node_claims, claim).await? == Deleted::Done {
+    if objects::delete(&api, &context.cache.node_claims, claim).await? == DeleteResult::Done {
         debug!(Node = objects::node_name(claim), "deleting expired nodeclaim");
         objects::count_disrupted(context, claim, "expired", Some(pods));
     }

@@ -8,14 +8,16 @@ use futures_util::StreamExt as _;
 use karpenter_api::conditions::REGISTERED;
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_core::lifecycle::ConditionStatus;
-use karpenter_core::lifecycle::garbage::{self, Facts};
-use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled, Trouble};
+use karpenter_core::lifecycle::garbage_collection::{self, Facts};
+use karpenter_operator::harness::{
+    Controller, Outcome, Reconcile, ReconcileError, ReconcileResult,
+};
 use karpenter_operator::watch::ObjectKey;
 use kube::{Api, ResourceExt as _};
 use tracing::debug;
 
 use crate::Context;
-use crate::objects::{self, Deleted};
+use crate::objects::{self, DeleteResult};
 
 #[cfg(test)]
 mod tests;
@@ -23,17 +25,17 @@ mod tests;
 const PERIOD: Duration = Duration::from_mins(2);
 
 /// So many are deleted at once.
-const AT_ONCE: usize = 20;
+const MAX_CONCURRENT_DELETIONS: usize = 20;
 
 pub(crate) fn controller(context: &Context) -> Controller {
-    let collection = GarbageCollection(context.clone());
+    let collection = GarbageCollectionReconciler(context.clone());
     Controller::new("nodeclaim.garbagecollection", &context.clock, collection).singleton()
 }
 
-struct GarbageCollection(Context);
+struct GarbageCollectionReconciler(Context);
 
-impl Reconcile for GarbageCollection {
-    async fn reconcile(&self, _: &ObjectKey) -> Reconciled {
+impl Reconcile for GarbageCollectionReconciler {
+    async fn reconcile(&self, _: &ObjectKey) -> ReconcileResult {
         let Self(context) = self;
         // The claims first: an instance that is launched after the list of the cloud has a claim
         // that is not looked at.
@@ -47,12 +49,12 @@ impl Reconcile for GarbageCollection {
         let garbage = claims.into_iter().filter(|claim| is_garbage(context, claim, &instances));
         let collected = futures_util::stream::iter(garbage)
             .map(|claim| collect(context, claim))
-            .buffered(AT_ONCE)
+            .buffered(MAX_CONCURRENT_DELETIONS)
             .filter_map(|result| std::future::ready(result.err()))
             .collect::<Vec<_>>();
-        match Trouble::join(collected.await) {
-            Some(trouble) => Err(trouble),
-            None => Ok(Outcome::After(PERIOD)),
+        match ReconcileError::join(collected.await) {
+            Some(error) => Err(error),
+            None => Ok(Outcome::RequeueAfter(PERIOD)),
         }
     }
 }
@@ -60,12 +62,12 @@ impl Reconcile for GarbageCollection {
 fn is_garbage(context: &Context, claim: &NodeClaim, instances: &BTreeSet<&str>) -> bool {
     let node = objects::node_of(&context.cache, claim);
     let facts = Facts {
-        is_registered: objects::status_of(claim, REGISTERED) == ConditionStatus::True,
+        is_registered: objects::condition_status(claim, REGISTERED) == ConditionStatus::True,
         is_deleting: claim.metadata.deletion_timestamp.is_some(),
         has_instance: instances.contains(objects::provider_id(claim)),
         node_is_ready: node.map(|node| objects::is_ready(&node)),
     };
-    if !context.manages_claim(claim) || !garbage::is_garbage(facts) {
+    if !context.manages_claim(claim) || !garbage_collection::is_garbage(facts) {
         return false;
     }
     // Somebody may have cleared its id. Asked last, as it looks at all nodes.
@@ -73,10 +75,12 @@ fn is_garbage(context: &Context, claim: &NodeClaim, instances: &BTreeSet<&str>) 
     !(has_lost_id && objects::owned_node(&context.cache, claim).is_some())
 }
 
-async fn collect(context: &Context, claim: Arc<NodeClaim>) -> Result<(), Trouble> {
-    let pods = objects::reschedulable_pods(&context.cache, &claim);
+async fn collect(context: &Context, claim: Arc<NodeClaim>) -> Result<(), ReconcileError> {
+    let pods = objects::count_reschedulable_pods(&context.cache, &claim);
     let api = Api::all(context.client.clone());
-    if objects::delete(&api, &context.cache.node_claims, claim.as_ref()).await? == Deleted::Done {
+    if objects::delete(&api, &context.cache.node_claims, claim.as_ref()).await?
+        == DeleteResult::Done
+    {
         debug!(
             NodeClaim = claim.name_any(),
             Node = objects::node_name(&claim),

@@ -1,9 +1,9 @@
 //! `nodeclaim.hydration`: claims of older releases get the label of their node class.
 
 use karpenter_api::labels;
-use karpenter_operator::harness::{Controller, Limit, Outcome, Reconcile, Reconciled};
+use karpenter_operator::harness::{Controller, Outcome, RateLimit, Reconcile, ReconcileResult};
 use karpenter_operator::watch::ObjectKey;
-use karpenter_operator::write::{Check, Written, patch};
+use karpenter_operator::write::{Precondition, WriteOutcome, patch};
 use kube::Api;
 
 use crate::{Context, objects};
@@ -13,19 +13,19 @@ mod tests;
 
 pub(crate) fn controller(context: &Context) -> Controller {
     let managed = context.clone();
-    Controller::new("nodeclaim.hydration", &context.clock, Hydration(context.clone()))
-        .of("karpenter.sh", "NodeClaim")
+    Controller::new("nodeclaim.hydration", &context.clock, HydrationReconciler(context.clone()))
+        .for_kind("karpenter.sh", "NodeClaim")
         .workers(context.workers(1000, 5000))
-        .limit(&context.clock, Limit::REASONABLE)
+        .rate_limit(&context.clock, RateLimit::REASONABLE)
         .watch_if(&context.cache.node_claims, move |change| {
-            objects::is_of_managed_claim(&managed, change)
+            objects::is_managed_claim_change(&managed, change)
         })
 }
 
-struct Hydration(Context);
+struct HydrationReconciler(Context);
 
-impl Reconcile for Hydration {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+impl Reconcile for HydrationReconciler {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let Self(context) = self;
         let claim = context.cache.node_claims.get("", &key.name);
         let Some(claim) = claim.filter(|claim| context.manages_claim(claim)) else {
@@ -37,10 +37,10 @@ impl Reconcile for Hydration {
             return Ok(Outcome::Done);
         };
         let api = Api::all(context.client.clone());
-        let written = patch(&api, claim.as_ref(), &labelled, Check::Nothing).await?;
-        let end = written.end().unwrap_or_default();
-        if let Written::Done(claim) = written {
-            context.cache.node_claims.learn(*claim);
+        let written = patch(&api, claim.as_ref(), &labelled, Precondition::None).await?;
+        let end = written.early_outcome().unwrap_or_default();
+        if let WriteOutcome::Applied(claim) = written {
+            context.cache.node_claims.apply_write_result(*claim);
         }
         Ok(end)
     }

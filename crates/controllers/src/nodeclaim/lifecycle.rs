@@ -7,12 +7,12 @@
 //!
 //! Every step runs in every pass, on a copy of the claim; [`save`] writes what they changed. What
 //! is logged and counted about a step is so after it is written, so once. Start reading at
-//! [`Lifecycle::pass`].
+//! [`LifecycleReconciler::run_steps`].
 //!
 //! Invariants, also when the process is killed at any point:
 //! - nothing is launched before our finalizer is on the claim, so no claim with an instance goes
 //!   without its instance;
-//! - this process launches once for a claim ([`memory`]); the next one asks the provider again, which
+//! - this process launches once for a claim ([`lifecycle_cache`]); the next one asks the provider again, which
 //!   knows the claim by name;
 //! - the finalizer goes when the cloud says that the instance is gone, or when there was none.
 
@@ -26,43 +26,47 @@ use karpenter_api::finalizers::TERMINATION;
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_core::lifecycle::ConditionStatus;
 use karpenter_operator::cloud::RegistrationHook;
-use karpenter_operator::harness::{Controller, Limit, Outcome, Reconcile, Reconciled, Trouble};
+use karpenter_operator::harness::{
+    Controller, Outcome, RateLimit, Reconcile, ReconcileError, ReconcileResult,
+};
 use karpenter_operator::watch::{Change, Index, ObjectKey};
-use karpenter_operator::write::{Check, Written, patch};
+use karpenter_operator::write::{Precondition, WriteOutcome, patch};
 use kube::{Api, ResourceExt as _};
 
 use crate::{Context, objects};
 
+mod completed_steps;
 mod finalize;
 mod initialization;
 mod launch;
+mod lifecycle_cache;
 mod liveness;
-mod memory;
+mod node_sync;
 mod registration;
 mod save;
-mod sync;
-mod tell;
 #[cfg(test)]
 mod tests;
 
-use launch::Launched;
-use memory::Memory;
-use save::Saved;
-use tell::News;
+use completed_steps::CompletedStep;
+use launch::LaunchResult;
+use lifecycle_cache::LifecycleCache;
+use save::SaveResult;
 
 pub(crate) fn controller(context: &Context) -> Controller {
     let hooks = context.cloud.registration_hooks();
-    let lifecycle = Lifecycle::new(context, hooks);
+    let lifecycle = LifecycleReconciler::new(context, hooks);
     let workers = context.workers(1000, 5000);
     let (managed, by_node, by_slice) = (context.clone(), context.clone(), context.clone());
     let controller = Controller::new("nodeclaim.lifecycle", &context.clock, lifecycle)
-        .of("karpenter.sh", "NodeClaim")
+        .for_kind("karpenter.sh", "NodeClaim")
         .workers(workers)
-        .limit(&context.clock, Limit::lifecycle(workers))
+        .rate_limit(&context.clock, RateLimit::lifecycle(workers))
         .watch_if(&context.cache.node_claims, move |change| {
-            objects::is_of_managed_claim(&managed, change)
+            objects::is_managed_claim_change(&managed, change)
         })
-        .watch_map(&context.cache.nodes, move |change| objects::claims_of_change(&by_node, change));
+        .watch_map(&context.cache.nodes, move |change| {
+            objects::claim_keys_of_node_change(&by_node, change)
+        });
     if context.options.ignore_dra_requests {
         return controller;
     }
@@ -76,19 +80,19 @@ fn claims_of_slice(context: &Context, change: &Change<ResourceSlice>) -> Vec<Obj
     let name = slice.and_then(|slice| initialization::node_of_slice(slice));
     let node: Option<Arc<Node>> = name.and_then(|name| context.cache.nodes.get("", name));
     let key = ObjectKey::default();
-    objects::claims_of_change(context, &Change { key, before: None, after: node })
+    objects::claim_keys_of_node_change(context, &Change { key, before: None, after: node })
 }
 
-struct Lifecycle {
+struct LifecycleReconciler {
     context: Context,
     hooks: Vec<Arc<dyn RegistrationHook>>,
-    memory: Memory,
+    lifecycle_cache: LifecycleCache,
     /// Slices of devices by the name of the node that they are on.
     slices: Index<ResourceSlice>,
 }
 
-impl Reconcile for Lifecycle {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+impl Reconcile for LifecycleReconciler {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let Some(claim) = self.context.cache.node_claims.get("", &key.name) else {
             return Ok(Outcome::Done);
         };
@@ -98,19 +102,19 @@ impl Reconcile for Lifecycle {
         if claim.metadata.deletion_timestamp.is_some() {
             return self.finalize(&claim).await;
         }
-        match self.with_finalizer(&claim).await? {
-            Ok(claim) => self.pass(&claim).await,
+        match self.ensure_finalizer(&claim).await? {
+            Ok(claim) => self.run_steps(&claim).await,
             Err(end) => Ok(end),
         }
     }
 }
 
-impl Lifecycle {
+impl LifecycleReconciler {
     fn new(context: &Context, hooks: Vec<Arc<dyn RegistrationHook>>) -> Self {
         let slices = Index::new(&context.cache.resource_slices, |slice| {
             initialization::node_of_slice(slice)
         });
-        Self { context: context.clone(), hooks, memory: Memory::new(), slices }
+        Self { context: context.clone(), hooks, lifecycle_cache: LifecycleCache::new(), slices }
     }
 
     fn api(&self) -> Api<NodeClaim> {
@@ -120,30 +124,31 @@ impl Lifecycle {
     /// The claim with our finalizer on it, as the server has it. It is put there before anything is
     /// launched, or else an instance could outlive its claim. The inner error is how the reconcile
     /// ends.
-    async fn with_finalizer(
+    async fn ensure_finalizer(
         &self,
         claim: &Arc<NodeClaim>,
-    ) -> Result<Result<NodeClaim, Outcome>, Trouble> {
+    ) -> Result<Result<NodeClaim, Outcome>, ReconcileError> {
         let mut after = claim.as_ref().clone();
         if after.finalizers().iter().any(|finalizer| finalizer == TERMINATION) {
             return Ok(Ok(after));
         }
         after.finalizers_mut().push(TERMINATION.to_owned());
-        let written = patch(&self.api(), claim.as_ref(), &after, Check::Version).await?;
-        if let Some(end) = written.end() {
+        let written =
+            patch(&self.api(), claim.as_ref(), &after, Precondition::ResourceVersion).await?;
+        if let Some(end) = written.early_outcome() {
             return Ok(Err(end));
         }
-        if let Written::Done(answer) = written {
+        if let WriteOutcome::Applied(answer) = written {
             after = *answer;
-            self.context.cache.node_claims.learn(after.clone());
+            self.context.cache.node_claims.apply_write_result(after.clone());
         }
         Ok(Ok(after))
     }
 
     /// The claim with the id of its instance, if somebody has cleared it: its node knows it. Without, the
     /// instance would count as gone, or be left behind when the claim goes.
-    fn with_id(&self, mut claim: NodeClaim) -> NodeClaim {
-        let is_registered = objects::status_of(&claim, REGISTERED) == ConditionStatus::True;
+    fn with_provider_id(&self, mut claim: NodeClaim) -> NodeClaim {
+        let is_registered = objects::condition_status(&claim, REGISTERED) == ConditionStatus::True;
         if is_registered
             && objects::provider_id(&claim).is_empty()
             && let Some(node) = objects::owned_node(&self.context.cache, &claim)
@@ -155,31 +160,33 @@ impl Lifecycle {
     }
 
     /// All steps of a claim that stays.
-    async fn pass(&self, before: &NodeClaim) -> Reconciled {
-        let mut claim = self.with_id(before.clone());
-        let mut pass = Pass::default();
+    async fn run_steps(&self, before: &NodeClaim) -> ReconcileResult {
+        let mut claim = self.with_provider_id(before.clone());
+        let mut pass = StepResults::default();
         match self.launch(&mut claim).await {
-            Ok(Launched::Deleted) => return Ok(Outcome::Done),
-            Ok(Launched::Stays) => {}
-            Err(trouble) => pass.troubles.push(trouble),
+            Ok(LaunchResult::Deleted) => return Ok(Outcome::Done),
+            Ok(LaunchResult::Kept) => {}
+            Err(error) => pass.errors.push(error),
         }
         let registered = self.register(&mut claim, &mut pass).await;
-        pass.take(registered);
+        pass.add(registered);
         let initialized = self.initialize(&mut claim, &mut pass).await;
-        pass.take(initialized);
+        pass.add(initialized);
         match self.save(before, &claim).await {
-            Ok(Saved::Gone) => return Ok(Outcome::Done),
-            Ok(Saved::Conflict) => pass.take(Ok(Outcome::Again)),
-            Ok(Saved::Done) => {
-                let told = self.tell(&claim, std::mem::take(&mut pass.news)).await;
-                pass.take(told);
+            Ok(SaveResult::Gone) => return Ok(Outcome::Done),
+            Ok(SaveResult::Conflict) => pass.add(Ok(Outcome::Requeue)),
+            Ok(SaveResult::Done) => {
+                let recorded = self
+                    .record_completed_steps(&claim, std::mem::take(&mut pass.completed_steps))
+                    .await;
+                pass.add(recorded);
             }
-            Err(trouble) => pass.troubles.push(trouble),
+            Err(error) => pass.errors.push(error),
         }
         let alive = self.check_liveness(&claim).await;
-        pass.take(alive);
-        match Trouble::join(pass.troubles) {
-            Some(trouble) => Err(trouble),
+        pass.add(alive);
+        match ReconcileError::join(pass.errors) {
+            Some(error) => Err(error),
             None => Ok(pass.outcome),
         }
     }
@@ -187,18 +194,18 @@ impl Lifecycle {
 
 /// What the steps of one pass came to.
 #[derive(Debug, Default)]
-struct Pass {
+struct StepResults {
     outcome: Outcome,
-    troubles: Vec<Trouble>,
+    errors: Vec<ReconcileError>,
     /// What is told when it is written.
-    news: Vec<News>,
+    completed_steps: Vec<CompletedStep>,
 }
 
-impl Pass {
-    fn take(&mut self, result: Reconciled) {
+impl StepResults {
+    fn add(&mut self, result: ReconcileResult) {
         match result {
             Ok(outcome) => self.outcome = self.outcome.sooner(outcome),
-            Err(trouble) => self.troubles.push(trouble),
+            Err(error) => self.errors.push(error),
         }
     }
 }

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use karpenter_cluster::wire::Pod;
 use karpenter_core::lifecycle::pod_events::{self, PodFacts};
-use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled};
+use karpenter_operator::harness::{Controller, Outcome, Reconcile, ReconcileResult};
 use karpenter_operator::watch::{Change, ObjectKey};
-use karpenter_operator::write::{Check, Written, patch_status};
+use karpenter_operator::write::{Precondition, WriteOutcome, patch_status};
 use kube::Api;
 
 use crate::{Context, objects};
@@ -19,18 +19,18 @@ mod tests;
 
 pub(crate) fn controller(context: &Context) -> Controller {
     let started = whole_second(context.clock.now());
-    Controller::new("nodeclaim.podevents", &context.clock, PodEvents(context.clone()))
-        .of("", "Pod")
-        .watch_if(&context.cache.pods, move |change| counts(change, started))
+    Controller::new("nodeclaim.podevents", &context.clock, PodEventsReconciler(context.clone()))
+        .for_kind("", "Pod")
+        .watch_if(&context.cache.pods, move |change| is_pod_event(change, started))
 }
 
-fn counts(change: &Change<Pod>, started: Timestamp) -> bool {
+fn is_pod_event(change: &Change<Pod>, started: Timestamp) -> bool {
     let Some(after) = &change.after else { return false };
     match &change.before {
         Some(before) if before.metadata.uid == after.metadata.uid => {
-            pod_events::counts(Some(facts(before)), facts(after))
+            pod_events::is_pod_event(Some(facts(before)), facts(after))
         }
-        _ => is_created_since(after, started) && pod_events::counts(None, facts(after)),
+        _ => is_created_since(after, started) && pod_events::is_pod_event(None, facts(after)),
     }
 }
 
@@ -56,10 +56,10 @@ fn node_name(pod: &Pod) -> &str {
     pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default()
 }
 
-struct PodEvents(Context);
+struct PodEventsReconciler(Context);
 
-impl Reconcile for PodEvents {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+impl Reconcile for PodEventsReconciler {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let Self(context) = self;
         let cache = &context.cache;
         let pod = cache.pods.get(&key.namespace, &key.name).filter(|pod| !objects::is_daemon(pod));
@@ -70,16 +70,16 @@ impl Reconcile for PodEvents {
         };
         let now = context.clock.now();
         let last = claim.status.as_ref().and_then(|status| status.last_pod_event_time.as_ref());
-        if !pod_events::is_due(last.map(|time| time.0), now) {
+        if !pod_events::is_update_due(last.map(|time| time.0), now) {
             return Ok(Outcome::Done);
         }
         let mut noted = claim.as_ref().clone();
         noted.status.get_or_insert_default().last_pod_event_time = Some(Time(whole_second(now)));
         let api = Api::all(context.client.clone());
-        let written = patch_status(&api, claim.as_ref(), &noted, Check::Nothing).await?;
-        let end = written.end().unwrap_or_default();
-        if let Written::Done(claim) = written {
-            cache.node_claims.learn(*claim);
+        let written = patch_status(&api, claim.as_ref(), &noted, Precondition::None).await?;
+        let end = written.early_outcome().unwrap_or_default();
+        if let WriteOutcome::Applied(claim) = written {
+            cache.node_claims.apply_write_result(*claim);
         }
         Ok(end)
     }

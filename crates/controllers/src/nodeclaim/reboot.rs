@@ -20,17 +20,19 @@ use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::reasons::{messages, nodeclaim as reasons};
 use karpenter_api::{labels, taints};
 use karpenter_core::lifecycle::reboot::{
-    DrainBound, Failure, FailureResult, Memory, Node as NodeFacts, POLL, Phase, Reboot, Step,
-    operation_id,
+    DrainBound, Failure, FailureResult, ObservedNode as NodeFacts, POLL_INTERVAL, Phase,
+    ProcessMemory, Reboot, Step, operation_id,
 };
 use karpenter_core::termination::deadline;
-use karpenter_core::termination::drain::Mode;
+use karpenter_core::termination::drain::DeadlineAction;
 use karpenter_operator::cloud::CloudErrorClass;
-use karpenter_operator::events::list as events;
-use karpenter_operator::harness::{Controller, Limit, Outcome, Reconcile, Reconciled, Trouble};
+use karpenter_operator::events::definitions as events;
+use karpenter_operator::harness::{
+    Controller, Outcome, RateLimit, Reconcile, ReconcileError, ReconcileResult,
+};
 use karpenter_operator::metrics::labels::{NoLabels, RebootResult};
 use karpenter_operator::watch::ObjectKey;
-use karpenter_operator::write::{self, Check, Written};
+use karpenter_operator::write::{self, Precondition, WriteOutcome};
 use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, Resource as _, ResourceExt as _};
 use tracing::info;
@@ -46,31 +48,31 @@ const SUCCEEDED: &str = "succeeded";
 
 /// The controller. It runs whatever the gates say, so that a reboot that has begun ends.
 pub(crate) fn controller(context: &Context, evictions: &Evictions) -> Controller {
-    let reconciler = RebootController {
+    let reconciler = RebootReconciler {
         context: context.clone(),
         evictions: evictions.clone(),
         memories: Mutex::default(),
     };
     Controller::new("nodeclaim.reboot", &context.clock, reconciler)
-        .of("karpenter.sh", "NodeClaim")
+        .for_kind("karpenter.sh", "NodeClaim")
         .workers(10)
-        .limit(&context.clock, Limit::REASONABLE)
+        .rate_limit(&context.clock, RateLimit::REASONABLE)
         .watch_if(&context.cache.node_claims, |change| {
             let either = change.after.as_ref().or(change.before.as_ref());
             either.is_some_and(|claim| condition_set::find(claim.conditions(), REBOOTING).is_some())
         })
 }
 
-struct RebootController {
+struct RebootReconciler {
     context: Context,
     evictions: Evictions,
     /// What this process remembers of reboots that go on, by name of the claim, with its uid. Those
     /// that end, or whose claim goes, are forgotten.
-    memories: Mutex<BTreeMap<String, (String, Memory)>>,
+    memories: Mutex<BTreeMap<String, (String, ProcessMemory)>>,
 }
 
 /// How a part of the work ended: with something to go on with, or the reconcile is over.
-type Part<T> = Result<Result<T, Outcome>, Trouble>;
+type StepResult<T> = Result<Result<T, Outcome>, ReconcileError>;
 
 /// Goes on with what a part of the work gave, or ends the reconcile.
 macro_rules! go_on {
@@ -82,10 +84,10 @@ macro_rules! go_on {
     };
 }
 
-impl Reconcile for RebootController {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+impl Reconcile for RebootReconciler {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let claim = self.context.cache.node_claims.get("", &key.name);
-        let active = claim.as_ref().and_then(|claim| rebooting(claim));
+        let active = claim.as_ref().and_then(|claim| rebooting_condition(claim));
         let (Some(claim), Some((phase, condition))) = (&claim, active) else {
             self.forget(&key.name);
             return Ok(Outcome::Done);
@@ -99,18 +101,23 @@ impl Reconcile for RebootController {
             return Ok(Outcome::Done);
         }
         let Some(phase) = phase else { return Ok(Outcome::Done) };
-        self.go_on(claim, phase, condition).await
+        self.continue_reboot(claim, phase, condition).await
     }
 }
 
-impl RebootController {
-    async fn go_on(&self, claim: &NodeClaim, phase: Phase, condition: &Condition) -> Reconciled {
+impl RebootReconciler {
+    async fn continue_reboot(
+        &self,
+        claim: &NodeClaim,
+        phase: Phase,
+        condition: &Condition,
+    ) -> ReconcileResult {
         let requested = condition.last_transition_time.0;
         let initialized = condition_set::find(claim.conditions(), INITIALIZED);
         let reboot = Reboot {
             phase,
             requested,
-            bound: annotation(claim, REBOOT_TERMINATION_GRACE_PERIOD),
+            grace_period: annotation(claim, REBOOT_TERMINATION_GRACE_PERIOD),
             pre_boot_id: annotation(claim, REBOOT_PRE_BOOT_ID),
             initialized: initialized.map(|condition| condition.last_transition_time.0),
             memory: self.memory(claim),
@@ -119,28 +126,28 @@ impl RebootController {
         let facts = node
             .as_deref()
             .map(|node| NodeFacts { boot_id: boot_id(node), is_ready: is_ready(node) });
-        let step = reboot.step(facts, self.context.clock.now());
+        let step = reboot.next_step(facts, self.context.clock.now());
         let node = match (step, node) {
             (Step::Fail(failure), node) => {
                 return self.fail(claim, node.as_deref(), &reboot, &failure).await;
             }
-            (_, None) => return Ok(Outcome::After(POLL)),
+            (_, None) => return Ok(Outcome::RequeueAfter(POLL_INTERVAL)),
             (step, Some(node)) => (step, node),
         };
         match node {
-            (Step::Poll | Step::Fail(_), _) => Ok(Outcome::After(POLL)),
+            (Step::Poll | Step::Fail(_), _) => Ok(Outcome::RequeueAfter(POLL_INTERVAL)),
             (Step::Drain(bound), node) => self.drain(claim, &node, &reboot, bound).await,
-            (Step::Call, node) => {
-                go_on!(self.fence(&node).await);
-                self.call(claim, &node, &reboot).await
+            (Step::CallProvider, node) => {
+                go_on!(self.add_rebooting_taint(&node).await);
+                self.issue_reboot(claim, &node, &reboot).await
             }
-            (Step::NoteIssued, node) => {
-                go_on!(self.fence(&node).await);
-                self.note_issued(claim, &node).await
+            (Step::RecordIssued, node) => {
+                go_on!(self.add_rebooting_taint(&node).await);
+                self.mark_issued(claim, &node).await
             }
             (Step::Observe { has_booted }, node) => {
                 go_on!(self.observe(claim, &node, requested, has_booted).await);
-                Ok(Outcome::After(POLL))
+                Ok(Outcome::RequeueAfter(POLL_INTERVAL))
             }
             (Step::Succeed, node) => {
                 go_on!(self.observe(claim, &node, requested, true).await);
@@ -155,18 +162,24 @@ impl RebootController {
         node: &Node,
         reboot: &Reboot<'_>,
         bound: DrainBound,
-    ) -> Reconciled {
-        let node = go_on!(self.fence(node).await);
+    ) -> ReconcileResult {
+        let node = go_on!(self.add_rebooting_taint(node).await);
         let name = node.name_any();
         let deadline = match bound {
             DrainBound::Until(deadline) => Some(deadline),
             DrainBound::None | DrainBound::Unbounded => None,
         };
         let has_pods = bound != DrainBound::None
-            && drain::drain(&self.context, &self.evictions, &name, deadline, Mode::Timeout)
-                .is_some();
+            && drain::drain(
+                &self.context,
+                &self.evictions,
+                &name,
+                deadline,
+                DeadlineAction::Timeout,
+            )
+            .is_some();
         if let Some(wait) = reboot.after_drain(bound, has_pods, self.context.clock.now()) {
-            return Ok(Outcome::After(wait));
+            return Ok(Outcome::RequeueAfter(wait));
         }
         self.remember(claim, |memory, now| {
             memory.issuing.get_or_insert(now);
@@ -177,11 +190,16 @@ impl RebootController {
         let annotations = noted.metadata.annotations.get_or_insert_default();
         annotations.insert(REBOOT_PRE_BOOT_ID.to_owned(), boot_id(&node).to_owned());
         let noted = go_on!(self.patch_claim(claim, noted).await);
-        self.call(&noted, &node, reboot).await
+        self.issue_reboot(&noted, &node, reboot).await
     }
 
     /// Asks the cloud, as often as it takes.
-    async fn call(&self, claim: &NodeClaim, node: &Node, reboot: &Reboot<'_>) -> Reconciled {
+    async fn issue_reboot(
+        &self,
+        claim: &NodeClaim,
+        node: &Node,
+        reboot: &Reboot<'_>,
+    ) -> ReconcileResult {
         self.remember(claim, |memory, now| {
             memory.issuing.get_or_insert(now);
         });
@@ -189,7 +207,7 @@ impl RebootController {
         let before = annotation(claim, REBOOT_PRE_BOOT_ID).unwrap_or_default();
         let id = operation_id(uid, reboot.requested, before);
         let failure = match self.context.cloud.reboot(claim, &id).await {
-            Ok(()) => return self.note_issued(claim, node).await,
+            Ok(()) => return self.mark_issued(claim, node).await,
             Err(error) if error.is(CloudErrorClass::NodeRebootNotImplemented) => {
                 Failure::not_implemented()
             }
@@ -199,13 +217,13 @@ impl RebootController {
             {
                 Failure::rejected(&error.to_string())
             }
-            Err(error) => return Err(Trouble::while_("issuing reboot", error)),
+            Err(error) => return Err(ReconcileError::with_context("issuing reboot", error)),
         };
         self.fail(claim, Some(node), reboot, &failure).await
     }
 
     /// The cloud has taken the order: from here on the node is not initialized.
-    async fn note_issued(&self, claim: &NodeClaim, node: &Node) -> Reconciled {
+    async fn mark_issued(&self, claim: &NodeClaim, node: &Node) -> ReconcileResult {
         let now = self.context.clock.now();
         let mut issued = claim.clone();
         let message = condition_set::find(claim.conditions(), REBOOTING);
@@ -219,7 +237,7 @@ impl RebootController {
             memory.issued.get_or_insert(now);
         });
         go_on!(self.remove_initialized_label(node).await);
-        Ok(Outcome::After(POLL))
+        Ok(Outcome::RequeueAfter(POLL_INTERVAL))
     }
 
     async fn observe(
@@ -228,13 +246,13 @@ impl RebootController {
         node: &Node,
         requested: Timestamp,
         has_booted: bool,
-    ) -> Part<()> {
+    ) -> StepResult<()> {
         let node = match self.remove_initialized_label(node).await? {
             Ok(node) => node,
             Err(outcome) => return Ok(Err(outcome)),
         };
         if has_booted {
-            if let Err(outcome) = self.remove_fence(&node).await? {
+            if let Err(outcome) = self.remove_rebooting_taint(&node).await? {
                 return Ok(Err(outcome));
             }
             self.context.events.publish(events::reboot_observed(claim.object_ref(&()), requested));
@@ -242,7 +260,7 @@ impl RebootController {
         Ok(Ok(()))
     }
 
-    async fn succeed(&self, claim: &NodeClaim, reboot: &Reboot<'_>) -> Reconciled {
+    async fn succeed(&self, claim: &NodeClaim, reboot: &Reboot<'_>) -> ReconcileResult {
         let message = "node rebooted and rejoined the cluster";
         go_on!(self.finish(claim, reasons::REBOOT_SUCCEEDED, message).await);
         self.count(SUCCEEDED, reboot.requested);
@@ -257,15 +275,15 @@ impl RebootController {
         node: Option<&Node>,
         reboot: &Reboot<'_>,
         failure: &Failure,
-    ) -> Reconciled {
+    ) -> ReconcileResult {
         if let Some(node) = node {
-            go_on!(self.remove_fence(node).await);
+            go_on!(self.remove_rebooting_taint(node).await);
         }
         let Failure { result, message } = failure;
         if *result == FailureResult::InvalidRequest {
             go_on!(self.finish(claim, reasons::REBOOT_FAILED, message).await);
         } else {
-            go_on!(self.replace(claim, reboot.bound().ok().flatten()).await);
+            go_on!(self.replace(claim, reboot.grace_period().ok().flatten()).await);
             self.forget(&claim.name_any());
             let (name, result) = (claim.name_any(), result.name());
             info!(NodeClaim = name, result, "reboot failed, replacing node");
@@ -277,12 +295,12 @@ impl RebootController {
     }
 
     /// Deletes the claim. The drain has as much time as the reboot's had.
-    async fn replace(&self, claim: &NodeClaim, bound: Option<Duration>) -> Part<()> {
+    async fn replace(&self, claim: &NodeClaim, bound: Option<Duration>) -> StepResult<()> {
         let mut claim = claim.clone();
         if let Some(bound) = bound {
             const KEY: &str = NODECLAIM_TERMINATION_TIMESTAMP;
             let wanted = self.context.clock.now().checked_add(bound).unwrap_or(Timestamp::MAX);
-            if let Some(text) = deadline::tightened(annotation(&claim, KEY), wanted) {
+            if let Some(text) = deadline::tighten(annotation(&claim, KEY), wanted) {
                 let mut stamped = claim.clone();
                 let annotations = stamped.metadata.annotations.get_or_insert_default();
                 annotations.insert(KEY.to_owned(), text);
@@ -299,18 +317,18 @@ impl RebootController {
         match self.claims().delete(&claim.name_any(), &params).await {
             Ok(answer) => {
                 if let Some(deleted) = answer.left() {
-                    self.context.cache.node_claims.learn(deleted);
+                    self.context.cache.node_claims.apply_write_result(deleted);
                 }
                 Ok(Ok(()))
             }
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(Err(Outcome::Done)),
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(Err(Outcome::Again)),
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(Err(Outcome::Requeue)),
             Err(error) => Err(error.into()),
         }
     }
 
     /// Ends the reboot on the claim, and leaves nothing of it for the next one.
-    async fn finish(&self, claim: &NodeClaim, reason: &str, message: &str) -> Part<()> {
+    async fn finish(&self, claim: &NodeClaim, reason: &str, message: &str) -> StepResult<()> {
         let mut clean = claim.clone();
         clean.metadata.annotations.as_mut().map(|all| all.remove(REBOOT_PRE_BOOT_ID));
         let clean = match self.patch_claim(claim, clean).await? {
@@ -335,53 +353,65 @@ impl RebootController {
     }
 
     /// Keeps new pods away until the node is back.
-    async fn fence(&self, node: &Node) -> Part<Node> {
+    async fn add_rebooting_taint(&self, node: &Node) -> StepResult<Node> {
         let mut fenced = node.clone();
         let taints = fenced.spec.get_or_insert_default().taints.get_or_insert_default();
-        if !taints.iter().any(is_fence) {
+        if !taints.iter().any(is_rebooting_taint) {
             taints.push(taints::rebooting());
         }
-        self.patch_node(node, fenced, Check::Version).await
+        self.patch_node(node, fenced, Precondition::ResourceVersion).await
     }
 
-    async fn remove_fence(&self, node: &Node) -> Part<Node> {
+    async fn remove_rebooting_taint(&self, node: &Node) -> StepResult<Node> {
         let mut open = node.clone();
         if let Some(taints) = open.spec.as_mut().and_then(|spec| spec.taints.as_mut()) {
-            taints.retain(|taint| !is_fence(taint));
+            taints.retain(|taint| !is_rebooting_taint(taint));
         }
-        self.patch_node(node, open, Check::Version).await
+        self.patch_node(node, open, Precondition::ResourceVersion).await
     }
 
-    async fn remove_initialized_label(&self, node: &Node) -> Part<Node> {
+    async fn remove_initialized_label(&self, node: &Node) -> StepResult<Node> {
         let mut plain = node.clone();
         plain.metadata.labels.as_mut().map(|all| all.remove(labels::INITIALIZED));
-        self.patch_node(node, plain, Check::Nothing).await
+        self.patch_node(node, plain, Precondition::None).await
     }
 
-    async fn patch_node(&self, before: &Node, after: Node, check: Check) -> Part<Node> {
+    async fn patch_node(
+        &self,
+        before: &Node,
+        after: Node,
+        check: Precondition,
+    ) -> StepResult<Node> {
         let api: Api<Node> = Api::all(self.context.client.clone());
         let written = write::patch(&api, before, &after, check).await?;
-        if let Written::Done(node) = &written {
-            self.context.cache.nodes.learn((**node).clone());
+        if let WriteOutcome::Applied(node) = &written {
+            self.context.cache.nodes.apply_write_result((**node).clone());
         }
-        Ok(part(written, after))
+        Ok(step_result(written, after))
     }
 
-    async fn patch_claim(&self, before: &NodeClaim, after: NodeClaim) -> Part<NodeClaim> {
-        let written = write::patch(&self.claims(), before, &after, Check::Version).await?;
+    async fn patch_claim(&self, before: &NodeClaim, after: NodeClaim) -> StepResult<NodeClaim> {
+        let written =
+            write::patch(&self.claims(), before, &after, Precondition::ResourceVersion).await?;
         self.learn(&written);
-        Ok(part(written, after))
+        Ok(step_result(written, after))
     }
 
-    async fn patch_claim_status(&self, before: &NodeClaim, after: NodeClaim) -> Part<NodeClaim> {
-        let written = write::patch_status(&self.claims(), before, &after, Check::Version).await?;
+    async fn patch_claim_status(
+        &self,
+        before: &NodeClaim,
+        after: NodeClaim,
+    ) -> StepResult<NodeClaim> {
+        let written =
+            write::patch_status(&self.claims(), before, &after, Precondition::ResourceVersion)
+                .await?;
         self.learn(&written);
-        Ok(part(written, after))
+        Ok(step_result(written, after))
     }
 
-    fn learn(&self, written: &Written<NodeClaim>) {
-        if let Written::Done(claim) = written {
-            self.context.cache.node_claims.learn((**claim).clone());
+    fn learn(&self, written: &WriteOutcome<NodeClaim>) {
+        if let WriteOutcome::Applied(claim) = written {
+            self.context.cache.node_claims.apply_write_result((**claim).clone());
         }
     }
 
@@ -389,23 +419,24 @@ impl RebootController {
         Api::all(self.context.client.clone())
     }
 
-    fn node_of(&self, claim: &NodeClaim) -> Result<Option<Arc<Node>>, Trouble> {
+    fn node_of(&self, claim: &NodeClaim) -> Result<Option<Arc<Node>>, ReconcileError> {
         let mut nodes = nodes_of(&self.context.cache, claim);
         let node = nodes.pop();
         if nodes.is_empty() {
             return Ok(node);
         }
-        Err(Trouble::new("multiple nodes found").with("provider-id", provider_id(claim)))
+        Err(ReconcileError::new("multiple nodes found")
+            .with_field("provider-id", provider_id(claim)))
     }
 
-    fn memory(&self, claim: &NodeClaim) -> Memory {
+    fn memory(&self, claim: &NodeClaim) -> ProcessMemory {
         let memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
         let uid = claim.metadata.uid.as_deref().unwrap_or_default();
         let known = memories.get(&claim.name_any()).filter(|(of, _)| of == uid);
         known.map(|(_, memory)| *memory).unwrap_or_default()
     }
 
-    fn remember(&self, claim: &NodeClaim, change: impl FnOnce(&mut Memory, Timestamp)) {
+    fn remember(&self, claim: &NodeClaim, change: impl FnOnce(&mut ProcessMemory, Timestamp)) {
         let mut memory = self.memory(claim);
         change(&mut memory, self.context.clock.now());
         let uid = claim.metadata.uid.clone().unwrap_or_default();
@@ -419,16 +450,16 @@ impl RebootController {
 }
 
 /// What a write leaves to go on with; `after` is what it was to leave.
-fn part<K>(written: Written<K>, after: K) -> Result<K, Outcome> {
-    match (written.end(), written) {
+fn step_result<K>(written: WriteOutcome<K>, after: K) -> Result<K, Outcome> {
+    match (written.early_outcome(), written) {
         (Some(outcome), _) => Err(outcome),
-        (None, Written::Done(object)) => Ok(*object),
+        (None, WriteOutcome::Applied(object)) => Ok(*object),
         (None, _) => Ok(after),
     }
 }
 
 /// The condition of a reboot that goes on, and how far that is if it is one of ours to say.
-fn rebooting(claim: &NodeClaim) -> Option<(Option<Phase>, &Condition)> {
+fn rebooting_condition(claim: &NodeClaim) -> Option<(Option<Phase>, &Condition)> {
     let condition = condition_set::find(claim.conditions(), REBOOTING)?;
     let phase = match condition.reason.as_str() {
         reasons::REBOOT_REQUESTED => Some(Phase::Requested),
@@ -447,6 +478,6 @@ fn boot_id(node: &Node) -> &str {
     info.map_or("", |info| info.boot_id.as_str())
 }
 
-fn is_fence(taint: &k8s_openapi::api::core::v1::Taint) -> bool {
+fn is_rebooting_taint(taint: &k8s_openapi::api::core::v1::Taint) -> bool {
     taint.key == taints::REBOOTING && taint.effect == taints::NO_SCHEDULE
 }

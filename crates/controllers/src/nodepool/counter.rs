@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use karpenter_api::nodepool::NodePool;
 use karpenter_core::resources::{Quantity, Resources};
-use karpenter_operator::cloud::claim::quantities;
-use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled};
+use karpenter_operator::cloud::nodeclaim::quantities;
+use karpenter_operator::harness::{Controller, Outcome, Reconcile, ReconcileResult};
 use karpenter_operator::watch::ObjectKey;
-use karpenter_operator::write::{Check, Written, patch_status};
+use karpenter_operator::write::{Precondition, WriteOutcome, patch_status};
 use kube::Api;
 
 use crate::Context;
@@ -16,33 +16,33 @@ use crate::Context;
 mod tests;
 
 /// How often it is counted.
-const EVERY: Duration = Duration::from_secs(5);
+const REQUEUE_INTERVAL: Duration = Duration::from_secs(5);
 /// When to look again while the mirror is not complete.
-const NOT_YET: Duration = Duration::from_secs(1);
+const UNSYNCED_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// What is always shown.
 const SHOWN: [&str; 5] = ["cpu", "memory", "pods", "ephemeral-storage", "nodes"];
 
 pub(super) fn controller(context: &Context) -> Controller {
-    let counter = Counter { context: context.clone() };
+    let counter = CounterReconciler { context: context.clone() };
     Controller::new("nodepool.counter", &context.clock, counter)
-        .of("karpenter.sh", "NodePool")
+        .for_kind("karpenter.sh", "NodePool")
         .workers(context.workers(10, 1000))
         .watch_if(&context.cache.node_pools, |change| change.before.is_none())
 }
 
-struct Counter {
+struct CounterReconciler {
     context: Context,
 }
 
-impl Reconcile for Counter {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+impl Reconcile for CounterReconciler {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let context = &self.context;
         let pool = context.cache.node_pools.get("", &key.name);
         let Some(pool) = pool.filter(|pool| context.manages_pool(pool)) else {
             return Ok(Outcome::Done);
         };
         if !context.mirror.is_synced(context.clock.now()) {
-            return Ok(Outcome::After(NOT_YET));
+            return Ok(Outcome::RequeueAfter(UNSYNCED_RETRY_INTERVAL));
         }
         let total = context.mirror.pool_usage(&key.name);
         let shown = shown(&total);
@@ -51,10 +51,12 @@ impl Reconcile for Counter {
         status.nodes = i64::try_from(shown.amount("nodes").units()).unwrap_or(i64::MAX);
         status.resources = Some(quantities(&shown));
         let api: Api<NodePool> = Api::all(context.client.clone());
-        if let Written::Done(pool) = patch_status(&api, &pool, &after, Check::Nothing).await? {
-            context.cache.node_pools.learn(*pool);
+        if let WriteOutcome::Applied(pool) =
+            patch_status(&api, &pool, &after, Precondition::None).await?
+        {
+            context.cache.node_pools.apply_write_result(*pool);
         }
-        Ok(Outcome::After(EVERY))
+        Ok(Outcome::RequeueAfter(REQUEUE_INTERVAL))
     }
 }
 

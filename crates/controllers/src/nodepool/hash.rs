@@ -7,9 +7,11 @@ use karpenter_api::hash::{self, nodepool_hash};
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodepool::NodePool;
 use karpenter_api::{condition_set, conditions, labels};
-use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled, Trouble};
+use karpenter_operator::harness::{
+    Controller, Outcome, Reconcile, ReconcileError, ReconcileResult,
+};
 use karpenter_operator::watch::ObjectKey;
-use karpenter_operator::write::{Check, Written, patch};
+use karpenter_operator::write::{Precondition, WriteOutcome, patch};
 use kube::{Api, ResourceExt};
 
 use crate::Context;
@@ -18,19 +20,19 @@ use crate::Context;
 mod tests;
 
 pub(super) fn controller(context: &Context) -> Controller {
-    let hash = Hash { context: context.clone() };
+    let hash = HashReconciler { context: context.clone() };
     Controller::new("nodepool.hash", &context.clock, hash)
-        .of("karpenter.sh", "NodePool")
+        .for_kind("karpenter.sh", "NodePool")
         .workers(context.workers(10, 1000))
         .watch(&context.cache.node_pools)
 }
 
-struct Hash {
+struct HashReconciler {
     context: Context,
 }
 
-impl Reconcile for Hash {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+impl Reconcile for HashReconciler {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let context = &self.context;
         let pool = context.cache.node_pools.get("", &key.name);
         let Some(pool) = pool.filter(|pool| context.manages_pool(pool)) else {
@@ -46,17 +48,17 @@ impl Reconcile for Hash {
         notes.insert(NODEPOOL_HASH.to_owned(), now);
         notes.insert(NODEPOOL_HASH_VERSION.to_owned(), hash::NODEPOOL_HASH_VERSION.to_owned());
         let api: Api<NodePool> = Api::all(context.client.clone());
-        if let Written::Done(pool) = patch(&api, &pool, &after, Check::Nothing).await? {
-            context.cache.node_pools.learn(*pool);
+        if let WriteOutcome::Applied(pool) = patch(&api, &pool, &after, Precondition::None).await? {
+            context.cache.node_pools.apply_write_result(*pool);
         }
         Ok(Outcome::Done)
     }
 }
 
-impl Hash {
+impl HashReconciler {
     /// Claims whose hash another version made get the pool's own, so that none drifts because of a
     /// new version. One that has drifted stays so.
-    async fn rehash_claims(&self, pool: &NodePool, now: &str) -> Result<(), Trouble> {
+    async fn rehash_claims(&self, pool: &NodePool, now: &str) -> Result<(), ReconcileError> {
         let context = &self.context;
         let api: Api<NodeClaim> = Api::all(context.client.clone());
         let name = pool.name_any();
@@ -75,8 +77,10 @@ impl Hash {
             if condition_set::find(all, conditions::DRIFTED).is_none() {
                 notes.insert(NODEPOOL_HASH.to_owned(), now.to_owned());
             }
-            if let Written::Done(claim) = patch(&api, &claim, &after, Check::Nothing).await? {
-                context.cache.node_claims.learn(*claim);
+            if let WriteOutcome::Applied(claim) =
+                patch(&api, &claim, &after, Precondition::None).await?
+            {
+                context.cache.node_claims.apply_write_result(*claim);
             }
         }
         Ok(())

@@ -3,27 +3,27 @@
 use karpenter_api::condition_set::Status;
 use karpenter_api::nodepool::NodePool;
 use karpenter_api::{conditions, reasons};
-use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled};
+use karpenter_operator::harness::{Controller, Outcome, Reconcile, ReconcileResult};
 use karpenter_operator::watch::ObjectKey;
 use kube::core::DynamicObject;
 
 use crate::Context;
 
 pub(super) fn controller(context: &Context) -> Controller {
-    let readiness = Readiness { context: context.clone() };
+    let readiness = ReadinessReconciler { context: context.clone() };
     let controller = Controller::new("nodepool.readiness", &context.clock, readiness)
-        .of("karpenter.sh", "NodePool")
+        .for_kind("karpenter.sh", "NodePool")
         .workers(context.workers(10, 1000))
         .watch(&context.cache.node_pools);
-    super::watch_classes(controller, context)
+    super::watch_node_classes(controller, context)
 }
 
-struct Readiness {
+struct ReadinessReconciler {
     context: Context,
 }
 
-impl Reconcile for Readiness {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+impl Reconcile for ReadinessReconciler {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let context = &self.context;
         let pool = context.cache.node_pools.get("", &key.name);
         let Some(pool) = pool.filter(|pool| context.manages_pool(pool)) else {
@@ -38,7 +38,7 @@ impl Reconcile for Readiness {
                 set.set(conditions::NODE_CLASS_READY, Status::False, &reason, &message)
             }
         };
-        super::patched(context, &pool, &after).await
+        super::patch_conditions(context, &pool, &after).await
     }
 }
 

@@ -14,10 +14,12 @@ use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodepool::NodePool;
 use karpenter_api::reasons::messages;
 use karpenter_api::reasons::nodepool::REGISTRATION_FAILED;
-use karpenter_core::lifecycle::health::{self, Health, Outcomes, PoolFacts};
-use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled, Trouble};
+use karpenter_core::lifecycle::registration_health::{self, Health, Outcomes, PoolFacts};
+use karpenter_operator::harness::{
+    Controller, Outcome, Reconcile, ReconcileError, ReconcileResult,
+};
 use karpenter_operator::watch::{Change, ObjectKey};
-use karpenter_operator::write::{Check, Written, patch_status};
+use karpenter_operator::write::{Precondition, WriteOutcome, patch_status};
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, ResourceExt as _};
 
@@ -36,17 +38,17 @@ impl RegistrationHealth {
         self.state().get(pool_uid).map_or(Health::Unknown, Outcomes::health)
     }
 
-    fn with(&self, pool_uid: &str, has_registered: bool) -> Health {
+    fn health_with(&self, pool_uid: &str, has_registered: bool) -> Health {
         let outcomes = self.state().get(pool_uid).cloned().unwrap_or_default();
         outcomes.health_with(has_registered)
     }
 
     fn insert(&self, pool_uid: &str, has_registered: bool) {
-        self.state().entry(pool_uid.to_owned()).or_default().insert(has_registered);
+        self.state().entry(pool_uid.to_owned()).or_default().record(has_registered);
     }
 
     fn set(&self, pool_uid: &str, health: Health) {
-        self.state().insert(pool_uid.to_owned(), Outcomes::saying(health));
+        self.state().insert(pool_uid.to_owned(), Outcomes::seeded_with(health));
     }
 
     /// Forgets all but these pools.
@@ -63,7 +65,7 @@ impl RegistrationHealth {
 
 /// What became of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reported {
+pub(crate) enum ReportResult {
     /// It is noted, or there is no pool that it concerns.
     Done,
     /// The pool has changed meanwhile: report again.
@@ -75,9 +77,9 @@ pub(crate) async fn report(
     context: &Context,
     claim: &NodeClaim,
     has_registered: bool,
-) -> Result<Reported, Trouble> {
+) -> Result<ReportResult, ReconcileError> {
     let Some(pool) = pool_of(context, claim) else {
-        return Ok(Reported::Done);
+        return Ok(ReportResult::Done);
     };
     let uid = pool.uid().unwrap_or_default();
     let mut after = pool.as_ref().clone();
@@ -85,28 +87,30 @@ pub(crate) async fn report(
     let is_false = conditions
         .get(NODE_REGISTRATION_HEALTHY)
         .is_some_and(|condition| condition.status == Status::False.as_str());
-    let has_changed = match context.registration_health.with(&uid, has_registered) {
+    let has_changed = match context.registration_health.health_with(&uid, has_registered) {
         Health::Healthy if has_registered => conditions.set_true(NODE_REGISTRATION_HEALTHY),
         Health::Unhealthy if !has_registered && !is_false => {
-            let (reason, message) = why(claim);
+            let (reason, message) = failure_reason(claim);
             conditions.set_false(NODE_REGISTRATION_HEALTHY, reason, message)
         }
         _ => false,
     };
     if has_changed {
         let api = Api::all(context.client.clone());
-        let written = patch_status(&api, pool.as_ref(), &after, Check::Version).await;
+        let written =
+            patch_status(&api, pool.as_ref(), &after, Precondition::ResourceVersion).await;
         let written = written.map_err(|error| {
-            Trouble::while_("patching nodepool status", error).with("NodePool", pool.name_any())
+            ReconcileError::with_context("patching nodepool status", error)
+                .with_field("NodePool", pool.name_any())
         })?;
         match written {
-            Written::Conflict => return Ok(Reported::Conflict),
-            Written::Done(pool) => context.cache.node_pools.learn(*pool),
-            Written::Unchanged | Written::Gone => {}
+            WriteOutcome::Conflict => return Ok(ReportResult::Conflict),
+            WriteOutcome::Applied(pool) => context.cache.node_pools.apply_write_result(*pool),
+            WriteOutcome::Unchanged | WriteOutcome::NotFound => {}
         }
     }
     context.registration_health.insert(&uid, has_registered);
-    Ok(Reported::Done)
+    Ok(ReportResult::Done)
 }
 
 /// The pool that the claim was made of: one that has its name since then is another.
@@ -120,7 +124,7 @@ fn pool_of(context: &Context, claim: &NodeClaim) -> Option<Arc<NodePool>> {
 }
 
 /// Why the claim did not become a node.
-fn why(claim: &NodeClaim) -> (&str, &str) {
+fn failure_reason(claim: &NodeClaim) -> (&str, &str) {
     match find(claim.conditions(), LAUNCHED) {
         Some(launched) if launched.status != Status::True.as_str() => {
             (&launched.reason, &launched.message)
@@ -134,10 +138,10 @@ pub(crate) fn controller(context: &Context) -> Controller {
     let controller = Controller::new(
         "nodepool.registrationhealth",
         &context.clock,
-        HealthController(context.clone()),
+        RegistrationHealthReconciler(context.clone()),
     );
     let controller = controller
-        .of("karpenter.sh", "NodePool")
+        .for_kind("karpenter.sh", "NodePool")
         .workers(context.workers(10, 1000))
         .watch_if(&context.cache.node_pools, move |change| {
             let pool = change.after.as_ref().or(change.before.as_ref());
@@ -163,10 +167,10 @@ fn pools_of(
     pools.iter().filter(uses).map(|pool| ObjectKey::of(pool.as_ref())).collect()
 }
 
-struct HealthController(Context);
+struct RegistrationHealthReconciler(Context);
 
-impl Reconcile for HealthController {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+impl Reconcile for RegistrationHealthReconciler {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let Self(context) = self;
         let Some(pool) = context.cache.node_pools.get("", &key.name) else {
             context.registration_health.retain(&context.cache.node_pools.all());
@@ -195,7 +199,7 @@ impl Reconcile for HealthController {
                 .unwrap_or_default(),
             class_generation,
         };
-        if !health::is_outdated(facts) {
+        if !registration_health::is_outdated(facts) {
             return Ok(Outcome::Done);
         }
         let mut after = pool.as_ref().clone();
@@ -203,11 +207,12 @@ impl Reconcile for HealthController {
         after.status.get_or_insert_default().node_class_observed_generation =
             Some(class_generation);
         let api = Api::all(context.client.clone());
-        let written = patch_status(&api, pool.as_ref(), &after, Check::Version).await?;
-        let end = written.end().unwrap_or_default();
-        if let Written::Done(pool) = written {
+        let written =
+            patch_status(&api, pool.as_ref(), &after, Precondition::ResourceVersion).await?;
+        let end = written.early_outcome().unwrap_or_default();
+        if let WriteOutcome::Applied(pool) = written {
             health.set(&uid, Health::Unknown);
-            context.cache.node_pools.learn(*pool);
+            context.cache.node_pools.apply_write_result(*pool);
         }
         Ok(end)
     }

@@ -16,7 +16,7 @@ fn with_ready(status: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pools_of_others_are_not_touched() {
+async fn unmanaged_pools_are_not_touched() {
     let bench = Bench::new().await;
     let mut pool = node_pool("general");
     pool["spec"]["template"]["spec"]["nodeClassRef"]["group"] = json!("example.com");
@@ -28,7 +28,7 @@ async fn pools_of_others_are_not_touched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pool_follows_its_class() {
+async fn pool_readiness_follows_the_node_class() {
     let bench = Bench::new().await;
     bench.run(all(&bench.context));
     bench.create(node_pool("general")).await;
@@ -47,7 +47,7 @@ async fn a_pool_follows_its_class() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pool_that_is_in_order_is_not_written_again() {
+async fn an_unchanged_pool_is_not_written_again() {
     let bench = Bench::new().await;
     bench.create(merged(node_class(), &with_ready("True"))).await;
     bench.create(node_pool("general")).await;

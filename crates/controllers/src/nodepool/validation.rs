@@ -3,9 +3,9 @@
 use karpenter_api::nodepool::NodePool;
 use karpenter_api::validation::{self, Provider};
 use karpenter_api::{conditions, reasons};
-use karpenter_cluster::ingest::budgets_flaw;
-use karpenter_operator::events::list;
-use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled};
+use karpenter_cluster::ingest::budgets_problem;
+use karpenter_operator::events::definitions;
+use karpenter_operator::harness::{Controller, Outcome, Reconcile, ReconcileResult};
 use karpenter_operator::watch::ObjectKey;
 use kube::Resource as _;
 
@@ -17,23 +17,23 @@ mod tests;
 const WORKERS: usize = 10;
 
 pub(super) fn controller(context: &Context) -> Controller {
-    let validation = Validation {
+    let validation = ValidationReconciler {
         context: context.clone(),
         provider: crate::state::provider(context.cloud.as_ref()),
     };
     Controller::new("nodepool.validation", &context.clock, validation)
-        .of("karpenter.sh", "NodePool")
+        .for_kind("karpenter.sh", "NodePool")
         .workers(WORKERS)
         .watch(&context.cache.node_pools)
 }
 
-struct Validation {
+struct ValidationReconciler {
     context: Context,
     provider: Provider,
 }
 
-impl Reconcile for Validation {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+impl Reconcile for ValidationReconciler {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let context = &self.context;
         let pool = context.cache.node_pools.get("", &key.name);
         let Some(pool) = pool.filter(|pool| context.manages_pool(pool)) else {
@@ -50,7 +50,7 @@ impl Reconcile for Validation {
                 &problem,
             ),
         };
-        match budgets_flaw(&pool, context.clock.now()) {
+        match budgets_problem(&pool, context.clock.now()) {
             None => {
                 // It is not one that `Ready` depends on, so it can go.
                 let _ = set.clear(conditions::DISRUPTION_BUDGETS_VALID);
@@ -59,9 +59,9 @@ impl Reconcile for Validation {
                 let reason = reasons::nodepool::INVALID_BUDGET;
                 set.set_false(conditions::DISRUPTION_BUDGETS_VALID, reason, &flaw);
                 let about = pool.object_ref(&());
-                context.events.publish(list::nodepool_budgets_invalid(about, &flaw));
+                context.events.publish(definitions::nodepool_budgets_invalid(about, &flaw));
             }
         }
-        super::patched(context, &pool, &after).await
+        super::patch_conditions(context, &pool, &after).await
     }
 }

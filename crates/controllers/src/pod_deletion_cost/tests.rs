@@ -2,7 +2,7 @@ use karpenter_operator::options::Gate;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::disruptor::testing::{asking, cluster, condition, gates, node};
+use crate::disruptor::testing::{cluster, condition, node, options_with_gates, running_with_cpu};
 use crate::testing::Bench;
 use crate::testing::fixtures::{POOL, merged, node_claim, node_pool, pod};
 
@@ -21,9 +21,9 @@ impl Fixture {
     }
 
     async fn make(pool: Value) -> Self {
-        let options = gates(&[Gate::PodDeletionCostManagement, Gate::StaticCapacity]);
+        let options = options_with_gates(&[Gate::PodDeletionCostManagement, Gate::StaticCapacity]);
         let bench = cluster(options, &pool).await;
-        let of_set = owned(&bench, "apps/v1", "ReplicaSet").await;
+        let of_set = create_workload(&bench, "apps/v1", "ReplicaSet").await;
         let [ranking, queue] =
             all(&bench.context).try_into().unwrap_or_else(|_| panic!("both of them"));
         Self { bench, ranking, queue, of_set }
@@ -36,13 +36,13 @@ impl Fixture {
     }
 
     async fn pod(&self, name: &str, node: &str, changes: &Value) {
-        let own = merged(asking("100m"), &self.of_set);
+        let own = merged(running_with_cpu("100m"), &self.of_set);
         self.bench.create(pod(name, Some(node), &merged(own, changes))).await;
     }
 
     async fn cycle(&self) {
         let outcome = self.bench.reconcile(&self.ranking, "").await.expect("a cycle");
-        assert_eq!(outcome, Outcome::After(EVERY));
+        assert_eq!(outcome, Outcome::RequeueAfter(REQUEUE_INTERVAL));
         for pod in self.bench.context.cache.pods.all() {
             self.write(&pod.name_any()).await;
         }
@@ -102,7 +102,7 @@ impl Fixture {
 }
 
 /// Creates a workload and says what makes a pod one of it.
-async fn owned(bench: &Bench, api_version: &str, kind: &str) -> Value {
+async fn create_workload(bench: &Bench, api_version: &str, kind: &str) -> Value {
     let labels = json!({"app": "web"});
     let template = json!({
         "metadata": {"labels": labels},
@@ -130,14 +130,14 @@ async fn owned(bench: &Bench, api_version: &str, kind: &str) -> Value {
 }
 
 /// A pod that is there, with changes.
-fn named(name: &str, changes: &Value) -> Value {
+fn pod_patch(name: &str, changes: &Value) -> Value {
     let base = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
     });
     merged(base, changes)
 }
 
-fn noted(key: &str, value: &str) -> Value {
+fn with_annotation(key: &str, value: &str) -> Value {
     json!({"metadata": {"annotations": {key: value}}})
 }
 
@@ -158,7 +158,7 @@ async fn pods_of_the_node_that_saves_most_have_the_lowest_cost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn drifted_nodes_come_first_and_those_that_leave_before_all() {
+async fn leaving_nodes_rank_first_and_drifted_nodes_second() {
     let fixture = Fixture::new(json!({})).await;
     for name in ["a", "b", "c", "leaving", "held"] {
         fixture.node(name, &json!({})).await;
@@ -166,7 +166,7 @@ async fn drifted_nodes_come_first_and_those_that_leave_before_all() {
     fixture.set("c", "Drifted").await;
     fixture.taint("leaving").await;
     fixture.taint("held").await;
-    fixture.pod("held2", "held", &noted("karpenter.sh/do-not-disrupt", "true")).await;
+    fixture.pod("held2", "held", &with_annotation("karpenter.sh/do-not-disrupt", "true")).await;
     fixture.cycle().await;
     assert_eq!(fixture.costs(["c", "a", "b"]).await, [-3, -2, -1].map(Some), "45/PDC-2");
     let leaving = fixture.costs(["leaving", "held", "held2"]).await;
@@ -174,7 +174,7 @@ async fn drifted_nodes_come_first_and_those_that_leave_before_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_that_are_not_ours_are_left_alone() {
+async fn unmanaged_nodes_are_not_ranked() {
     let fixture = Fixture::new(json!({})).await;
     fixture.bench.join("stranger", "other:///1", &json!({"spec": {"taints": []}})).await;
     fixture.taint("stranger").await;
@@ -184,17 +184,23 @@ async fn nodes_that_are_not_ours_are_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_that_stay_anyway_lose_the_cost_of_their_pods() {
+async fn pods_of_blocked_nodes_lose_their_deletion_cost() {
     let fixture = Fixture::new(json!({})).await;
-    let set = owned(&fixture.bench, "apps/v1", "StatefulSet").await;
+    let set = create_workload(&fixture.bench, "apps/v1", "StatefulSet").await;
     let mut owner = fixture.of_set.clone();
     owner["metadata"]["ownerReferences"][0]["controller"] = json!(false);
     let pods = [
-        ("held", merged(asking("1"), &noted("karpenter.sh/do-not-disrupt", "true"))),
-        ("guarded", merged(asking("1"), &json!({"metadata": {"labels": {"app": "guarded"}}}))),
-        ("stateful", merged(asking("1"), &set)),
-        ("bare", asking("1")),
-        ("owned", merged(asking("1"), &owner)),
+        (
+            "held",
+            merged(running_with_cpu("1"), &with_annotation("karpenter.sh/do-not-disrupt", "true")),
+        ),
+        (
+            "guarded",
+            merged(running_with_cpu("1"), &json!({"metadata": {"labels": {"app": "guarded"}}})),
+        ),
+        ("stateful", merged(running_with_cpu("1"), &set)),
+        ("bare", running_with_cpu("1")),
+        ("owned", merged(running_with_cpu("1"), &owner)),
     ];
     let guard = json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
@@ -225,12 +231,12 @@ async fn nodes_that_stay_anyway_lose_the_cost_of_their_pods() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_others_make_anew_do_not_pin_a_node() {
+async fn daemon_and_job_pods_do_not_exclude_a_node_from_ranking() {
     let fixture = Fixture::new(json!({})).await;
     for (name, api_version, kind) in [("a", "batch/v1", "Job"), ("b", "apps/v1", "DaemonSet")] {
         fixture.node(name, &json!({})).await;
-        let of_kind = owned(&fixture.bench, api_version, kind).await;
-        let other = merged(asking("100m"), &of_kind);
+        let of_kind = create_workload(&fixture.bench, api_version, kind).await;
+        let other = merged(running_with_cpu("100m"), &of_kind);
         fixture.bench.create(pod(&format!("{name}-pod"), Some(name), &other)).await;
     }
     fixture.node("c", &json!({})).await;
@@ -240,7 +246,8 @@ async fn pods_that_others_make_anew_do_not_pin_a_node() {
     {
         fixture.bench.create(space).await;
     }
-    let system = merged(asking("100m"), &json!({"metadata": {"namespace": "kube-system"}}));
+    let system =
+        merged(running_with_cpu("100m"), &json!({"metadata": {"namespace": "kube-system"}}));
     fixture.bench.create(pod("proxy", Some("c"), &system)).await;
     fixture.cycle().await;
     let costs = fixture.costs(["a", "b", "c"]).await;
@@ -249,7 +256,7 @@ async fn pods_that_others_make_anew_do_not_pin_a_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pools_without_consolidation_count_for_drift_alone() {
+async fn pools_without_consolidation_are_ranked_for_drift_alone() {
     let never = json!({"disruption": {"consolidateAfter": "Never"}});
     let fixture = Fixture::new(never).await;
     fixture.node("a", &json!({})).await;
@@ -266,7 +273,7 @@ async fn pools_without_consolidation_count_for_drift_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn budgets_bound_who_is_ranked() {
+async fn budgets_limit_the_ranked_nodes() {
     for (budget, expected) in [("0", [None, None]), ("1", [Some(-1), None])] {
         let fixture = Fixture::new(json!({"disruption": {"budgets": [{"nodes": budget}]}})).await;
         for name in ["a", "b"] {
@@ -279,14 +286,14 @@ async fn budgets_bound_who_is_ranked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_right_is_not_written_and_what_has_not_changed_not_looked_at() {
+async fn unchanged_costs_are_not_written_and_unchanged_clusters_not_ranked() {
     let fixture = Fixture::new(json!({})).await;
     fixture.node("a", &json!({})).await;
-    fixture.pod("user", "a", &noted(POD_DELETION_COST, "100")).await;
+    fixture.pod("user", "a", &with_annotation(POD_DELETION_COST, "100")).await;
     fixture.cycle().await;
     assert_eq!(fixture.costs(["a", "user"]).await, [Some(-1), Some(-1)], "45/PDC-11");
     assert_eq!(fixture.writes("updated"), 2);
-    fixture.bench.patch(named("user", &noted(POD_DELETION_COST, "100"))).await;
+    fixture.bench.patch(pod_patch("user", &with_annotation(POD_DELETION_COST, "100"))).await;
     fixture.cycle().await;
     assert_eq!(fixture.costs(["user"]).await, [Some(100)], "45/PDC-12: nothing has changed");
     fixture.bench.context.mirror.mark_unconsolidated(fixture.bench.context.clock.now());
@@ -300,7 +307,7 @@ async fn what_is_right_is_not_written_and_what_has_not_changed_not_looked_at() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn writes_end_as_the_api_answers() {
+async fn failed_writes_are_retried_and_conflicting_writes_are_dropped() {
     let fixture = Fixture::new(json!({})).await;
     let (context, faults) = fixture.bench.with_faults();
     fixture.node("a", &json!({})).await;
@@ -308,42 +315,42 @@ async fn writes_end_as_the_api_answers() {
     let writes = Writes::new(&context);
     let queue = writes::controller(&context, &writes);
     let key = ObjectKey::new("default", "a");
-    let look = async || queue.reconcile(&key).await;
+    let reconcile = async || queue.reconcile(&key).await;
     writes.add(&wire, Some(-1));
     faults.fail("PATCH", "/pods/a", 429);
-    look().await.expect_err("45/PDC-13: 429");
-    look().await.expect("45/PDC-13: again");
+    reconcile().await.expect_err("45/PDC-13: 429");
+    reconcile().await.expect("45/PDC-13: again");
     fixture.bench.settle().await;
     assert_eq!(fixture.costs(["a"]).await, [Some(-1)], "45/PDC-13");
     for (code, result) in [(409, "skipped_conflict"), (404, "skipped_notfound")] {
         writes.add(&wire, Some(-7));
         faults.fail("PATCH", "/pods/a", code);
-        look().await.expect("45/PDC-13");
-        look().await.expect("45/PDC-13: it is dropped");
+        reconcile().await.expect("45/PDC-13");
+        reconcile().await.expect("45/PDC-13: it is dropped");
         assert_eq!(fixture.writes(result), 1, "45/PDC-13: {code}");
     }
     let mut other = wire.as_ref().clone();
     other.metadata.uid = Some("another".to_owned());
     writes.add(&other, Some(-9));
-    look().await.expect("45/PDC-13");
+    reconcile().await.expect("45/PDC-13");
     assert_eq!(fixture.costs(["a"]).await, [Some(-1)], "45/PDC-13: another of that name");
     assert_eq!((fixture.writes("error"), fixture.writes("updated")), (1, 1), "45/PDC-13");
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_whose_pods_are_leaving_come_first() {
+async fn nodes_with_terminating_pods_rank_first() {
     let fixture = Fixture::new(json!({})).await;
     fixture.node("a", &json!({})).await;
     fixture.node("b", &json!({})).await;
     let finalizer = json!({"metadata": {"finalizers": ["example.com/wait"]}});
-    fixture.bench.patch(named("b", &finalizer)).await;
-    fixture.bench.delete(named("b", &json!({}))).await;
+    fixture.bench.patch(pod_patch("b", &finalizer)).await;
+    fixture.bench.delete(pod_patch("b", &json!({}))).await;
     fixture.cycle().await;
     assert_eq!(fixture.costs(["b", "a"]).await, [Some(-2), Some(-1)], "45/PDC-14");
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_gate_nobody_writes() {
+async fn without_the_gate_there_is_no_controller() {
     let bench = Bench::new().await;
     bench.create(node_pool(POOL)).await;
     assert!(all(&bench.context).is_empty());

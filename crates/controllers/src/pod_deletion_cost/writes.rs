@@ -6,15 +6,17 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use karpenter_cluster::wire::Pod;
-use karpenter_core::disruption::deletion_cost::Wanted;
-use karpenter_operator::harness::{Controller, Limit, Outcome, Queue, Reconcile, Reconciled};
+use karpenter_core::disruption::pod_deletion_cost::DesiredCost;
+use karpenter_operator::harness::{
+    Controller, Outcome, RateLimit, Reconcile, ReconcileResult, WorkQueue,
+};
 use karpenter_operator::metrics::labels::WriteResult;
 use karpenter_operator::watch::ObjectKey;
-use karpenter_operator::write::{Check, Written, patch};
+use karpenter_operator::write::{Precondition, WriteOutcome, patch};
 use kube::{Api, ResourceExt as _};
 use tracing::debug;
 
-use super::{POD_DELETION_COST, has};
+use super::{POD_DELETION_COST, has_cost};
 use crate::Context;
 
 /// The wanted costs. Clones share them.
@@ -22,9 +24,9 @@ use crate::Context;
 pub(super) struct Writes(Arc<Inner>);
 
 struct Inner {
-    work: Queue,
+    work: WorkQueue,
     /// By name, with the uid: a pod that gets the name of another is not meant.
-    wanted: Mutex<BTreeMap<ObjectKey, (String, Wanted)>>,
+    wanted: Mutex<BTreeMap<ObjectKey, (String, DesiredCost)>>,
 }
 
 fn workers(context: &Context) -> usize {
@@ -32,22 +34,22 @@ fn workers(context: &Context) -> usize {
 }
 
 pub(super) fn controller(context: &Context, writes: &Writes) -> Controller {
-    let reconciler = Writer { context: context.clone(), writes: writes.clone() };
+    let reconciler = CostWriteReconciler { context: context.clone(), writes: writes.clone() };
     Controller::new("pod.deletioncost.queue", &context.clock, reconciler)
-        .of("", "Pod")
+        .for_kind("", "Pod")
         .workers(workers(context))
         .queue(&writes.0.work)
 }
 
 impl Writes {
     pub(super) fn new(context: &Context) -> Self {
-        let limit = Limit::eviction(workers(context));
-        let work = Queue::new(&context.clock, limit);
+        let limit = RateLimit::eviction(workers(context));
+        let work = WorkQueue::new(&context.clock, limit);
         Self(Arc::new(Inner { work, wanted: Mutex::default() }))
     }
 
     /// The pod should have this cost.
-    pub(super) fn add(&self, pod: &Pod, wanted: Wanted) {
+    pub(super) fn add(&self, pod: &Pod, wanted: DesiredCost) {
         let key = ObjectKey::of(pod);
         let uid = pod.uid().unwrap_or_default();
         let is_new = self.wanted().insert(key.clone(), (uid, wanted)).is_none();
@@ -56,15 +58,15 @@ impl Writes {
         }
     }
 
-    fn get(&self, key: &ObjectKey) -> Option<(String, Wanted)> {
+    fn get(&self, key: &ObjectKey) -> Option<(String, DesiredCost)> {
         self.wanted().get(key).cloned()
     }
 
     /// Forgets what was wanted, if it still is that.
-    fn complete(&self, key: &ObjectKey, done: &(String, Wanted)) -> Outcome {
+    fn complete(&self, key: &ObjectKey, done: &(String, DesiredCost)) -> Outcome {
         let mut wanted = self.wanted();
         match wanted.get(key) {
-            Some(now) if now != done => Outcome::Again,
+            Some(now) if now != done => Outcome::Requeue,
             _ => {
                 wanted.remove(key);
                 Outcome::Done
@@ -72,26 +74,26 @@ impl Writes {
         }
     }
 
-    fn wanted(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, (String, Wanted)>> {
+    fn wanted(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, (String, DesiredCost)>> {
         // Nothing panics while it is held.
         self.0.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-struct Writer {
+struct CostWriteReconciler {
     context: Context,
     writes: Writes,
 }
 
-impl Reconcile for Writer {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+impl Reconcile for CostWriteReconciler {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let Some(item) = self.writes.get(key) else { return Ok(Outcome::Done) };
         let (uid, wanted) = &item;
         let pod = self.context.cache.pods.get(&key.namespace, &key.name);
         let Some(pod) = pod.filter(|pod| pod.metadata.uid.as_ref() == Some(uid)) else {
             return Ok(self.writes.complete(key, &item));
         };
-        if has(&pod, *wanted) {
+        if has_cost(&pod, *wanted) {
             self.count("skipped_unchanged");
             return Ok(self.writes.complete(key, &item));
         }
@@ -102,18 +104,18 @@ impl Reconcile for Writer {
             None => annotations.remove(POD_DELETION_COST),
         };
         let api: Api<Pod> = Api::namespaced(self.context.client.clone(), &key.namespace);
-        let written = patch(&api, pod.as_ref(), &after, Check::Version).await;
+        let written = patch(&api, pod.as_ref(), &after, Precondition::ResourceVersion).await;
         let result = match written.inspect_err(|_| self.count("error"))? {
-            Written::Done(pod) => {
-                self.context.cache.pods.learn(*pod);
+            WriteOutcome::Applied(pod) => {
+                self.context.cache.pods.apply_write_result(*pod);
                 "updated"
             }
-            Written::Unchanged => "skipped_unchanged",
-            Written::Gone => {
+            WriteOutcome::Unchanged => "skipped_unchanged",
+            WriteOutcome::NotFound => {
                 debug!("skipping pod annotation update, target not found");
                 "skipped_notfound"
             }
-            Written::Conflict => {
+            WriteOutcome::Conflict => {
                 debug!("skipping pod annotation update, write raced");
                 "skipped_conflict"
             }
@@ -123,7 +125,7 @@ impl Reconcile for Writer {
     }
 }
 
-impl Writer {
+impl CostWriteReconciler {
     fn count(&self, result: &str) {
         let writes = &self.context.metrics.pod_deletion_cost_pod_annotation_writes;
         writes.inc(&WriteResult { result });

@@ -1,13 +1,13 @@
-use karpenter_operator::harness::NoObserver;
+use karpenter_operator::harness::NoopObserver;
 use karpenter_operator::options::{FeatureGates, GATES, Options};
 
 use super::*;
-use crate::Ports;
+use crate::Dependencies;
 use crate::node::testing::{claim, node};
 use crate::testing::Bench;
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_has_ended_leaves_nothing_in_memory() {
+async fn a_stopped_process_frees_its_cache_and_mirror() {
     let bench = Bench::new().await;
     let (context, tasks) = (bench.context.clone(), bench.tasks.clone());
     let running = tasks.clone();
@@ -27,7 +27,7 @@ async fn a_process_that_has_ended_leaves_nothing_in_memory() {
 /// Upstream deletes a NodeClaim without instance although it could not look for the Node. Here Nodes
 /// are looked for in memory, and nobody acts before that is complete.
 #[tokio::test(start_paused = true)]
-async fn nothing_is_collected_before_the_nodes_are_known() {
+async fn no_claim_is_garbage_collected_before_the_node_cache_syncs() {
     let bench = Bench::new().await;
     bench.create(node("ready")).await;
     for name in ["ready", "lost"] {
@@ -38,42 +38,44 @@ async fn nothing_is_collected_before_the_nodes_are_known() {
         faults.fail("GET", "/api/v1/nodes", 500);
     }
     let known = &bench.context;
-    let context = Context::new(Ports {
+    let context = Context::new(Dependencies {
         client: broken.client,
         clock: known.clock.clone(),
-        chance: known.chance.clone(),
+        rng: known.rng.clone(),
         cloud: bench.cloud.clone(),
         options: known.options.clone(),
         metrics: known.metrics.clone(),
         events: known.events.clone(),
-        thinker: known.thinker.clone(),
+        executor: known.executor.clone(),
         device_selectors: known.device_selectors.clone(),
     });
     watch(&context, &bench.tasks);
     let (process, tasks) = (context.clone(), bench.tasks.clone());
     bench.tasks.spawn("process", async move {
-        run(&process, Arc::new(NoObserver), &Shutdown::new(), &tasks).await;
+        run(&process, Arc::new(NoopObserver), &Shutdown::new(), &tasks).await;
     });
     let is_kept = async |name: &str| {
         let claim: Option<karpenter_api::nodeclaim::NodeClaim> = bench.get("", name).await;
         claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_none())
     };
     bench.pass(Duration::from_secs(1)).await;
-    let missing: Vec<_> = context.cache.missing().into_iter().map(|(kind, _)| kind).collect();
+    let missing: Vec<_> =
+        context.cache.unsynced_kinds().into_iter().map(|(kind, _)| kind).collect();
     assert_eq!(missing, ["nodes"]);
     assert!(is_kept("ready").await && is_kept("lost").await, "40/Q18");
     bench.pass(Duration::from_mins(15)).await;
-    assert!(context.cache.missing().is_empty());
+    assert!(context.cache.unsynced_kinds().is_empty());
     assert!(is_kept("ready").await, "40/Q18: its kubelet lives");
     assert!(!is_kept("lost").await, "it is garbage");
 }
 
 /// Upstream has a controller for VerticalPodAutoscalers and does not run it.
 #[tokio::test(start_paused = true)]
-async fn no_controller_looks_at_vertical_pod_autoscalers() {
+async fn no_controller_watches_vertical_pod_autoscalers() {
     let gates = GATES.iter().map(|entry| entry.gate);
-    let feature_gates = gates.fold(FeatureGates::default(), |gates, gate| gates.with(gate, true));
-    let bench = Bench::with(Options { feature_gates, ..Options::default() }).await;
+    let feature_gates =
+        gates.fold(FeatureGates::default(), |gates, gate| gates.with_gate(gate, true));
+    let bench = Bench::with_options(Options { feature_gates, ..Options::default() }).await;
     let names: Vec<_> =
         all(&bench.context).iter().map(karpenter_operator::harness::Controller::name).collect();
     assert!(names.contains(&"nodeoverlay.controller"), "all gates are on: {names:?}");

@@ -15,7 +15,7 @@ use karpenter_operator::clock::Clock;
 use tokio::sync::Notify;
 
 /// How long a wait for the first trigger lasts, so that whoever waits can look around.
-const PATIENCE: Duration = Duration::from_secs(1);
+const FIRST_TRIGGER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Gathers triggers. Clones are the same batcher.
 #[derive(Clone, Debug)]
@@ -54,13 +54,13 @@ impl Batcher {
     }
 
     /// The same without a name, which counts each time.
-    pub fn arm(&self) {
+    pub fn trigger_unnamed(&self) {
         self.0.armed.notify_one();
     }
 
     /// Waits for a batch. False if nobody has triggered for a second.
     pub async fn wait(&self) -> bool {
-        let came = self.came_within(PATIENCE).await;
+        let came = self.came_within(FIRST_TRIGGER_TIMEOUT).await;
         if came {
             let over = self.0.clock.sleep(self.0.longest);
             let quiet = async { while self.came_within(self.0.idle).await {} };
@@ -84,7 +84,7 @@ impl Batcher {
 mod tests {
     use jiff::Timestamp;
     use karpenter_operator::clock::TokioClock;
-    use karpenter_operator::harness::spawn::Tasks;
+    use karpenter_operator::harness::tasks::Tasks;
 
     use super::*;
 
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_batch_closes_when_nothing_new_comes() {
+    async fn a_batch_closes_after_the_idle_or_the_maximum_duration() {
         let many: Vec<(f64, String)> =
             (0..40).map(|n| (0.5 * f64::from(n), format!("pod-{n}"))).collect();
         let many: Vec<(f64, &str)> = many.iter().map(|(time, uid)| (*time, uid.as_str())).collect();

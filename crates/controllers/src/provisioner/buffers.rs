@@ -7,19 +7,19 @@ use karpenter_api::capacity_buffer::CapacityBuffer;
 use karpenter_api::condition_set::is_true;
 use karpenter_api::conditions::{PROVISIONING, READY_FOR_PROVISIONING};
 use karpenter_core::buffers::virtual_pods::{
-    Placements, Provisioning, placements, virtual_pods_by_node,
+    Placements, ProvisioningCondition, placements, virtual_pods_by_node,
 };
-use karpenter_operator::harness::Trouble;
-use karpenter_operator::write::{Check, Written, patch_status};
+use karpenter_operator::harness::ReconcileError;
+use karpenter_operator::write::{Precondition, WriteOutcome, patch_status};
 use kube::{Api, ResourceExt as _};
 use tracing::error;
 
-use super::decide::Decision;
+use super::decision::Decision;
 use crate::Context;
 use crate::capacity_buffer::condition;
 
 /// Tells it. None is a decision about nothing. What fails is logged: the next pass does it again.
-pub(super) async fn record(context: &Context, decision: Option<&Decision>) {
+pub(super) async fn update_buffers(context: &Context, decision: Option<&Decision>) {
     let plan = decision.and_then(|decision| Some((&decision.snapshot, decision.plan.as_ref()?)));
     let counts = plan.map(|(snapshot, plan)| {
         let by_node = virtual_pods_by_node(snapshot, plan).into_iter();
@@ -31,33 +31,38 @@ pub(super) async fn record(context: &Context, decision: Option<&Decision>) {
         plan.map(|(snapshot, plan)| placements(snapshot, plan)).unwrap_or_default();
     for buffer in context.cache.capacity_buffers.all() {
         let key = (buffer.namespace().unwrap_or_default(), buffer.name_any());
-        if let Err(trouble) = tell(context, &buffer, placed.get(&key).copied()).await {
+        if let Err(error) = write_condition(context, &buffer, placed.get(&key).copied()).await {
             let name = format!("{}/{}", key.0, key.1);
-            error!(CapacityBuffer = name, error = %trouble, "failed to update buffer condition");
+            error!(CapacityBuffer = name, error = %error, "failed to update buffer condition");
         }
     }
 }
 
-async fn tell(
+async fn write_condition(
     context: &Context,
     buffer: &CapacityBuffer,
     placements: Option<Placements>,
-) -> Result<(), Trouble> {
+) -> Result<(), ReconcileError> {
     let status = buffer.status.clone().unwrap_or_default();
     let conditions = status.conditions.as_deref().unwrap_or_default();
     let replicas = status.replicas.map(|replicas| u32::try_from(replicas).unwrap_or(0));
     let is_ready = is_true(conditions, READY_FOR_PROVISIONING);
-    let Some(next) = Provisioning::next(is_ready, replicas, placements) else { return Ok(()) };
+    let Some(next) = ProvisioningCondition::next(is_ready, replicas, placements) else {
+        return Ok(());
+    };
     let mut after = buffer.clone();
     let conditions = after.status.get_or_insert_default().conditions.get_or_insert_default();
-    let Provisioning { status, reason, message } = &next;
-    let news = condition::News { type_: PROVISIONING, status: *status, reason, message };
-    condition::set(conditions, &news, buffer.metadata.generation, context.clock.now());
+    let ProvisioningCondition { status, reason, message } = &next;
+    let update =
+        condition::ConditionUpdate { type_: PROVISIONING, status: *status, reason, message };
+    condition::set(conditions, &update, buffer.metadata.generation, context.clock.now());
     let namespace = buffer.namespace().unwrap_or_default();
     let api: Api<CapacityBuffer> = Api::namespaced(context.client.clone(), &namespace);
     // Who was faster changed the buffer, so another pass follows.
-    if let Written::Done(written) = patch_status(&api, buffer, &after, Check::Version).await? {
-        context.cache.capacity_buffers.learn(*written);
+    if let WriteOutcome::Applied(written) =
+        patch_status(&api, buffer, &after, Precondition::ResourceVersion).await?
+    {
+        context.cache.capacity_buffers.apply_write_result(*written);
     }
     Ok(())
 }

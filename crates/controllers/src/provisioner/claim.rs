@@ -11,23 +11,23 @@ use karpenter_api::nodepool::NodePool;
 use karpenter_api::requirement::Requirement as WireRequirement;
 use karpenter_api::{annotations, labels};
 use karpenter_core::catalog::{CAPACITY_TYPE, Catalog, InstanceType};
-use karpenter_core::plan::PlannedClaim;
+use karpenter_core::plan::PlannedNodeClaim;
 use karpenter_core::requirement::{Requirement, RequirementItem, Requirements};
-use karpenter_operator::chance::Chance;
 use karpenter_operator::cloud::CloudProvider;
-use karpenter_operator::cloud::claim::quantities;
+use karpenter_operator::cloud::nodeclaim::quantities;
+use karpenter_operator::rng::SeededRng;
 use kube::ResourceExt;
 
 /// The claim to create for a plan. The pool is as it was when the plan was made: the hash says so.
-pub fn planned(
+pub fn from_plan(
     pool: &NodePool,
-    planned: &PlannedClaim,
+    planned: &PlannedNodeClaim,
     catalog: &Catalog,
-    chance: &mut Chance,
+    rng: &mut SeededRng,
 ) -> NodeClaim {
     let types = types(pool, planned, catalog);
     let requirements = requirements(planned, &types, catalog);
-    let mut claim = bare(pool);
+    let mut claim = base_claim(pool);
     claim.spec.requirements = wire(&requirements);
     claim.spec.resources = Some(ResourceRequirements {
         requests: Some(quantities(&planned.requests)).filter(|requests| !requests.is_empty()),
@@ -39,7 +39,7 @@ pub fn planned(
         // The provider knows those that are well known when it has launched.
         if !catalog.well_known.contains(key)
             && ![labels::HOSTNAME, labels::REGISTERED, labels::INITIALIZED].contains(&key)
-            && let Some(value) = requirement.any(chance.u64())
+            && let Some(value) = requirement.pick_value(rng.u64())
         {
             own.insert(key.to_owned(), value);
         }
@@ -60,8 +60,8 @@ pub fn planned(
 }
 
 /// The claim of a pool that keeps a number of nodes: its template and nothing else.
-pub fn fixed(pool: &NodePool, chance: &mut Chance, catalog: &Catalog) -> NodeClaim {
-    let mut claim = bare(pool);
+pub fn from_template(pool: &NodePool, rng: &mut SeededRng, catalog: &Catalog) -> NodeClaim {
+    let mut claim = base_claim(pool);
     let own = claim.metadata.labels.get_or_insert_default();
     let mut requirements = template_requirements(pool, catalog);
     for (key, value) in own.iter() {
@@ -69,7 +69,7 @@ pub fn fixed(pool: &NodePool, chance: &mut Chance, catalog: &Catalog) -> NodeCla
     }
     for requirement in requirements.iter() {
         if !catalog.well_known.contains(requirement.key())
-            && let Some(value) = requirement.any(chance.u64())
+            && let Some(value) = requirement.pick_value(rng.u64())
         {
             own.insert(requirement.key().to_owned(), value);
         }
@@ -79,7 +79,7 @@ pub fn fixed(pool: &NodePool, chance: &mut Chance, catalog: &Catalog) -> NodeCla
 }
 
 /// Fills in what the provider wants where the pool says nothing.
-pub fn fill(claim: &mut NodeClaim, cloud: &dyn CloudProvider) {
+pub fn apply_provider_defaults(claim: &mut NodeClaim, cloud: &dyn CloudProvider) {
     let period = &mut claim.spec.termination_grace_period;
     if period.is_none() {
         let default = cloud.default_termination_grace_period();
@@ -89,7 +89,7 @@ pub fn fill(claim: &mut NodeClaim, cloud: &dyn CloudProvider) {
 }
 
 /// What every claim of the pool has.
-fn bare(pool: &NodePool) -> NodeClaim {
+fn base_claim(pool: &NodePool) -> NodeClaim {
     let template = &pool.spec.template;
     let (mut own, mut notes) = match &template.metadata {
         Some(meta) => {
@@ -133,7 +133,7 @@ fn bare(pool: &NodePool) -> NodeClaim {
 /// The instance types of the plan, cheapest first.
 fn types<'a>(
     pool: &NodePool,
-    planned: &PlannedClaim,
+    planned: &PlannedNodeClaim,
     catalog: &'a Catalog,
 ) -> Vec<&'a InstanceType> {
     let Some(all) = catalog.pools.get(&pool.name_any()) else { return Vec::new() };
@@ -144,7 +144,7 @@ fn types<'a>(
 
 /// The requirements of the claim (spec 20 §5.4).
 fn requirements(
-    planned: &PlannedClaim,
+    planned: &PlannedNodeClaim,
     types: &[&InstanceType],
     catalog: &Catalog,
 ) -> Requirements {
@@ -197,7 +197,7 @@ pub(crate) fn template_requirements(pool: &NodePool, catalog: &Catalog) -> Requi
 fn requirement(wire: &WireRequirement, catalog: &Catalog) -> Option<Requirement> {
     let item = RequirementItem {
         key: wire.key.clone(),
-        operator: karpenter_core::requirement::Operator::named(&wire.operator)?,
+        operator: karpenter_core::requirement::Operator::from_name(&wire.operator)?,
         values: wire.values.clone().unwrap_or_default(),
         min_values: wire.min_values.and_then(|n| u32::try_from(n).ok()),
     };

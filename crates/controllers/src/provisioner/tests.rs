@@ -37,14 +37,14 @@ fn pending(name: &str, changes: &Value) -> Value {
     merged(pod(name, None, &status), changes)
 }
 
-fn asking(requests: &Value) -> Value {
+fn requesting(requests: &Value) -> Value {
     let container = json!({"name": "main", "image": "none", "resources": {"requests": requests}});
     json!({"spec": {"containers": [container]}})
 }
 
 /// A bench with the provisioner running.
 async fn bench() -> Bench {
-    let bench = Bench::with(Options::default()).await;
+    let bench = Bench::with_options(Options::default()).await;
     bench.run(super::all(&bench.context));
     bench
 }
@@ -62,7 +62,7 @@ fn decisions(bench: &Bench) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_fail_without_a_pool_that_can_launch() {
+async fn pods_get_a_decision_but_no_claim_without_a_launchable_pool() {
     let not_ready = json!({"status": {"conditions": [condition("Ready", "False")]}});
     let deleting = json!({"metadata": {"finalizers": ["example.com/keep"]}});
     for (case, changes, delete) in
@@ -78,13 +78,13 @@ async fn pods_fail_without_a_pool_that_can_launch() {
         assert_eq!(claims(&bench), [], "{case}");
         assert_eq!(decisions(&bench), 1, "{case}");
         let times = bench.context.mirror.pod_times("default", "web");
-        assert!(times.decided.is_some() && times.schedulable.is_none(), "{case} {times:?}");
+        assert!(times.decided_at.is_some() && times.schedulable_at.is_none(), "{case} {times:?}");
         assert_eq!(bench.events(), [], "{case}: no event names a pod");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_pools_whose_nodes_register_count_as_healthy() {
+async fn only_pools_with_healthy_registration_count_as_healthy() {
     for (status, is_healthy) in [("True", true), ("False", false)] {
         let bench = bench().await;
         let conditions = [condition("Ready", "True"), condition("NodeRegistrationHealthy", status)];
@@ -92,20 +92,20 @@ async fn only_pools_whose_nodes_register_count_as_healthy() {
         bench.create(pending("web", &json!({}))).await;
         bench.pass(BATCH).await;
         let times = bench.context.mirror.pod_times("default", "web");
-        assert!(times.schedulable.is_some(), "20/B14 {status}");
-        assert_eq!(times.healthy.is_some(), is_healthy, "20/B14 {status}");
+        assert!(times.schedulable_at.is_some(), "20/B14 {status}");
+        assert_eq!(times.healthy_at.is_some(), is_healthy, "20/B14 {status}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_fits_nowhere_is_counted() {
+async fn unschedulable_pods_are_counted() {
     let bench = bench().await;
     bench.create(pool(POOL, &json!({}))).await;
     for n in 0..10 {
-        bench.create(pending(&format!("huge-{n}"), &asking(&json!({"cpu": "1000"})))).await;
+        bench.create(pending(&format!("huge-{n}"), &requesting(&json!({"cpu": "1000"})))).await;
     }
     for n in 0..5 {
-        bench.create(pending(&format!("web-{n}"), &asking(&json!({"cpu": "100m"})))).await;
+        bench.create(pending(&format!("web-{n}"), &requesting(&json!({"cpu": "100m"})))).await;
     }
     bench.pass(BATCH).await;
     let of = [("controller", "provisioner")];
@@ -116,11 +116,11 @@ async fn what_fits_nowhere_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_decision_about_a_pod_is_the_one_that_counts() {
+async fn the_decision_duration_is_recorded_once_per_pod() {
     let bench = bench().await;
     bench.create(pool(POOL, &json!({}))).await;
     for n in 0..3 {
-        let changes = asking(&json!({"cpu": "1000"}));
+        let changes = requesting(&json!({"cpu": "1000"}));
         bench.create(pending(&format!("huge-{n}"), &changes)).await;
     }
     bench.pass(BATCH).await;
@@ -133,17 +133,17 @@ async fn the_first_decision_about_a_pod_is_the_one_that_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_has_the_hash_of_the_pool_that_was_decided_with() {
+async fn a_claim_has_the_hash_of_the_pool_at_decision_time() {
     let bench = Bench::new().await;
     bench.create(pool(POOL, &json!({}))).await;
     bench.create(pending("web", &json!({}))).await;
-    let decided = super::decide::decide(&bench.context).await.unwrap().expect("a pod waits");
+    let decided = super::decision::decide(&bench.context).await.unwrap().expect("a pod waits");
     let before: NodePool = bench.get("", POOL).await.unwrap();
     let labels = json!({"metadata": {"labels": {"team": "b"}}});
     bench.patch(merged(node_pool(POOL), &json!({"spec": {"template": labels}}))).await;
     let after: NodePool = bench.get("", POOL).await.unwrap();
     assert_ne!(nodepool_hash(&before.spec), nodepool_hash(&after.spec), "the change counts");
-    super::act::create(&bench.context, &decided).await.unwrap();
+    super::claim_creation::create_claims(&bench.context, &decided).await.unwrap();
     let claims = claims(&bench);
     let hash = claims[0].annotations().get("karpenter.sh/nodepool-hash");
     assert_eq!(hash, Some(&nodepool_hash(&before.spec)), "20/B24");
@@ -152,8 +152,8 @@ async fn a_claim_has_the_hash_of_the_pool_that_was_decided_with() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_is_nominated_once_in_two_minutes() {
-    use karpenter_operator::events::list::nominated;
+async fn the_nominated_event_of_a_pod_repeats_after_two_minutes() {
+    use karpenter_operator::events::definitions::nominated;
     let bench = Bench::new().await;
     let pod = bench.create(pending("web", &json!({}))).await;
     let pod = k8s_openapi::api::core::v1::ObjectReference {
@@ -172,7 +172,7 @@ async fn a_pod_is_nominated_once_in_two_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_decided_while_a_claim_is_not_launched() {
+async fn the_provisioner_waits_for_unlaunched_claims() {
     for is_removed in [false, true] {
         let bench = bench().await;
         bench.create(pool(POOL, &json!({}))).await;
@@ -193,7 +193,7 @@ async fn nothing_is_decided_while_a_claim_is_not_launched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_of_a_node_that_restarts_wait_for_it() {
+async fn pods_wait_for_a_rebooting_node() {
     #[rustfmt::skip]
     let cases = [
         // case                          rebooting  initialized  claims
@@ -203,7 +203,7 @@ async fn pods_of_a_node_that_restarts_wait_for_it() {
     for (case, rebooting, initialized, expected) in cases {
         let bench = bench().await;
         bench.create(pool(POOL, &json!({}))).await;
-        let room = json!({"cpu": "4", "memory": "8Gi", "pods": "10"});
+        let capacity = json!({"cpu": "4", "memory": "8Gi", "pods": "10"});
         let conditions = [
             condition("Launched", "True"),
             condition("Registered", "True"),
@@ -211,7 +211,7 @@ async fn pods_of_a_node_that_restarts_wait_for_it() {
             condition("Rebooting", rebooting),
         ];
         let status = json!({"status": {"providerID": "fake:///a", "nodeName": "n",
-            "capacity": room, "allocatable": room, "conditions": conditions}});
+            "capacity": capacity, "allocatable": capacity, "conditions": conditions}});
         bench.create(node_claim("a", &status)).await;
         let mut labels = json!({
             "karpenter.sh/nodepool": POOL,
@@ -225,18 +225,18 @@ async fn pods_of_a_node_that_restarts_wait_for_it() {
         let node = json!({
             "metadata": {"labels": labels},
             "spec": {"taints": fence},
-            "status": {"capacity": room, "allocatable": room,
+            "status": {"capacity": capacity, "allocatable": capacity,
                 "conditions": [{"type": "Ready", "status": "False"}]},
         });
         bench.join("n", "fake:///a", &node).await;
         for name in ["web-1", "web-2"] {
-            bench.create(pending(name, &asking(&json!({"cpu": "1"})))).await;
+            bench.create(pending(name, &requesting(&json!({"cpu": "1"})))).await;
         }
         bench.pass(BATCH).await;
         assert_eq!(claims(&bench).len(), expected, "{case}");
         assert_eq!(decisions(&bench), 2, "{case}");
-        let told =
+        let events =
             bench.events().into_iter().filter(|(_, text)| text.ends_with(": nodeclaim/a, node/n"));
-        assert_eq!(told.count(), if expected == 1 { 2 } else { 0 }, "{case}");
+        assert_eq!(events.count(), if expected == 1 { 2 } else { 0 }, "{case}");
     }
 }

@@ -5,14 +5,14 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::taints;
 use karpenter_cluster::wire::Pod;
-use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled};
+use karpenter_operator::harness::{Controller, Outcome, Reconcile, ReconcileResult};
 use karpenter_operator::watch::ObjectKey;
 use kube::ResourceExt;
 
 use crate::Context;
 
 /// How often what still waits wakes the provisioner again.
-const AGAIN: Duration = Duration::from_secs(10);
+const RETRIGGER_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(super) fn all(context: &Context) -> Vec<Controller> {
     let workers = context.workers(10, 1000);
@@ -21,13 +21,13 @@ pub(super) fn all(context: &Context) -> Vec<Controller> {
     let cache = &context.cache;
     vec![
         Controller::new("provisioner.trigger.pod", &context.clock, pods)
-            .of("", "Pod")
+            .for_kind("", "Pod")
             .workers(workers)
             .watch_if(&cache.pods, |change| {
                 change.after.as_ref().is_some_and(|pod| is_provisionable(pod))
             }),
         Controller::new("provisioner.trigger.node", &context.clock, nodes)
-            .of("", "Node")
+            .for_kind("", "Node")
             .workers(workers)
             .watch_if(&cache.nodes, |change| {
                 change.after.as_ref().is_some_and(|node| is_disrupted(node))
@@ -40,12 +40,12 @@ struct PodTrigger {
 }
 
 impl Reconcile for PodTrigger {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let pod = self.context.cache.pods.get(&key.namespace, &key.name);
         let Some(pod) = pod.filter(|pod| is_provisionable(pod)) else { return Ok(Outcome::Done) };
-        self.context.mirror.acknowledge(&key.namespace, &key.name, self.context.clock.now());
+        self.context.mirror.acknowledge_pod(&key.namespace, &key.name, self.context.clock.now());
         self.context.batcher.trigger(&pod.uid().unwrap_or_default());
-        Ok(Outcome::After(AGAIN))
+        Ok(Outcome::RequeueAfter(RETRIGGER_INTERVAL))
     }
 }
 
@@ -54,11 +54,11 @@ struct NodeTrigger {
 }
 
 impl Reconcile for NodeTrigger {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let node = self.context.cache.nodes.get("", &key.name);
         let Some(node) = node.filter(|node| is_disrupted(node)) else { return Ok(Outcome::Done) };
         self.context.batcher.trigger(&node.uid().unwrap_or_default());
-        Ok(Outcome::After(AGAIN))
+        Ok(Outcome::RequeueAfter(RETRIGGER_INTERVAL))
     }
 }
 

@@ -3,26 +3,27 @@
 use std::sync::Arc;
 
 use karpenter_core::catalog::Catalog;
-use karpenter_core::scheduling::dra::DynamicState;
+use karpenter_core::scheduling::dra::DynamicResourceState;
 use karpenter_core::snapshot::Snapshot;
-use karpenter_operator::think::think;
+use karpenter_operator::compute::run;
 use tracing::{debug, error};
 
 use crate::Context;
 
 /// Fills in the answers of the device selectors, unless requests for devices are ignored. The mirror
 /// keeps them, so that only what is new has to be worked out.
-pub(crate) async fn answer_selectors(
+pub(crate) async fn evaluate_device_selectors(
     context: &Context,
     snapshot: &mut Arc<Snapshot>,
     catalog: &Catalog,
 ) {
-    if context.options.ignore_dra_requests || snapshot.dynamic.claims.is_empty() {
+    if context.options.ignore_dra_requests || snapshot.dynamic_resources.claims.is_empty() {
         return;
     }
-    let (mut state, catalog) = (DynamicState::clone(&snapshot.dynamic), catalog.clone());
+    let (mut state, catalog) =
+        (DynamicResourceState::clone(&snapshot.dynamic_resources), catalog.clone());
     let selectors = context.device_selectors.clone();
-    let answered = think(context.thinker.as_ref(), move || {
+    let answered = run(context.executor.as_ref(), move || {
         let failures = selectors.evaluate(&mut state, &catalog);
         (state.matches, failures)
     });
@@ -34,8 +35,8 @@ pub(crate) async fn answer_selectors(
     for (selector, error) in failures {
         debug!(selector, error, "a device selector has no value for some devices");
     }
-    if matches != snapshot.dynamic.matches {
+    if matches != snapshot.dynamic_resources.matches {
         context.mirror.set_device_matches(matches.clone());
-        Arc::make_mut(snapshot).dynamic.matches = matches;
+        Arc::make_mut(snapshot).dynamic_resources.matches = matches;
     }
 }

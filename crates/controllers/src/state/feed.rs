@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::serde::de::DeserializeOwned;
 use karpenter_api::nodeclaim::NodeClaim;
-use karpenter_cluster::mirror::{Listed, Mirror};
+use karpenter_cluster::mirror::{ListedObjects, Mirror};
 use karpenter_operator::watch::{Informer, ObjectKey};
 use kube::Resource;
 
@@ -16,9 +16,9 @@ mod tests;
 
 /// Feeds the mirror from now on. Informers tell what they know already, so it may be called at any
 /// time, once.
-pub(crate) fn subscribe(context: &Context) {
+pub(crate) fn subscribe_mirror(context: &Context) {
     let (cache, mirror) = (context.cache.clone(), &context.mirror);
-    let feed = Feed { mirror: Arc::clone(mirror), turn: Arc::default() };
+    let feed = Feed { mirror: Arc::clone(mirror), update_lock: Arc::default() };
     feed.follow(&cache.pods, |mirror, key, it| mirror.set_pod(&key.namespace, &key.name, it));
     feed.follow(&cache.nodes, |mirror, key, it| mirror.set_node(&key.name, it));
     feed.follow(&cache.node_claims, |mirror, key, it| mirror.set_node_claim(&key.name, it));
@@ -35,23 +35,23 @@ pub(crate) fn subscribe(context: &Context) {
     feed.follow(&cache.pod_disruption_budgets, |mirror, key, it| {
         mirror.set_pod_disruption_budget(&key.namespace, &key.name, it.as_deref());
     });
-    volumes(&feed, &cache);
-    workloads(&feed, &cache);
-    devices(&feed, &cache);
+    follow_volumes(&feed, &cache);
+    follow_workloads(&feed, &cache);
+    follow_devices(&feed, &cache);
     let served = context.cloud.supported_node_classes();
     let is_ours = move |claim: &&Arc<NodeClaim>| {
         let class = &claim.spec.node_class_ref;
         served.iter().any(|served| served.group == class.group && served.kind == class.kind)
     };
-    let listed = move || Listed {
-        missing: cache.missing(),
+    let listed = move || ListedObjects {
+        unlisted_kinds: cache.unsynced_kinds(),
         node_claims: names(cache.node_claims.all().iter().filter(&is_ours)),
         nodes: names(&cache.nodes.all()),
     };
-    mirror.set_source(listed);
+    mirror.set_list_source(listed);
 }
 
-fn volumes(feed: &Feed, cache: &Cache) {
+fn follow_volumes(feed: &Feed, cache: &Cache) {
     feed.follow(&cache.persistent_volume_claims, |mirror, key, it| {
         mirror.set_persistent_volume_claim(&key.namespace, &key.name, it.as_deref());
     });
@@ -63,7 +63,7 @@ fn volumes(feed: &Feed, cache: &Cache) {
     });
 }
 
-fn workloads(feed: &Feed, cache: &Cache) {
+fn follow_workloads(feed: &Feed, cache: &Cache) {
     feed.follow(&cache.services, |mirror, key, it| {
         mirror.set_service(&key.namespace, &key.name, it.as_deref());
     });
@@ -87,7 +87,7 @@ fn workloads(feed: &Feed, cache: &Cache) {
     });
 }
 
-fn devices(feed: &Feed, cache: &Cache) {
+fn follow_devices(feed: &Feed, cache: &Cache) {
     feed.follow(&cache.resource_claims, |mirror, key, it| {
         mirror.set_resource_claim(&key.namespace, &key.name, it.as_deref());
     });
@@ -100,7 +100,7 @@ fn devices(feed: &Feed, cache: &Cache) {
 }
 
 /// Hands over again what informers know of Nodes and NodeClaims, and takes out what they do not.
-pub(super) fn refeed(context: &Context) {
+pub(super) fn resync_mirror(context: &Context) {
     let (cache, mirror) = (&context.cache, &context.mirror);
     for node in cache.nodes.all() {
         let name = node.metadata.name.clone().unwrap_or_default();
@@ -110,7 +110,7 @@ pub(super) fn refeed(context: &Context) {
         let name = claim.metadata.name.clone().unwrap_or_default();
         mirror.set_node_claim(&name, cache.node_claims.get("", &name));
     }
-    super::ghosts::remove(context);
+    super::nodeclaim_gc::remove_deleted_claims(context);
 }
 
 fn names<'a, K: Resource + 'a>(objects: impl IntoIterator<Item = &'a Arc<K>>) -> Vec<String> {
@@ -121,7 +121,7 @@ struct Feed {
     mirror: Arc<Mirror>,
     /// One object at a time is read and handed over, so that the last one to be handed over is the
     /// last one that was read.
-    turn: Arc<Mutex<()>>,
+    update_lock: Arc<Mutex<()>>,
 }
 
 impl Feed {
@@ -129,7 +129,7 @@ impl Feed {
     where
         K: Resource + Clone + fmt::Debug + DeserializeOwned + Send + Sync + 'static,
     {
-        let (read, turn) = (informer.downgrade(), Arc::clone(&self.turn));
+        let (read, turn) = (informer.downgrade(), Arc::clone(&self.update_lock));
         // The mirror asks the informers what they have listed, so it must not be held by them.
         let mirror = Arc::downgrade(&self.mirror);
         let subscription = informer.subscribe(move |change| {

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use karpenter_api::labels;
 use karpenter_api::nodepool::NodePool;
-use karpenter_cluster::cost::{CostTracker, NodeKind};
+use karpenter_cluster::cost::{CostTracker, OfferingKey};
 use karpenter_core::catalog::InstanceTypes;
-use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled, Trouble};
+use karpenter_operator::harness::{
+    Controller, Outcome, Reconcile, ReconcileError, ReconcileResult,
+};
 use karpenter_operator::metrics::labels::Pool;
 use karpenter_operator::watch::ObjectKey;
 use tracing::error;
@@ -19,34 +21,34 @@ use crate::Context;
 mod tests;
 
 /// How often prices are asked for anew.
-const EVERY: Duration = Duration::from_hours(1);
+const REQUEUE_INTERVAL: Duration = Duration::from_hours(1);
 /// Waiting for prices is all that these workers do.
 const WORKERS: usize = 10;
 
 pub(super) fn controllers(context: &Context) -> Vec<Controller> {
-    let costs = Arc::new(Costs { context: context.clone() });
+    let costs = Arc::new(CostUpdater { context: context.clone() });
     let (clock, cache) = (&context.clock, &context.cache);
     vec![
-        Controller::new("state.nodeclaim", clock, OfClaims(costs.clone()))
-            .of("karpenter.sh", "NodeClaim")
+        Controller::new("state.nodeclaim", clock, ClaimCostReconciler(costs.clone()))
+            .for_kind("karpenter.sh", "NodeClaim")
             .workers(WORKERS)
             .watch(&cache.node_claims),
-        Controller::new("state.nodepool", clock, OfPools(costs.clone()))
-            .of("karpenter.sh", "NodePool")
+        Controller::new("state.nodepool", clock, PoolCostReconciler(costs.clone()))
+            .for_kind("karpenter.sh", "NodePool")
             .watch_if(&cache.node_pools, |change| {
                 change.before.is_none() || change.after.is_none()
             }),
-        Controller::new("state.pricing", clock, Pricing(costs)).singleton(),
+        Controller::new("state.pricing", clock, PricingReconciler(costs)).singleton(),
     ]
 }
 
-struct Costs {
+struct CostUpdater {
     context: Context,
 }
 
-impl Costs {
+impl CostUpdater {
     fn tracker(&self) -> MutexGuard<'_, CostTracker> {
-        self.context.costs()
+        self.context.cost_tracker()
     }
 
     fn publish(&self, pool: &str) {
@@ -58,7 +60,7 @@ impl Costs {
         let labels = Pool { nodepool: pool };
         let wire = context.cache.node_pools.get("", pool);
         if wire.is_some_and(|wire| context.manages_pool(&wire)) {
-            gauge.set(&labels, self.tracker().of_pool(pool).unwrap_or_default());
+            gauge.set(&labels, self.tracker().pool_cost(pool).unwrap_or_default());
         } else {
             gauge.remove(&labels);
         }
@@ -68,12 +70,14 @@ impl Costs {
         self.context.metrics.nodepools_cost_tracker_errors.inc(&Pool { nodepool: pool });
     }
 
-    async fn types(&self, pool: &NodePool) -> Result<InstanceTypes, Trouble> {
+    async fn types(&self, pool: &NodePool) -> Result<InstanceTypes, ReconcileError> {
         let types = self.context.cloud.instance_types(pool).await;
-        types.map_err(|error| Trouble::while_("getting instance types for prices", error))
+        types.map_err(|error| {
+            ReconcileError::with_context("getting instance types for prices", error)
+        })
     }
 
-    async fn claim(&self, name: &str) -> Reconciled {
+    async fn update_claim(&self, name: &str) -> ReconcileResult {
         let claim = self.context.cache.node_claims.get("", name);
         let claim = claim.filter(|claim| self.context.manages_claim(claim));
         let Some(claim) = claim else {
@@ -83,8 +87,10 @@ impl Costs {
             }
             return Ok(Outcome::Done);
         };
-        let Some((pool, kind)) = NodeKind::of(&claim) else { return Ok(Outcome::Done) };
-        if self.tracker().counts(name, &pool, &kind) {
+        let Some((pool, kind)) = OfferingKey::from_node_claim(&claim) else {
+            return Ok(Outcome::Done);
+        };
+        if self.tracker().is_counted(name, &pool, &kind) {
             return Ok(Outcome::Done);
         }
         let Some(wire) = self.context.cache.node_pools.get("", &pool) else {
@@ -100,9 +106,9 @@ impl Costs {
         Ok(Outcome::Done)
     }
 
-    async fn reprice(&self) -> Reconciled {
+    async fn reprice(&self) -> ReconcileResult {
         let pools: Vec<_> = self.tracker().pools().map(str::to_owned).collect();
-        let mut troubles = Vec::new();
+        let mut errors = Vec::new();
         for pool in pools {
             let Some(wire) = self.context.cache.node_pools.get("", &pool) else { continue };
             match self.types(&wire).await {
@@ -113,21 +119,21 @@ impl Costs {
                     }
                     self.publish(&pool);
                 }
-                Err(trouble) => {
+                Err(error) => {
                     self.count_error(&pool);
-                    troubles.push(trouble.with("NodePool", pool));
+                    errors.push(error.with_field("NodePool", pool));
                 }
             }
         }
-        match Trouble::join(troubles) {
-            Some(trouble) => Err(trouble),
-            None => Ok(Outcome::After(EVERY)),
+        match ReconcileError::join(errors) {
+            Some(error) => Err(error),
+            None => Ok(Outcome::RequeueAfter(REQUEUE_INTERVAL)),
         }
     }
 }
 
 /// What a node of this kind costs in an hour.
-fn price(types: &InstanceTypes, kind: &NodeKind) -> Option<f64> {
+fn price(types: &InstanceTypes, kind: &OfferingKey) -> Option<f64> {
     let of_type = types.iter().find(|candidate| candidate.name == kind.instance_type)?;
     let is_meant = |offering: &&karpenter_core::catalog::Offering| {
         let has = |key: &str, value: &str| {
@@ -138,18 +144,18 @@ fn price(types: &InstanceTypes, kind: &NodeKind) -> Option<f64> {
     of_type.offerings.iter().find(is_meant).map(|offering| offering.price)
 }
 
-struct OfClaims(Arc<Costs>);
+struct ClaimCostReconciler(Arc<CostUpdater>);
 
-impl Reconcile for OfClaims {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
-        self.0.claim(&key.name).await
+impl Reconcile for ClaimCostReconciler {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
+        self.0.update_claim(&key.name).await
     }
 }
 
-struct OfPools(Arc<Costs>);
+struct PoolCostReconciler(Arc<CostUpdater>);
 
-impl Reconcile for OfPools {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+impl Reconcile for PoolCostReconciler {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         if self.0.context.cache.node_pools.get("", &key.name).is_none() {
             self.0.tracker().remove_pool(&key.name);
         }
@@ -158,10 +164,10 @@ impl Reconcile for OfPools {
     }
 }
 
-struct Pricing(Arc<Costs>);
+struct PricingReconciler(Arc<CostUpdater>);
 
-impl Reconcile for Pricing {
-    async fn reconcile(&self, _: &ObjectKey) -> Reconciled {
+impl Reconcile for PricingReconciler {
+    async fn reconcile(&self, _: &ObjectKey) -> ReconcileResult {
         self.0.reprice().await
     }
 }

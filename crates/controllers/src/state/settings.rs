@@ -14,9 +14,9 @@ pub(crate) fn settings(cloud: &dyn CloudProvider, options: &Options) -> Settings
         provider: provider(cloud),
         node_classes: classes.map(|class| (class.group, class.kind)).collect(),
         gates: Gates {
-            node_overlay: gates.is_on(Gate::NodeOverlay),
-            capacity_buffer: gates.is_on(Gate::CapacityBuffer),
-            pod_deletion_cost_management: gates.is_on(Gate::PodDeletionCostManagement),
+            node_overlay: gates.is_enabled(Gate::NodeOverlay),
+            capacity_buffer: gates.is_enabled(Gate::CapacityBuffer),
+            pod_deletion_cost_management: gates.is_enabled(Gate::PodDeletionCostManagement),
         },
         assume_pools_ready: false,
         // The mirror asks its clock.

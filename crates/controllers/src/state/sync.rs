@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use karpenter_cluster::mirror::{SyncProblem, SyncState};
-use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled};
+use karpenter_operator::harness::{Controller, Outcome, Reconcile, ReconcileResult};
 use karpenter_operator::metrics::NoLabels;
 use karpenter_operator::watch::ObjectKey;
 use tracing::{error, warn};
@@ -18,7 +18,7 @@ use crate::Context;
 #[cfg(test)]
 mod tests;
 
-const EVERY: Duration = Duration::from_secs(1);
+const REQUEUE_INTERVAL: Duration = Duration::from_secs(1);
 /// How often to say that decisions wait (spec 40 §5.3).
 const LOG_EVERY: SignedDuration = SignedDuration::from_secs(10);
 /// How often to list Nodes and NodeClaims anew while they wait.
@@ -27,52 +27,53 @@ const REPAIR_EVERY: SignedDuration = SignedDuration::from_mins(1);
 const SHOWN: usize = 5;
 
 pub(super) fn controller(context: &Context) -> Controller {
-    let reconcile = Sync { context: context.clone(), memory: Mutex::default() };
+    let reconcile = SyncReconciler { context: context.clone(), history: Mutex::default() };
     Controller::new("state.sync", &context.clock, reconcile).singleton()
 }
 
-struct Sync {
+struct SyncReconciler {
     context: Context,
-    memory: Mutex<Memory>,
+    history: Mutex<SyncHistory>,
 }
 
 /// What was said and done last.
 #[derive(Default)]
-struct Memory {
+struct SyncHistory {
     logged: Option<Timestamp>,
     repaired: Option<Timestamp>,
     given_up: Vec<SyncProblem>,
 }
 
-impl Reconcile for Sync {
+impl Reconcile for SyncReconciler {
     #[expect(clippy::cast_precision_loss, reason = "a number of nodes")]
-    async fn reconcile(&self, _: &ObjectKey) -> Reconciled {
+    async fn reconcile(&self, _: &ObjectKey) -> ReconcileResult {
         let context = &self.context;
         let state = context.mirror.sync(context.clock.now());
         let metrics = &context.metrics;
         metrics.cluster_state_node_count.set(&NoLabels, context.mirror.node_count() as f64);
         metrics.cluster_state_synced.set(&NoLabels, f64::from(u8::from(state.is_synced())));
         metrics.cluster_state_unsynced_time.set(&NoLabels, state.unsynced_for().as_secs_f64());
-        if self.memory.lock().unwrap_or_else(PoisonError::into_inner).look(&state) {
+        if self.history.lock().unwrap_or_else(PoisonError::into_inner).log_and_check_resync(&state)
+        {
             context.cache.nodes.relist();
             context.cache.node_claims.relist();
-            super::feed::refeed(context);
+            super::feed::resync_mirror(context);
         }
-        Ok(Outcome::After(EVERY))
+        Ok(Outcome::RequeueAfter(REQUEUE_INTERVAL))
     }
 }
 
-impl Memory {
+impl SyncHistory {
     /// Says what there is to say. Returns whether it is time for a repair.
-    fn look(&mut self, state: &SyncState) -> bool {
-        if self.given_up != state.given_up {
-            let new = state.given_up.iter().filter(|problem| !self.given_up.contains(problem));
+    fn log_and_check_resync(&mut self, state: &SyncState) -> bool {
+        if self.given_up != state.timed_out {
+            let new = state.timed_out.iter().filter(|problem| !self.given_up.contains(problem));
             for problem in new {
                 warn!(reason = %problem, "deciding without an object that does not come");
             }
-            self.given_up.clone_from(&state.given_up);
+            self.given_up.clone_from(&state.timed_out);
         }
-        if !state.is_long() {
+        if !state.is_overdue() {
             (self.logged, self.repaired) = (None, None);
             return false;
         }
@@ -108,12 +109,12 @@ fn missing(state: &SyncState) -> String {
 /// Whether the mirror is fit for decisions, for the probe of readiness: an error names what has been
 /// missing for long.
 pub fn ready(context: &Context) -> Result<(), String> {
-    if context.mirror.is_broken() {
+    if context.mirror.is_poisoned() {
         return Err("the mirror of the cluster is broken".to_owned());
     }
     let mut state = context.mirror.sync(context.clock.now());
     // A launch that fails is no fault of this process, and another one would fare no better.
     state.problems.retain(|problem| !matches!(problem, SyncProblem::NotLaunched { .. }));
-    let is_waiting = state.is_long() && !state.problems.is_empty();
+    let is_waiting = state.is_overdue() && !state.problems.is_empty();
     if is_waiting { Err(format!("waiting for {}", missing(&state))) } else { Ok(()) }
 }

@@ -10,8 +10,10 @@ use karpenter_api::{annotations, labels};
 use karpenter_cluster::wire::Pod;
 use karpenter_core::disruption::do_not_disrupt::PodProtection;
 use karpenter_core::disruption::eviction_cost;
-use karpenter_core::static_capacity::{Standing, excess, lifetime_remaining, surplus};
-use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled, Trouble};
+use karpenter_core::static_capacity::{ClaimUsage, claims_to_delete, excess, lifetime_remaining};
+use karpenter_operator::harness::{
+    Controller, Outcome, Reconcile, ReconcileError, ReconcileResult,
+};
 use karpenter_operator::options::Gate;
 use karpenter_operator::watch::ObjectKey;
 use kube::{Api, ResourceExt as _};
@@ -24,13 +26,13 @@ use crate::{Context, objects};
 #[cfg(test)]
 mod tests;
 
-const EVERY: Duration = Duration::from_mins(1);
+const REQUEUE_INTERVAL: Duration = Duration::from_mins(1);
 
 pub(super) fn controller(context: &Context) -> Controller {
-    let deprovisioning = Deprovisioning { context: context.clone() };
+    let deprovisioning = DeprovisioningReconciler { context: context.clone() };
     let of_claims = context.clone();
     Controller::new("static.deprovisioning", &context.clock, deprovisioning)
-        .of("karpenter.sh", "NodePool")
+        .for_kind("karpenter.sh", "NodePool")
         .workers(WORKERS)
         .watch_if(&context.cache.node_pools, is_resized)
         .watch_map(&context.cache.node_claims, move |change| {
@@ -39,12 +41,12 @@ pub(super) fn controller(context: &Context) -> Controller {
         })
 }
 
-struct Deprovisioning {
+struct DeprovisioningReconciler {
     context: Context,
 }
 
-impl Reconcile for Deprovisioning {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+impl Reconcile for DeprovisioningReconciler {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let context = &self.context;
         let Some((_, desired)) = static_pool(context, &key.name) else {
             return Ok(Outcome::Done);
@@ -52,7 +54,7 @@ impl Reconcile for Deprovisioning {
         let current = context.mirror.node_counts(&key.name).active;
         let excess = excess(desired, u32::try_from(current).unwrap_or(u32::MAX));
         if excess == 0 {
-            return Ok(Outcome::After(EVERY));
+            return Ok(Outcome::RequeueAfter(REQUEUE_INTERVAL));
         }
         info!(
             NodePool = key.name,
@@ -61,18 +63,20 @@ impl Reconcile for Deprovisioning {
             "deprovision-count" = excess,
             "deprovisioning nodeclaims to satisfy replica count"
         );
-        let claims = surplus(excess, self.candidates(&key.name));
+        let claims = claims_to_delete(excess, self.candidates(&key.name));
         let deletions = join_all(claims.iter().map(|claim| self.delete(claim))).await;
-        match Trouble::join(deletions.into_iter().filter_map(Result::err)) {
-            None => Ok(Outcome::After(EVERY)),
-            Some(trouble) => Err(Trouble::while_("failed to deprovision nodeclaims", trouble)),
+        match ReconcileError::join(deletions.into_iter().filter_map(Result::err)) {
+            None => Ok(Outcome::RequeueAfter(REQUEUE_INTERVAL)),
+            Some(error) => {
+                Err(ReconcileError::with_context("failed to deprovision nodeclaims", error))
+            }
         }
     }
 }
 
-impl Deprovisioning {
+impl DeprovisioningReconciler {
     /// The claims of the pool that could go, with what decides among them, by name.
-    fn candidates(&self, pool: &str) -> Vec<(Arc<NodeClaim>, Standing)> {
+    fn candidates(&self, pool: &str) -> Vec<(Arc<NodeClaim>, ClaimUsage)> {
         let context = &self.context;
         let is_meant = |claim: &Arc<NodeClaim>| {
             objects::label(claim.as_ref(), labels::NODEPOOL) == pool
@@ -84,21 +88,21 @@ impl Deprovisioning {
     }
 
     /// None if it is on its way out already.
-    fn standing(&self, claim: &NodeClaim) -> Option<Standing> {
+    fn standing(&self, claim: &NodeClaim) -> Option<ClaimUsage> {
         let (context, now) = (&self.context, self.context.clock.now());
         let id = objects::provider_id(claim);
         if id.is_empty() {
-            return Some(Standing::Unlaunched);
+            return Some(ClaimUsage::Unlaunched);
         }
-        let machine = context.mirror.state_node(id, now)?;
-        if machine.is_marked_for_deletion() {
+        let state_node = context.mirror.tracked_node(id, now)?;
+        if state_node.is_marked_for_deletion() {
             return None;
         }
-        let node = machine.node.as_ref().map(|node| node.name_any()).unwrap_or_default();
+        let node = state_node.node.as_ref().map(|node| node.name_any()).unwrap_or_default();
         let pods = context.cache.pods_by_node.get(&node);
         let is_protected = pods.iter().any(|pod| is_protected(pod, now));
         if pods.iter().all(|pod| objects::is_daemon(pod)) && !is_protected {
-            return Some(Standing::Empty);
+            return Some(ClaimUsage::Empty);
         }
         let costs: f64 = pods.iter().map(|pod| self.cost_of(pod)).sum();
         let expire_after = claim.spec.expire_after.as_ref();
@@ -106,11 +110,12 @@ impl Deprovisioning {
         let created = claim.metadata.creation_timestamp.as_ref();
         let age = created.map(|created| now.duration_since(created.0)).unwrap_or_default();
         let cost = costs * lifetime_remaining(age, expire_after);
-        Some(Standing::Occupied { is_protected, cost })
+        Some(ClaimUsage::Occupied { is_protected, cost })
     }
 
     fn cost_of(&self, pod: &Pod) -> f64 {
-        let is_managed = self.context.options.feature_gates.is_on(Gate::PodDeletionCostManagement);
+        let is_managed =
+            self.context.options.feature_gates.is_enabled(Gate::PodDeletionCostManagement);
         let note = |key: &str| pod.annotations().get(key).map(String::as_str);
         let deletion_cost = note(POD_DELETION_COST).filter(|_| !is_managed);
         let priority = pod.spec.as_ref().and_then(|spec| spec.priority);
@@ -119,12 +124,13 @@ impl Deprovisioning {
 
     /// Deletes the claim, with a few attempts. What the API answers is taught to the cache, so the
     /// claim counts as going away from then on.
-    async fn delete(&self, claim: &NodeClaim) -> Result<(), Trouble> {
+    async fn delete(&self, claim: &NodeClaim) -> Result<(), ReconcileError> {
         let context = &self.context;
         let api: Api<NodeClaim> = Api::all(context.client.clone());
         let deleted =
-            objects::delete_surely(&context.clock, &api, &context.cache.node_claims, claim).await;
-        deleted.map_err(|trouble| trouble.with("NodeClaim", claim.name_any()))?;
+            objects::delete_with_retries(&context.clock, &api, &context.cache.node_claims, claim)
+                .await;
+        deleted.map_err(|error| error.with_field("NodeClaim", claim.name_any()))?;
         debug!(NodeClaim = claim.name_any(), "deleting nodeclaim");
         Ok(())
     }
@@ -133,5 +139,5 @@ impl Deprovisioning {
 fn is_protected(pod: &Pod, now: Timestamp) -> bool {
     let note = pod.annotations().get(annotations::DO_NOT_DISRUPT).map(String::as_str);
     let started = pod.status.as_ref().and_then(|status| status.start_time.as_ref());
-    PodProtection::of(note, started.map(|time| time.0), now).is_active()
+    PodProtection::from_annotation(note, started.map(|time| time.0), now).is_active()
 }

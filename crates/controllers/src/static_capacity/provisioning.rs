@@ -10,7 +10,9 @@ use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodepool::NodePool;
 use karpenter_cluster::mirror::Mirror;
 use karpenter_core::static_capacity::{ClaimCounts, Provision, provision};
-use karpenter_operator::harness::{Controller, Outcome, Reconcile, Reconciled, Trouble};
+use karpenter_operator::harness::{
+    Controller, Outcome, Reconcile, ReconcileError, ReconcileResult,
+};
 use karpenter_operator::metrics::labels::NodeClaimsCreated;
 use karpenter_operator::watch::{Change, ObjectKey};
 use kube::api::PostParams;
@@ -18,51 +20,53 @@ use kube::{Api, ResourceExt as _};
 use tracing::info;
 
 use super::{WORKERS, is_resized, pool_of, static_pool};
-use crate::provisioner::{claim, decide};
+use crate::provisioner::{claim, decision};
 use crate::{Context, objects};
 
 #[cfg(test)]
 mod tests;
 
 /// When to look again while the mirror has never been complete.
-const NOT_YET: Duration = Duration::from_secs(1);
+const UNSYNCED_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// How many claims are created at once.
-const AT_ONCE: usize = 100;
+const MAX_CONCURRENT_CREATIONS: usize = 100;
 /// The resource that limits the number of nodes.
 const NODES: &str = "nodes";
 
 pub(super) fn controller(context: &Context) -> Controller {
-    let provisioning = Provisioning { context: context.clone() };
+    let provisioning = ProvisioningReconciler { context: context.clone() };
     let of_claims = context.clone();
     Controller::new("static.provisioning", &context.clock, provisioning)
-        .of("karpenter.sh", "NodePool")
+        .for_kind("karpenter.sh", "NodePool")
         .workers(WORKERS)
-        .watch_if(&context.cache.node_pools, |change| is_resized(change) || is_news(change))
+        .watch_if(&context.cache.node_pools, |change| {
+            is_resized(change) || has_become_ready(change)
+        })
         .watch_map(&context.cache.node_claims, move |change| {
-            let claim = change.before.as_ref().filter(|_| is_leaving(change));
+            let claim = change.before.as_ref().filter(|_| is_deleted_or_deleting(change));
             claim.and_then(|claim| pool_of(&of_claims, claim))
         })
 }
 
 /// Whether a pool has become ready.
-fn is_news(change: &Change<NodePool>) -> bool {
+fn has_become_ready(change: &Change<NodePool>) -> bool {
     let is_ready = |pool: Option<&NodePool>| pool.is_some_and(|p| is_true(p.conditions(), READY));
     !is_ready(change.before.as_deref()) && is_ready(change.after.as_deref())
 }
 
 /// Whether a claim is gone, or has begun to go.
-fn is_leaving(change: &Change<NodeClaim>) -> bool {
+fn is_deleted_or_deleting(change: &Change<NodeClaim>) -> bool {
     let is_deleted = |claim: &NodeClaim| claim.metadata.deletion_timestamp.is_some();
     let before = change.before.as_ref().is_some_and(|claim| is_deleted(claim));
     change.after.as_ref().is_none_or(|claim| !before && is_deleted(claim))
 }
 
-struct Provisioning {
+struct ProvisioningReconciler {
     context: Context,
 }
 
-impl Reconcile for Provisioning {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+impl Reconcile for ProvisioningReconciler {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let context = &self.context;
         let Some((pool, replicas)) = static_pool(context, &key.name) else {
             return Ok(Outcome::Done);
@@ -73,7 +77,7 @@ impl Reconcile for Provisioning {
         let mirror = &context.mirror;
         // Else claims that are there would be made again.
         if !mirror.has_synced() && !mirror.is_synced(context.clock.now()) {
-            return Ok(Outcome::After(NOT_YET));
+            return Ok(Outcome::RequeueAfter(UNSYNCED_RETRY_INTERVAL));
         }
         let step = reserve(mirror, &pool, replicas);
         match step {
@@ -81,7 +85,9 @@ impl Reconcile for Provisioning {
             Provision::LimitReached => info!(NodePool = key.name, "nodepool node limit reached"),
             Provision::Create(count) => self.create(&pool, replicas, count).await?,
         }
-        Ok(Outcome::After(step.requeue_after().try_into().unwrap_or(NOT_YET)))
+        Ok(Outcome::RequeueAfter(
+            step.requeue_after().try_into().unwrap_or(UNSYNCED_RETRY_INTERVAL),
+        ))
     }
 }
 
@@ -115,7 +121,11 @@ pub(crate) struct Reservation<'a> {
 
 impl<'a> Reservation<'a> {
     /// One place, if the limit of the pool, if there is one, leaves it.
-    pub(crate) fn one(mirror: &'a Mirror, pool: &'a str, limit: Option<i64>) -> Option<Self> {
+    pub(crate) fn reserve_one(
+        mirror: &'a Mirror,
+        pool: &'a str,
+        limit: Option<i64>,
+    ) -> Option<Self> {
         let granted = mirror.reserve_nodes(pool, limit.unwrap_or(i64::MAX), 1);
         (granted == 1).then_some(Self { mirror, pool })
     }
@@ -133,8 +143,13 @@ impl Drop for Reservation<'_> {
     }
 }
 
-impl Provisioning {
-    async fn create(&self, pool: &NodePool, replicas: i64, count: u32) -> Result<(), Trouble> {
+impl ProvisioningReconciler {
+    async fn create(
+        &self,
+        pool: &NodePool,
+        replicas: i64,
+        count: u32,
+    ) -> Result<(), ReconcileError> {
         let (context, name) = (&self.context, pool.name_any());
         let current = context.mirror.node_counts(&name).active;
         info!(
@@ -146,21 +161,22 @@ impl Provisioning {
         );
         let reserved: Vec<_> =
             (0..count).map(|_| Reservation { mirror: &context.mirror, pool: &name }).collect();
-        let words = decide::words(context);
-        let mut chance = context.chance.fork("static").fork(&context.clock.now().to_string());
-        let creations: Vec<BoxFuture<'_, Result<(), Trouble>>> = reserved
+        let words = decision::empty_catalog(context);
+        let mut rng = context.rng.fork("static").fork(&context.clock.now().to_string());
+        let creations: Vec<BoxFuture<'_, Result<(), ReconcileError>>> = reserved
             .into_iter()
             .map(|reservation| {
-                let mut claim = claim::fixed(pool, &mut chance, &words);
-                claim::fill(&mut claim, self.context.cloud.as_ref());
+                let mut claim = claim::from_template(pool, &mut rng, &words);
+                claim::apply_provider_defaults(&mut claim, self.context.cloud.as_ref());
                 let creation: BoxFuture<'_, _> = Box::pin(self.create_one(reservation, claim));
                 creation
             })
             .collect();
-        let results: Vec<_> = stream::iter(creations).buffer_unordered(AT_ONCE).collect().await;
-        match Trouble::join(results.into_iter().filter_map(Result::err)) {
+        let results: Vec<_> =
+            stream::iter(creations).buffer_unordered(MAX_CONCURRENT_CREATIONS).collect().await;
+        match ReconcileError::join(results.into_iter().filter_map(Result::err)) {
             None => Ok(()),
-            Some(trouble) => Err(Trouble::while_("creating nodeclaims", trouble)),
+            Some(error) => Err(ReconcileError::with_context("creating nodeclaims", error)),
         }
     }
 
@@ -168,11 +184,12 @@ impl Provisioning {
         &self,
         reservation: Reservation<'_>,
         claim: NodeClaim,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ReconcileError> {
         let context = &self.context;
         let api: Api<NodeClaim> = Api::all(context.client.clone());
         let created = api.create(&PostParams::default(), &claim).await;
-        let created = created.map_err(|error| Trouble::while_("creating node claim", error))?;
+        let created =
+            created.map_err(|error| ReconcileError::with_context("creating node claim", error))?;
         info!(NodePool = reservation.pool, NodeClaim = created.name_any(), "created nodeclaim");
         context.metrics.nodeclaims_created.inc(&NodeClaimsCreated {
             reason: "provisioned",
@@ -180,7 +197,7 @@ impl Provisioning {
             min_values_relaxed: "false",
         });
         // Counted before the reservation ends, so that there is no moment between.
-        context.cache.node_claims.learn(created);
+        context.cache.node_claims.apply_write_result(created);
         drop(reservation);
         Ok(())
     }

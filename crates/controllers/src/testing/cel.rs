@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_apiserver::admission::device::{Attribute as Seen, Device, Selector};
+use karpenter_apiserver::admission::device_selector::{Attribute as Seen, Device, Selector};
 use karpenter_core::catalog::Catalog;
-use karpenter_core::scheduling::dra::{Attribute, DeviceShape, DynamicState, SelectorError};
-use karpenter_operator::devices::DeviceSelectors;
+use karpenter_core::scheduling::dra::{
+    Attribute, DeviceShape, DynamicResourceState, SelectorError,
+};
+use karpenter_operator::device_selectors::DeviceSelectorEvaluator;
 
 /// What a selector may cost.
 const STEPS: u64 = 1_000_000;
@@ -13,8 +15,12 @@ const STEPS: u64 = 1_000_000;
 #[derive(Debug)]
 pub(super) struct Cel;
 
-impl DeviceSelectors for Cel {
-    fn evaluate(&self, state: &mut DynamicState, catalog: &Catalog) -> BTreeMap<String, String> {
+impl DeviceSelectorEvaluator for Cel {
+    fn evaluate(
+        &self,
+        state: &mut DynamicResourceState,
+        catalog: &Catalog,
+    ) -> BTreeMap<String, String> {
         state.evaluate_selectors(catalog, &matches);
         BTreeMap::new()
     }
@@ -27,5 +33,5 @@ fn matches(selector: &str, shape: &DeviceShape) -> Result<bool, SelectorError> {
         _ => None,
     });
     let device = Device { driver: &shape.driver, attributes: texts.collect(), ..Device::default() };
-    selector.matches(&device.prepare(), &mut STEPS.clone()).map_err(SelectorError::Evaluate)
+    selector.matches(&device.to_cel(), &mut STEPS.clone()).map_err(SelectorError::Evaluate)
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use crate::id::NodeId;
 use crate::plan::Plan;
-use crate::pod::{Owner, Phase, Pod, PodSpec};
+use crate::pod::{OwnerKind, Phase, Pod, PodSpec};
 use crate::selector::Labels;
 use crate::snapshot::Snapshot;
 
@@ -52,18 +52,18 @@ fn virtual_pod(buffer: &Buffer, number: u32) -> Pod {
         created: buffer.created,
         labels: Arc::clone(&buffer.labels),
         spec: Arc::clone(&buffer.spec),
-        claims: Vec::new(),
+        volume_claims: Vec::new(),
         node: None,
         phase: Phase::Unset,
         terminating: false,
         unschedulable: true,
         preempting: false,
-        owner: Owner::Other,
+        owner: OwnerKind::Other,
         controller: None,
         do_not_disrupt: false,
         eviction_cost: 1.0,
         is_unready: false,
-        is_unread: false,
+        has_unparsed_constraints: false,
         is_virtual: true,
         problem: None,
     }
@@ -100,13 +100,13 @@ pub fn placements(snapshot: &Snapshot, plan: &Plan) -> BTreeMap<BufferKey, Place
             one_more(by_buffer.entry(key).or_default());
         }
     };
-    for &id in plan.existing.iter().flat_map(|(_, pods)| pods) {
+    for &id in plan.existing_nodes.iter().flat_map(|(_, pods)| pods) {
         count(snapshot.pod(id), |placements| placements.existing += 1);
     }
     for &id in plan.claims.iter().flat_map(|claim| &claim.pods) {
         count(snapshot.pod(id), |placements| placements.new += 1);
     }
-    for &id in plan.refused.keys() {
+    for &id in plan.rejected.keys() {
         count(snapshot.pod(id), |placements| placements.failed += 1);
     }
     by_buffer
@@ -114,7 +114,7 @@ pub fn placements(snapshot: &Snapshot, plan: &Plan) -> BTreeMap<BufferKey, Place
 
 /// How many virtual pods went to each existing node: these nodes are not empty to disruption.
 pub fn virtual_pods_by_node(snapshot: &Snapshot, plan: &Plan) -> BTreeMap<NodeId, usize> {
-    let counts = plan.existing.iter().map(|(node, pods)| {
+    let counts = plan.existing_nodes.iter().map(|(node, pods)| {
         (*node, pods.iter().filter(|&&id| snapshot.pod(id).is_virtual).count())
     });
     counts.filter(|&(_, count)| count > 0).collect()
@@ -122,7 +122,7 @@ pub fn virtual_pods_by_node(snapshot: &Snapshot, plan: &Plan) -> BTreeMap<NodeId
 
 /// Condition `Provisioning` of a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Provisioning {
+pub struct ProvisioningCondition {
     /// Whether the room is there.
     pub status: bool,
     /// Why, in one word.
@@ -131,7 +131,7 @@ pub struct Provisioning {
     pub message: String,
 }
 
-impl Provisioning {
+impl ProvisioningCondition {
     /// The condition after a loop; none to leave it as it is.
     ///
     /// `is_ready` is condition `ReadyForProvisioning`, `replicas` the status of the buffer, and
@@ -168,9 +168,9 @@ impl Provisioning {
 mod tests {
     use super::*;
     use crate::id::{PodId, PoolId};
-    use crate::plan::PlannedClaim;
+    use crate::plan::PlannedNodeClaim;
     use crate::pod::example;
-    use crate::reason::Refusal;
+    use crate::rejection::PodRejection;
     use crate::requirement::Requirements;
     use crate::resources::Resources;
     use crate::scheduling::demand::demand;
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn each_replica_is_a_pod_that_waits() {
+    fn each_buffer_replica_is_a_pending_virtual_pod() {
         let pods = virtual_pods(&buffer("my-buffer", 3));
         let names: Vec<_> = pods.iter().map(|pod| (pod.name.as_str(), pod.uid.as_str())).collect();
         let expected = [
@@ -199,28 +199,28 @@ mod tests {
         assert_eq!(names, expected);
         for pod in &pods {
             assert_eq!(pod.labels["app"], "web");
-            assert_eq!((pod.phase, pod.claims.len()), (Phase::Unset, 0));
+            assert_eq!((pod.phase, pod.volume_claims.len()), (Phase::Unset, 0));
             assert!(pod.is_virtual && pod.unschedulable);
             assert_eq!(buffer_name(pod), Some("my-buffer"));
         }
         let ids = [0, 1, 2].map(PodId);
         let pods = pods.into_iter().map(Into::into).collect();
-        assert_eq!(demand(&Snapshot { pods, ..Snapshot::default() }).place, ids);
+        assert_eq!(demand(&Snapshot { pods, ..Snapshot::default() }).to_place, ids);
     }
 
     #[test]
-    fn absurd_sizes_are_cut() {
+    fn virtual_pods_of_a_buffer_are_capped() {
         assert_eq!(virtual_pods(&buffer("b", 0)), []);
         assert_eq!(virtual_pods(&buffer("b", u32::MAX)).len(), 150_000);
     }
 
     #[test]
-    fn real_pods_are_of_no_buffer_whatever_their_name() {
-        assert_eq!(buffer_name(&example::pending("capacity-buffer-b-1")), None);
+    fn real_pods_belong_to_no_buffer_even_with_a_buffer_name() {
+        assert_eq!(buffer_name(&example::pending_pod("capacity-buffer-b-1")), None);
     }
 
     #[test]
-    fn the_condition_tells_whether_the_room_is_there() {
+    fn provisioning_is_true_if_virtual_pods_fit_existing_capacity() {
         let placed = |existing, new, failed| Some(Placements { existing, new, failed });
         #[rustfmt::skip]
         let cases = [
@@ -235,8 +235,8 @@ mod tests {
             ("size has changed", true, Some(2), placed(3, 0, 0), None),
         ];
         for (case, is_ready, replicas, placements, expected) in cases {
-            let got = Provisioning::next(is_ready, replicas, placements);
-            let expected = expected.map(|(status, reason, message)| Provisioning {
+            let got = ProvisioningCondition::next(is_ready, replicas, placements);
+            let expected = expected.map(|(status, reason, message)| ProvisioningCondition {
                 status,
                 reason,
                 message: message.to_owned(),
@@ -249,10 +249,10 @@ mod tests {
     fn placements_are_counted_by_buffer_and_node() {
         let mut pods = virtual_pods(&buffer("a", 3));
         pods.extend(virtual_pods(&buffer("b", 1)));
-        pods.push(example::pending("real"));
+        pods.push(example::pending_pod("real"));
         let pods = pods.into_iter().map(Into::into).collect();
         let snapshot = Snapshot { pods, ..Snapshot::default() };
-        let claim = PlannedClaim {
+        let claim = PlannedNodeClaim {
             pool: PoolId(0),
             pods: vec![PodId(1)],
             instance_types: [].into(),
@@ -260,17 +260,17 @@ mod tests {
             requests: Resources::default(),
             reservations: Vec::new(),
             min_values_relaxed: false,
-            cheapest: None,
+            lowest_price: None,
             dynamic_drivers: Vec::new(),
         };
         let plan = Plan {
             claims: vec![claim],
-            existing: vec![
+            existing_nodes: vec![
                 (NodeId(0), vec![PodId(0), PodId(4)]),
                 (NodeId(1), vec![PodId(4)]),
                 (NodeId(2), vec![PodId(3)]),
             ],
-            refused: [(PodId(2), Arc::new(Refusal::NoUsablePool))].into(),
+            rejected: [(PodId(2), Arc::new(PodRejection::NoUsablePool))].into(),
             ..Plan::default()
         };
         let key = |name: &str| ("default".to_owned(), name.to_owned());

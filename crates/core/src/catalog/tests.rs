@@ -54,7 +54,7 @@ fn huge_pages_are_taken_out_of_the_memory() {
 }
 
 #[test]
-fn overhead_without_capacity_is_no_debt() {
+fn overhead_of_a_resource_without_capacity_is_ignored() {
     let allocatable = instance_type(units(&[("memory", 200)]), Vec::new()).allocatable();
     assert_eq!(allocatable, units(&[("memory", 100)]));
 }
@@ -89,12 +89,12 @@ fn offerings_are_grouped_by_their_overrides() {
 }
 
 #[test]
-fn a_resource_that_only_an_override_has_is_there_in_its_group_alone() {
+fn an_override_adds_a_resource_to_its_own_group_only() {
     let gpu = Offering { capacity_override: units(&[("gpu", 1)]), ..offering(ON_DEMAND, 1.0) };
-    let asked = units(&[("gpu", 1)]);
+    let requests = units(&[("gpu", 1)]);
     let fitting = |offerings| -> Vec<usize> {
         let groups = instance_type(units(&[("cpu", 8)]), offerings).allocatable_groups();
-        let groups = groups.into_iter().filter(|group| asked.fits_in(&group.allocatable));
+        let groups = groups.into_iter().filter(|group| requests.fits_in(&group.allocatable));
         groups.flat_map(|group| group.offerings).collect()
     };
     assert_eq!(fitting(vec![offering(SPOT, 1.0), gpu.clone()]), [1], "20/C66");
@@ -102,7 +102,7 @@ fn a_resource_that_only_an_override_has_is_there_in_its_group_alone() {
 }
 
 #[test]
-fn full_reservations_cannot_be_launched_in() {
+fn a_full_reservation_is_not_launchable() {
     #[rustfmt::skip]
     let cases = [
         ("45/CP-1",    reserved(1.0, 0),                       false),
@@ -118,10 +118,10 @@ fn full_reservations_cannot_be_launched_in() {
 }
 
 #[test]
-fn the_cheapest_launch_leaves_out_what_cannot_be_launched() {
+fn the_cheapest_launch_price_skips_offerings_that_are_not_launchable() {
     let cheapest = |offerings| {
         let instance_type = instance_type(Resources::default(), offerings);
-        instance_type.cheapest_launch(&Requirements::default(), &well_known())
+        instance_type.cheapest_launch_price(&Requirements::default(), &well_known())
     };
     #[rustfmt::skip]
     let cases = [
@@ -137,7 +137,7 @@ fn the_cheapest_launch_leaves_out_what_cannot_be_launched() {
 }
 
 #[test]
-fn the_worst_price_is_that_of_the_capacity_type_taken_first() {
+fn the_worst_launch_price_is_of_the_capacity_type_launched_first() {
     type Chosen = fn(&&Offering) -> bool;
     const ALL: Chosen = |_| true;
     const AVAILABLE: Chosen = |offering| offering.available;
@@ -164,7 +164,7 @@ fn the_worst_price_is_that_of_the_capacity_type_taken_first() {
 }
 
 #[test]
-fn reservations_are_known_by_the_label_that_the_provider_names() {
+fn the_provider_names_the_label_of_the_reservation_id() {
     let label = "karpenter.k8s.aws/capacity-reservation-id";
     let mut offering = reserved(1.0, 1);
     offering.requirements.add(Requirement::in_values(label, ["cr-1"]));

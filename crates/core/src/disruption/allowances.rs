@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::budget::{Allowance, BudgetNode, NodeCounts, allowance};
-use super::{Reason, World};
+use super::{PassContext, Reason};
 
 /// What the budgets of all NodePools still allow for one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,42 +15,42 @@ pub struct Allowances {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolAllowance {
     /// The numbers that budgets are taken of.
-    pub nodes: NodeCounts,
+    pub node_counts: NodeCounts,
     /// What they allow, and what was left at first.
     pub allowance: Allowance,
     /// What is left.
-    pub left: u32,
+    pub remaining: u32,
 }
 
 impl PoolAllowance {
     /// Whether it is worth an event that nothing is allowed.
     pub fn is_blocked(&self) -> bool {
-        self.nodes.total != 0 && self.allowance.allowed == 0
+        self.node_counts.total != 0 && self.allowance.allowed == 0
     }
 }
 
 impl Allowances {
     /// Counts the nodes of all pools.
-    pub fn new(world: &World<'_>, reason: Reason) -> Self {
+    pub fn new(context: &PassContext<'_>, reason: Reason) -> Self {
         let mut nodes: BTreeMap<&str, Vec<BudgetNode>> = BTreeMap::new();
-        for node in &world.snapshot.nodes {
+        for node in &context.snapshot.nodes {
             let Some(pool) = node.pool.as_deref() else { continue };
             nodes.entry(pool).or_default().push(BudgetNode {
                 managed: node.is_managed,
                 initialized: node.is_initialized,
-                rebooting: node.standing.is_rebooting,
-                instance_terminating: node.standing.is_instance_terminating,
-                ready: node.standing.is_ready,
+                rebooting: node.disruption_state.is_rebooting,
+                instance_terminating: node.disruption_state.is_instance_terminating,
+                ready: node.disruption_state.is_ready,
                 // What a command is about to remove has spent its share, marked yet or not.
-                marked_for_deletion: node.is_deleting || world.queued.contains(&node.provider_id),
+                marked_for_deletion: node.is_deleting || context.queued.contains(&node.provider_id),
             });
         }
-        let pools = world.snapshot.managed_pools.iter().map(|(name, pool)| {
+        let pools = context.snapshot.managed_pools.iter().map(|(name, pool)| {
             let of_pool = nodes.remove(name.as_str()).unwrap_or_default();
             let counts = NodeCounts::of(of_pool, reason);
-            let allowance = allowance(&pool.budgets, reason, world.now, counts);
-            let left = allowance.left;
-            (name.clone(), PoolAllowance { nodes: counts, allowance, left })
+            let allowance = allowance(&pool.budgets, reason, context.now, counts);
+            let left = allowance.remaining;
+            (name.clone(), PoolAllowance { node_counts: counts, allowance, remaining: left })
         });
         Self { pools: pools.collect() }
     }
@@ -61,16 +61,16 @@ impl Allowances {
     }
 
     /// What is left of a pool.
-    pub fn left(&self, pool: &str) -> u32 {
-        self.pools.get(pool).map_or(0, |pool| pool.left)
+    pub fn remaining(&self, pool: &str) -> u32 {
+        self.pools.get(pool).map_or(0, |pool| pool.remaining)
     }
 
     /// Takes one of a pool, if there is any left.
-    pub fn take(&mut self, pool: &str) -> bool {
-        let Some(pool) = self.pools.get_mut(pool).filter(|pool| pool.left > 0) else {
+    pub fn reserve(&mut self, pool: &str) -> bool {
+        let Some(pool) = self.pools.get_mut(pool).filter(|pool| pool.remaining > 0) else {
             return false;
         };
-        pool.left -= 1;
+        pool.remaining -= 1;
         true
     }
 

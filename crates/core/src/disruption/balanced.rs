@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Board, Candidate, Class, ConsolidationPolicy, cost};
+use super::{Candidate, CandidateIndex, ConsolidationPolicy, DisruptionClass, cost};
 
 /// Savings count this many times as much as disruption.
 const K: f64 = 2.0;
@@ -11,10 +11,10 @@ const THRESHOLD: f64 = 1.0 / K;
 
 /// What the nodes of each NodePool cost, and what it would cost to disrupt them all.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Totals(BTreeMap<String, Total>);
+pub(super) struct PoolTotals(BTreeMap<String, PoolTotal>);
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Total {
+pub(super) struct PoolTotal {
     pub(super) cost: f64,
     pub(super) disruption: f64,
 }
@@ -48,7 +48,7 @@ impl PoolScore {
     }
 
     /// The text of the event.
-    pub fn text(&self) -> String {
+    pub fn event_text(&self) -> String {
         let (savings, disruption) =
             (self.savings_fraction * 100.0, self.disruption_fraction * 100.0);
         format!(
@@ -59,23 +59,23 @@ impl PoolScore {
     }
 }
 
-impl Totals {
+impl PoolTotals {
     /// Adds up all candidates, whatever method takes them, and all other nodes of their pools.
-    pub(super) fn new(board: &Board<'_>) -> Self {
-        let mut totals: BTreeMap<String, Total> = BTreeMap::new();
-        for candidate in board.candidates(Class::Graceful) {
+    pub(super) fn new(index: &CandidateIndex<'_>) -> Self {
+        let mut totals: BTreeMap<String, PoolTotal> = BTreeMap::new();
+        for candidate in index.candidates(DisruptionClass::Graceful) {
             totals.entry(candidate.pool.clone()).or_default().cost += candidate.price;
         }
-        for &node in board.nodes() {
-            let pool = board.world.snapshot.node(node).pool.as_deref();
+        for &node in index.nodes() {
+            let pool = index.context.snapshot.node(node).pool.as_deref();
             let Some(total) = pool.and_then(|pool| totals.get_mut(pool)) else { continue };
-            total.disruption += match board.candidate(node, Class::Graceful) {
+            total.disruption += match index.candidate(node, DisruptionClass::Graceful) {
                 Ok(candidate) => candidate.reschedule_cost,
-                Err(_) => cost::standing_cost(board.pods_on(node)),
+                Err(_) => cost::non_candidate_cost(index.pods_on(node)),
             };
         }
         for (pool, total) in &mut totals {
-            let tracked = board.world.pool_costs.get(pool).copied();
+            let tracked = index.context.pool_costs.get(pool).copied();
             total.cost = tracked.filter(|&cost| cost > 0.0).unwrap_or(total.cost);
         }
         Self(totals)
@@ -84,11 +84,11 @@ impl Totals {
     /// How a move that saves so much scores in each Balanced pool of its candidates.
     pub(super) fn scores(
         &self,
-        board: &Board<'_>,
+        index: &CandidateIndex<'_>,
         candidates: &[&Candidate],
         savings: f64,
     ) -> Vec<PoolScore> {
-        let mut by_pool: BTreeMap<&str, Total> = BTreeMap::new();
+        let mut by_pool: BTreeMap<&str, PoolTotal> = BTreeMap::new();
         for candidate in candidates {
             let sum = by_pool.entry(&candidate.pool).or_default();
             sum.cost += candidate.price;
@@ -96,7 +96,7 @@ impl Totals {
         }
         let source_price: f64 = candidates.iter().map(|candidate| candidate.price).sum();
         let is_split = by_pool.len() > 1 && source_price > 0.0;
-        let balanced = by_pool.iter().filter(|(pool, _)| is_balanced(board, pool));
+        let balanced = by_pool.iter().filter(|(pool, _)| is_balanced(index, pool));
         balanced
             .map(|(&pool, own)| {
                 let share = if is_split { savings * (own.cost / source_price) } else { savings };
@@ -119,16 +119,21 @@ impl Totals {
 
     /// Whether the removal of a node that saves at most so much may be worth it. One of whose pool
     /// nothing is known may.
-    pub(super) fn may_pass(&self, board: &Board<'_>, candidate: &Candidate, savings: f64) -> bool {
+    pub(super) fn may_be_approved(
+        &self,
+        index: &CandidateIndex<'_>,
+        candidate: &Candidate,
+        savings: f64,
+    ) -> bool {
         let total = self.0.get(&candidate.pool).copied().unwrap_or_default();
-        !is_balanced(board, &candidate.pool)
+        !is_balanced(index, &candidate.pool)
             || total.cost <= 0.0
             || self.score(&candidate.pool, savings, candidate.reschedule_cost).is_approved()
     }
 }
 
-fn is_balanced(board: &Board<'_>, pool: &str) -> bool {
-    let pool = board.world.snapshot.managed_pools.get(pool);
+fn is_balanced(index: &CandidateIndex<'_>, pool: &str) -> bool {
+    let pool = index.context.snapshot.managed_pools.get(pool);
     pool.is_some_and(|pool| pool.policy == ConsolidationPolicy::Balanced)
 }
 
@@ -136,12 +141,12 @@ fn is_balanced(board: &Board<'_>, pool: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn totals(cost: f64, disruption: f64) -> Totals {
-        Totals([("p".to_owned(), Total { cost, disruption })].into())
+    fn totals(cost: f64, disruption: f64) -> PoolTotals {
+        PoolTotals([("p".to_owned(), PoolTotal { cost, disruption })].into())
     }
 
     #[test]
-    fn savings_are_weighed_against_disruption() {
+    fn balanced_policy_weighs_savings_against_disruption() {
         let infinite = f64::INFINITY;
         #[rustfmt::skip]
         let cases = [

@@ -103,7 +103,7 @@ impl NodeLimit {
         };
         match go::parse_int(percent) {
             // The schema admits none of these.
-            Ok(percent) if percent > 100 => Err(BudgetError::AboveAll(text.to_owned())),
+            Ok(percent) if percent > 100 => Err(BudgetError::AboveHundredPercent(text.to_owned())),
             Ok(percent) => Ok(Self::Percent(percent)),
             Err(error) => Err(BudgetError::BadPercentage { nodes: text.to_owned(), error }),
         }
@@ -127,7 +127,7 @@ pub enum BudgetError {
         error: IntError,
     },
     /// `nodes` is more than 100 %.
-    AboveAll(String),
+    AboveHundredPercent(String),
 }
 
 impl fmt::Display for BudgetError {
@@ -141,7 +141,7 @@ impl fmt::Display for BudgetError {
             Self::BadPercentage { nodes, error } => {
                 write!(f, "invalid value for IntOrString: invalid value {nodes:?}: {error}")
             }
-            Self::AboveAll(nodes) => {
+            Self::AboveHundredPercent(nodes) => {
                 write!(f, "invalid value for IntOrString: invalid value {nodes:?}: is above 100%")
             }
         }
@@ -203,7 +203,7 @@ pub struct Allowance {
     /// What goes into the metric: the tightest budget, [`NO_LIMIT`] without one.
     pub allowed: u32,
     /// What may still be spent.
-    pub left: u32,
+    pub remaining: u32,
     /// Which budget that is, if one limits anything: the first of those that are equally tight.
     pub tightest: Option<usize>,
     /// The budgets that could not be evaluated. With any of these nothing is allowed.
@@ -234,5 +234,5 @@ pub fn allowance(
     if !problems.is_empty() {
         (allowed, tightest) = (0, None);
     }
-    Allowance { allowed, left: allowed.saturating_sub(nodes.disrupting), tightest, problems }
+    Allowance { allowed, remaining: allowed.saturating_sub(nodes.disrupting), tightest, problems }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Rejection;
-use super::cost::{self, BASE};
+use super::cost::{self, BASE_COST};
 use crate::catalog::InstanceType;
 use crate::id::{NodeId, PodId};
 
@@ -70,12 +70,12 @@ impl Candidate {
 
     /// Whether no pods are on it that count.
     pub fn is_empty(&self) -> bool {
-        self.reschedule_cost <= BASE
+        self.reschedule_cost <= BASE_COST
     }
 }
 
 /// The best ratio first, then by name (spec 30 §3.6).
-pub(super) fn best_ratio_first(candidates: &mut [&Candidate]) {
+pub(super) fn sort_by_savings_ratio(candidates: &mut [&Candidate]) {
     candidates.sort_by(|a, b| {
         let ratio = b.savings_ratio().total_cmp(&a.savings_ratio());
         ratio.then_with(|| a.name.cmp(&b.name))

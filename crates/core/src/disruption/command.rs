@@ -4,10 +4,10 @@ use std::fmt;
 
 use jiff::SignedDuration;
 
-use super::repair::Chosen;
+use super::repair::RepairDecision;
 use super::{Candidate, Method, Reason};
 use crate::id::NodeId;
-use crate::plan::{Plan, PlannedClaim};
+use crate::plan::{Plan, PlannedNodeClaim};
 
 /// Nodes to remove together, and what has to be ready before.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,13 +23,13 @@ pub struct Command {
     /// What it saves per hour.
     pub savings: f64,
     /// Why nothing can be launched beside the old node, which goes first then.
-    pub terminate_first: Option<TerminateFirst>,
+    pub terminate_first: Option<TerminateFirstReason>,
     /// Whether the node is restarted instead of removed.
     pub is_reboot: bool,
     /// How long the drain may take at most, where repair bounds it.
     pub drain_bound: Option<SignedDuration>,
     /// Why the node is repaired.
-    pub repair: Option<Chosen>,
+    pub repair: Option<RepairDecision>,
     /// Scores of Balanced NodePools, by name.
     pub scores: Vec<super::PoolScore>,
 }
@@ -70,14 +70,14 @@ impl fmt::Display for Decision {
 
 /// Why a replacement cannot come first (spec 45 §8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum TerminateFirst {
+pub enum TerminateFirstReason {
     /// The only capacity is the slot of a full reservation that the node holds.
     NoReservedCapacity,
     /// A static NodePool may have no more nodes.
     StaticAtLimit,
 }
 
-impl TerminateFirst {
+impl TerminateFirstReason {
     /// The name in logs and metrics.
     pub fn name(self) -> &'static str {
         match self {
@@ -92,7 +92,7 @@ impl TerminateFirst {
 pub enum Replacement {
     /// As the scheduler planned it, with what consolidation left of its instance types and
     /// requirements.
-    Planned(PlannedClaim),
+    Planned(PlannedNodeClaim),
     /// Whatever the template of a static NodePool gives.
     Template {
         /// The pool's name.
@@ -102,7 +102,7 @@ pub enum Replacement {
 
 impl Replacement {
     /// What the scheduler planned.
-    pub fn planned(&self) -> Option<&PlannedClaim> {
+    pub fn planned(&self) -> Option<&PlannedNodeClaim> {
         match self {
             Self::Planned(claim) => Some(claim),
             Self::Template { .. } => None,
@@ -161,22 +161,22 @@ impl Command {
             self.decision(),
             self.pools().join(","),
             names.join(", "),
-            self.arrow(),
+            self.replacements_text(),
             self.savings,
         )
     }
 
     /// The command as events on one of its nodes have it (spec 30 §12.2).
-    pub fn describe_for(&self, node: &str) -> String {
+    pub fn describe_for_node(&self, node: &str) -> String {
         match self.candidates.len() {
-            1 => format!("{}: [{node}]{}", self.decision(), self.arrow()),
+            1 => format!("{}: [{node}]{}", self.decision(), self.replacements_text()),
             count => {
                 format!("{}: [{node}] (part of {count}-node consolidation)", self.decision())
             }
         }
     }
 
-    fn arrow(&self) -> String {
+    fn replacements_text(&self) -> String {
         match self.replacements.len() {
             0 => String::new(),
             1 => " -> [1 replacement]".to_owned(),
@@ -187,7 +187,7 @@ impl Command {
 
 /// A node that stays, and why.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Kept {
+pub struct RetainedNode {
     /// The node's name.
     pub node: String,
     /// In one word: `Blocked`, `Budget`, `Unconsolidatable` and so on.
@@ -197,12 +197,12 @@ pub struct Kept {
     /// The objects that are in the way, each as `Kind namespace/name`.
     pub blocked_by: Vec<String>,
     /// What drift does about it, if it has drifted.
-    pub drift: Option<Drift>,
+    pub drift: Option<DriftStatus>,
 }
 
 /// What drift does about a node that stays otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Drift {
+pub enum DriftStatus {
     /// It replaces the node in its turn.
     Due {
         /// In a sentence.
@@ -212,7 +212,7 @@ pub enum Drift {
     Blocked,
     /// Nothing: it may, but cannot replace the node. Only told where somebody
     /// [asks](super::Settings::explain_drift).
-    Stuck {
+    CannotReplace {
         /// In a sentence, as drift's own events have it.
         text: String,
         /// The objects that are in the way, each as `Kind namespace/name`.
@@ -222,20 +222,20 @@ pub enum Drift {
 
 /// Something to say about a node, on its Node and its NodeClaim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
+pub struct NodeEvent {
     /// The node.
     pub node: NodeId,
     /// The method that says it.
     pub method: Method,
     /// What it is about.
-    pub kind: NoticeKind,
+    pub kind: NodeEventKind,
     /// The message.
     pub text: String,
 }
 
 /// What a notice is about: the reason of the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum NoticeKind {
+pub enum NodeEventKind {
     /// `DisruptionBlocked`.
     Blocked,
     /// `Unconsolidatable`.
@@ -248,11 +248,11 @@ pub enum NoticeKind {
 
 /// What came of a pass.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Pass {
+pub struct PassOutcome {
     /// What is to be done, in this order. All of it holds together and within the budgets.
     pub commands: Vec<Command>,
     /// Every other node, by name, and why it stays.
-    pub kept: Vec<Kept>,
+    pub retained_nodes: Vec<RetainedNode>,
     /// Methods that found nothing and were not held back by a budget or by time: until something
     /// changes they need not look again.
     pub settled: Vec<Method>,
@@ -261,9 +261,9 @@ pub struct Pass {
     /// Methods that ran out of time.
     pub timed_out: Vec<Method>,
     /// How many candidates each method had that looked.
-    pub eligible: Vec<(Method, usize)>,
+    pub eligible_counts: Vec<(Method, usize)>,
     /// What is to be told about nodes, in order.
-    pub notices: Vec<Notice>,
+    pub node_events: Vec<NodeEvent>,
     /// How nodes score that would save something, but too little for policy Balanced.
-    pub rejected: Vec<super::PoolScore>,
+    pub rejected_scores: Vec<super::PoolScore>,
 }

@@ -4,12 +4,12 @@ use jiff::Timestamp;
 
 use crate::catalog::{CAPACITY_TYPE, InstanceType, Offering};
 use crate::labels::ZONE;
-use crate::pod::{Owner, Pod};
-use crate::snapshot::NodeStanding;
+use crate::pod::{OwnerKind, Pod};
+use crate::snapshot::NodeDisruptionState;
 use crate::static_capacity;
 
 /// What it costs to disrupt a node without pods.
-pub(super) const BASE: f64 = 1.0;
+pub(super) const BASE_COST: f64 = 1.0;
 
 /// The price per hour of a node of this type, zone and capacity type, if it is known. Whether its
 /// offering can be had now does not matter.
@@ -20,36 +20,39 @@ pub(super) fn price(
 ) -> Option<f64> {
     let (zone, capacity_type) = (zone.unwrap_or_default(), capacity_type.unwrap_or_default());
     let is_own = |offering: &&Offering| {
-        is(offering, ZONE, zone) && is(offering, CAPACITY_TYPE, capacity_type)
+        has_label_value(offering, ZONE, zone)
+            && has_label_value(offering, CAPACITY_TYPE, capacity_type)
     };
     let own = instance_type?.offerings.iter().find(is_own);
     own.map(|offering| offering.price).filter(|price| !price.is_nan())
 }
 
 /// Whether the offering says exactly this about a label; saying nothing is an empty text.
-fn is(offering: &Offering, key: &str, value: &str) -> bool {
-    let said = offering.requirements.get(key).filter(|said| !said.is_complement());
-    said.and_then(|said| said.values().first()).map_or("", String::as_str) == value
+fn has_label_value(offering: &Offering, key: &str, value: &str) -> bool {
+    let requirement =
+        offering.requirements.get(key).filter(|requirement| !requirement.is_complement());
+    requirement.and_then(|requirement| requirement.values().first()).map_or("", String::as_str)
+        == value
 }
 
 /// What it costs to move pods that come back elsewhere, and the node's own.
 pub(super) fn reschedule_cost<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> f64 {
-    pods.into_iter().fold(BASE, |sum, pod| sum + pod.eviction_cost.max(0.0))
+    pods.into_iter().fold(BASE_COST, |sum, pod| sum + pod.eviction_cost.max(0.0))
 }
 
 /// The same of a node that is no candidate: all its pods that are not of DaemonSets.
-pub(super) fn standing_cost<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> f64 {
-    let counts = |pod: &&Pod| pod.owner != Owner::DaemonSet && !pod.is_terminal();
+pub(super) fn non_candidate_cost<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> f64 {
+    let counts = |pod: &&Pod| pod.owner != OwnerKind::DaemonSet && !pod.is_terminal();
     reschedule_cost(pods.into_iter().filter(counts))
 }
 
 /// What it costs to evict all pods, times the share of its life that the node has left.
 pub(super) fn disruption_cost<'a>(
     pods: impl IntoIterator<Item = &'a Pod>,
-    standing: &NodeStanding,
+    standing: &NodeDisruptionState,
     now: Timestamp,
 ) -> f64 {
     let cost: f64 = pods.into_iter().map(|pod| pod.eviction_cost).sum();
-    let age = now.duration_since(standing.created.unwrap_or(now));
+    let age = now.duration_since(standing.node_claim_created_at.unwrap_or(now));
     cost * static_capacity::lifetime_remaining(age, standing.expire_after)
 }

@@ -32,14 +32,18 @@ pub enum PodProtection {
 
 impl PodProtection {
     /// What the annotation of a pod that started at `started` means at `now`.
-    pub fn of(annotation: Option<&str>, started: Option<Timestamp>, now: Timestamp) -> Self {
+    pub fn from_annotation(
+        annotation: Option<&str>,
+        started: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Self {
         let Some(text) = annotation else {
             return Self::None;
         };
         if text == "true" {
             return Self::Always;
         }
-        let duration = match positive_duration(text) {
+        let duration = match parse_positive_duration(text) {
             Ok(duration) => duration,
             Err(invalid) => return Self::Invalid(invalid),
         };
@@ -61,11 +65,11 @@ impl PodProtection {
     }
 }
 
-fn positive_duration(text: &str) -> Result<SignedDuration, InvalidAnnotation> {
+fn parse_positive_duration(text: &str) -> Result<SignedDuration, InvalidAnnotation> {
     match go::parse_duration(text) {
         Ok(duration) if duration.is_positive() => Ok(duration),
         Ok(_) => Err(InvalidAnnotation::NotPositive { text: text.to_owned() }),
-        Err(error) => Err(InvalidAnnotation::NoDuration { text: text.to_owned(), error }),
+        Err(error) => Err(InvalidAnnotation::NotADuration { text: text.to_owned(), error }),
     }
 }
 
@@ -73,7 +77,7 @@ fn positive_duration(text: &str) -> Result<SignedDuration, InvalidAnnotation> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InvalidAnnotation {
     /// The text is no duration.
-    NoDuration {
+    NotADuration {
         /// The annotation's value.
         text: String,
         /// What is wrong with it.
@@ -89,7 +93,7 @@ pub enum InvalidAnnotation {
 impl fmt::Display for InvalidAnnotation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoDuration { text, error } => {
+            Self::NotADuration { text, error } => {
                 write!(f, "failed to parse {text:?} as a duration: {error}")
             }
             Self::NotPositive { text } => write!(f, "duration {text:?} must be positive"),
@@ -116,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_protected_for_ever_or_for_a_time_from_its_start() {
+    fn do_not_disrupt_protects_a_pod_forever_or_for_a_duration() {
         let now: Timestamp = "2000-06-15T12:30:30Z".parse().unwrap();
         let ago = |minutes| now.checked_sub(SignedDuration::from_mins(minutes)).unwrap();
         let until = PodProtection::Until("2000-06-15T12:31:30Z".parse().unwrap());
@@ -135,14 +139,14 @@ mod tests {
             ("no end",     Some("2562047h47m16s"), Some(Timestamp::MAX), PodProtection::Until(Timestamp::MAX), true),
         ];
         for (case, annotation, started, protection, active) in cases {
-            let got = PodProtection::of(annotation, started, now);
+            let got = PodProtection::from_annotation(annotation, started, now);
             assert_eq!(got, protection, "{case}: {annotation:?} started {started:?}");
             assert_eq!(got.is_active(), active, "{case}: {annotation:?} started {started:?}");
         }
     }
 
     #[test]
-    fn what_is_no_positive_duration_counts_as_not_set_and_says_why() {
+    fn an_annotation_without_a_positive_duration_protects_no_pod() {
         #[rustfmt::skip]
         let cases = [
             ("10/KY-3", "-5m",   r#"duration "-5m" must be positive"#),
@@ -153,7 +157,11 @@ mod tests {
         ];
         for (case, annotation, why) in cases {
             for started in [None, Some(Timestamp::UNIX_EPOCH)] {
-                let got = PodProtection::of(Some(annotation), started, Timestamp::UNIX_EPOCH);
+                let got = PodProtection::from_annotation(
+                    Some(annotation),
+                    started,
+                    Timestamp::UNIX_EPOCH,
+                );
                 assert!(!got.is_active(), "{case}: {annotation}");
                 let PodProtection::Invalid(invalid) = got else {
                     panic!("{case}: {annotation} is {got:?}");

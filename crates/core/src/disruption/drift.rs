@@ -2,17 +2,18 @@
 
 use super::allowances::Allowances;
 use super::consolidation::Consolidation;
-use super::simulate::{Question, Simulated};
+use super::simulation::{Simulation, SimulationKind};
 use super::{
-    Board, Candidate, Class, Command, Method, Reason, Replacement, Search, TerminateFirst,
+    Candidate, CandidateIndex, Command, DisruptionClass, Method, Reason, Replacement, SearchMode,
+    TerminateFirstReason,
 };
 use crate::id::NodeId;
-use crate::plan::PlannedClaim;
+use crate::plan::PlannedNodeClaim;
 use crate::scheduling::Fuel;
 
 /// What came of it.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct DriftResult {
     pub(super) command: Option<Command>,
     pub(super) eligible: usize,
     /// Nodes that stay since their pods would lose their place, and the text of the event.
@@ -21,8 +22,8 @@ pub(super) struct Found {
 
 /// The drifted nodes of pools that are not static, in the order in which they are tried: the oldest
 /// first, but those without pods before all others.
-pub(super) fn candidates<'a>(board: &'a Board<'_>) -> Vec<&'a Candidate> {
-    let mut candidates = board.candidates(Class::Eventual);
+pub(super) fn candidates<'a>(index: &'a CandidateIndex<'_>) -> Vec<&'a Candidate> {
+    let mut candidates = index.candidates(DisruptionClass::Eventual);
     candidates.retain(|one| !one.is_static && one.drifted_at.is_some());
     candidates.sort_by(|a, b| {
         let order = (!a.pods.is_empty()).cmp(&!b.pods.is_empty());
@@ -32,24 +33,26 @@ pub(super) fn candidates<'a>(board: &'a Board<'_>) -> Vec<&'a Candidate> {
 }
 
 /// The first drifted node that can go.
-pub(super) fn decide(consolidation: &mut Consolidation<'_>) -> Found {
-    let board = consolidation.board;
-    let candidates = candidates(board);
-    let mut found = Found { eligible: candidates.len(), ..Found::default() };
-    let allowances = Allowances::new(board.world, Reason::Drifted);
+pub(super) fn decide(consolidation: &mut Consolidation<'_>) -> DriftResult {
+    let index = consolidation.index;
+    let candidates = candidates(index);
+    let mut found = DriftResult { eligible: candidates.len(), ..DriftResult::default() };
+    let allowances = Allowances::new(index.context, Reason::Drifted);
     for candidate in candidates {
-        let is_backed_off = board.world.backed_off.contains(&candidate.pool);
-        if is_backed_off || allowances.left(&candidate.pool) == 0 {
+        let is_backed_off = index.context.backed_off.contains(&candidate.pool);
+        if is_backed_off || allowances.remaining(&candidate.pool) == 0 {
             continue;
         }
-        let is_first = board.world.settings.terminate_first_drift;
-        let (simulated, first) = simulate(consolidation, candidate, is_first, Question::Drift);
-        if !simulated.places_all() {
-            let text = simulated.text(board.world.snapshot);
+        let is_first = index.context.settings.terminate_first_drift;
+        let (simulated, first) =
+            simulate_replacement(consolidation, candidate, is_first, SimulationKind::Drift);
+        if !simulated.places_all_pods() {
+            let text = simulated.event_text(index.context.snapshot);
             found.blocked.push((candidate.node, text));
             continue;
         }
-        found.command = Some(command(consolidation, Method::Drift, candidate, simulated, first));
+        found.command =
+            Some(replace_command(consolidation, Method::Drift, candidate, simulated, first));
         return found;
     }
     found
@@ -57,43 +60,44 @@ pub(super) fn decide(consolidation: &mut Consolidation<'_>) -> Found {
 
 /// Where the pods of a node go. If they go nowhere and the node holds a slot of a reservation: where
 /// they would go with that slot, so that the node has to go first (spec 45 §8.1).
-pub(super) fn simulate(
+pub(super) fn simulate_replacement(
     consolidation: &mut Consolidation<'_>,
     candidate: &Candidate,
     may_terminate_first: bool,
-    question: Question<'_>,
-) -> (Simulated, Option<TerminateFirst>) {
+    kind: SimulationKind<'_>,
+) -> (Simulation, Option<TerminateFirstReason>) {
     let simulator = &mut consolidation.simulator;
-    let simulated = simulator.simulate(&[candidate], question, &mut Fuel::unlimited());
+    let simulated = simulator.simulate(&[candidate], kind, &mut Fuel::unlimited());
     let is_reserved = candidate.capacity_type.as_deref() == Some(crate::catalog::RESERVED);
     let reservation = candidate.reservation_id.as_deref().filter(|id| !id.is_empty());
     let (true, true, Some(reservation)) = (may_terminate_first, is_reserved, reservation) else {
         return (simulated, None);
     };
-    if simulated.places_all() {
+    if simulated.places_all_pods() {
         return (simulated, None);
     }
-    let with_slot = Question::WithSlot { reservation, is_repair: question == Question::Repair };
+    let with_slot =
+        SimulationKind::FreedSlot { reservation, is_repair: kind == SimulationKind::Repair };
     let second = simulator.simulate(&[candidate], with_slot, &mut Fuel::unlimited());
-    if second.places_all() {
-        (second, Some(TerminateFirst::NoReservedCapacity))
+    if second.places_all_pods() {
+        (second, Some(TerminateFirstReason::NoReservedCapacity))
     } else {
         (simulated, None)
     }
 }
 
 /// The command that removes one node for all that its pods need.
-pub(super) fn command(
+pub(super) fn replace_command(
     consolidation: &mut Consolidation<'_>,
     method: Method,
     candidate: &Candidate,
-    mut simulated: Simulated,
-    terminate_first: Option<TerminateFirst>,
+    mut simulated: Simulation,
+    terminate_first: Option<TerminateFirstReason>,
 ) -> Command {
-    if consolidation.board.world.settings.search != Search::Upstream {
+    if consolidation.index.context.settings.search != SearchMode::Upstream {
         // Who waits already is looked after by the provisioner. Upstream launches for them twice.
         let is_own =
-            |claim: &PlannedClaim| claim.pods.iter().any(|pod| candidate.pods.contains(pod));
+            |claim: &PlannedNodeClaim| claim.pods.iter().any(|pod| candidate.pods.contains(pod));
         simulated.plan.claims.retain(is_own);
     }
     let claims = match terminate_first {

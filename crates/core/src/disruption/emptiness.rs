@@ -1,14 +1,14 @@
 //! Nodes without pods that count (spec 30 §6.1).
 
 use super::allowances::Allowances;
-use super::candidate::best_ratio_first;
-use super::consolidation::is_eligible_empty;
-use super::{Board, Candidate, Class, Command, Method, Reason};
+use super::candidate::sort_by_savings_ratio;
+use super::consolidation::check_emptiness_eligibility;
+use super::{Candidate, CandidateIndex, Command, DisruptionClass, Method, Reason};
 use crate::plan::Plan;
 
 /// What came of it.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct EmptinessResult {
     pub(super) command: Option<Command>,
     pub(super) eligible: usize,
     /// Whether a budget held some back.
@@ -16,26 +16,27 @@ pub(super) struct Found {
 }
 
 /// One command with all empty nodes that the budgets allow.
-pub(super) fn decide(board: &Board<'_>) -> Found {
-    let mut candidates = candidates(board);
-    let mut found = Found { eligible: candidates.len(), ..Found::default() };
-    best_ratio_first(&mut candidates);
-    let mut allowances = Allowances::new(board.world, Reason::Empty);
-    candidates.retain(|candidate| allowances.take(&candidate.pool));
+pub(super) fn decide(index: &CandidateIndex<'_>) -> EmptinessResult {
+    let mut candidates = candidates(index);
+    let mut found = EmptinessResult { eligible: candidates.len(), ..EmptinessResult::default() };
+    sort_by_savings_ratio(&mut candidates);
+    let mut allowances = Allowances::new(index.context, Reason::Empty);
+    candidates.retain(|candidate| allowances.reserve(&candidate.pool));
     found.is_constrained = candidates.len() < found.eligible;
-    found.command = (!candidates.is_empty()).then(|| deletion(Method::Emptiness, &candidates));
+    found.command =
+        (!candidates.is_empty()).then(|| delete_command(Method::Emptiness, &candidates));
     found
 }
 
 /// The nodes that it looks at, by name.
-pub(super) fn candidates<'a>(board: &'a Board<'_>) -> Vec<&'a Candidate> {
-    let mut candidates = board.candidates(Class::Graceful);
-    candidates.retain(|candidate| is_eligible_empty(board, candidate).is_ok());
+pub(super) fn candidates<'a>(index: &'a CandidateIndex<'_>) -> Vec<&'a Candidate> {
+    let mut candidates = index.candidates(DisruptionClass::Graceful);
+    candidates.retain(|candidate| check_emptiness_eligibility(index, candidate).is_ok());
     candidates
 }
 
 /// A command that only removes nodes.
-pub(super) fn deletion(method: Method, candidates: &[&Candidate]) -> Command {
+pub(super) fn delete_command(method: Method, candidates: &[&Candidate]) -> Command {
     Command {
         method,
         candidates: candidates.iter().map(|&candidate| candidate.clone()).collect(),

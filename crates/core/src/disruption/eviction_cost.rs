@@ -1,7 +1,7 @@
 //! What it costs to move a pod (spec 30 §3.6, spec 45 §9.4).
 
 /// The least and the most that one pod costs.
-const MOST: f64 = 10.0;
+const COST_MAX: f64 = 10.0;
 /// By how much costs that users write, and priorities, are scaled down.
 const COST_SCALE: f64 = 134_217_728.0; // 2^27
 const PRIORITY_SCALE: f64 = 33_554_432.0; // 2^25
@@ -17,18 +17,18 @@ pub fn eviction_cost(
     priority: Option<i32>,
 ) -> f64 {
     let written = disruption_cost.or(deletion_cost);
-    let cost = written.and_then(parsed).unwrap_or_default();
+    let cost = written.and_then(parse_cost).unwrap_or_default();
     let priority = priority.unwrap_or_default();
     let sum = 1.0 + f64::from(cost) / COST_SCALE + f64::from(priority) / PRIORITY_SCALE;
-    sum.clamp(-MOST, MOST)
+    sum.clamp(-COST_MAX, COST_MAX)
 }
 
 /// Whether the text of such an annotation can be read.
 pub fn is_eviction_cost(text: &str) -> bool {
-    parsed(text).is_some()
+    parse_cost(text).is_some()
 }
 
-fn parsed(text: &str) -> Option<i32> {
+fn parse_cost(text: &str) -> Option<i32> {
     text.parse().ok()
 }
 
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cost_of_a_pod_is_what_its_annotations_and_priority_say() {
+    fn eviction_cost_follows_from_annotations_and_priority() {
         let big = 1 << 27;
         let (big_text, half) = (big.to_string(), (big / 2).to_string());
         #[rustfmt::skip]

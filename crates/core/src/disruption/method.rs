@@ -21,7 +21,7 @@ pub enum Method {
 
 /// How a method treats pods that must not be moved now (spec 30 §3.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
+pub enum DisruptionClass {
     /// Always minds them.
     Graceful,
     /// Minds them unless a drain of the node is bounded.
@@ -52,11 +52,11 @@ impl Method {
     }
 
     /// How it treats pods that must not be moved.
-    pub fn class(self) -> Class {
+    pub fn class(self) -> DisruptionClass {
         match self {
-            Self::Repair => Class::Repair,
-            Self::StaticDrift | Self::Drift => Class::Eventual,
-            Self::Emptiness | Self::MultiNode | Self::SingleNode => Class::Graceful,
+            Self::Repair => DisruptionClass::Repair,
+            Self::StaticDrift | Self::Drift => DisruptionClass::Eventual,
+            Self::Emptiness | Self::MultiNode | Self::SingleNode => DisruptionClass::Graceful,
         }
     }
 

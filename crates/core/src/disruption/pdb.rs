@@ -6,30 +6,30 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::pod::standing::tolerates_disruption;
-use crate::pod::{Owner, Pod, PodSpec};
+use crate::pod::drain_state::tolerates_disruption;
+use crate::pod::{OwnerKind, Pod, PodSpec};
 use crate::selector::Labels;
 use crate::snapshot::{PodDisruptionBudget, Snapshot};
 
 /// The budgets of a cluster, by namespace. Replicas mostly share their labels and specs, so what is
 /// found for one is remembered for the others.
-pub(super) struct Limits<'a> {
+pub(super) struct PdbIndex<'a> {
     by_namespace: BTreeMap<&'a str, Vec<&'a PodDisruptionBudget>>,
     /// By namespace and labels. The keys are addresses of what the snapshot keeps alive.
-    found: FxHashMap<(&'a str, *const Labels), SmallVec<[&'a PodDisruptionBudget; 2]>>,
-    tolerant: FxHashMap<*const PodSpec, bool>,
+    by_labels: FxHashMap<(&'a str, *const Labels), SmallVec<[&'a PodDisruptionBudget; 2]>>,
+    disruption_tolerated: FxHashMap<*const PodSpec, bool>,
 }
 
 /// What keeps a pod where it is.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Hold<'a> {
+pub(super) enum EvictionBlocker<'a> {
     /// More than one budget, with which Kubernetes evicts nothing.
-    Several(Vec<&'a PodDisruptionBudget>),
+    MultiplePdbs(Vec<&'a PodDisruptionBudget>),
     /// A budget that lets nothing go now.
-    Exhausted(&'a PodDisruptionBudget),
+    PdbExhausted(&'a PodDisruptionBudget),
 }
 
-impl<'a> Limits<'a> {
+impl<'a> PdbIndex<'a> {
     pub(super) fn new(snapshot: &'a Snapshot) -> Self {
         let mut by_namespace: BTreeMap<&str, Vec<_>> = BTreeMap::new();
         for budget in snapshot.disruption_budgets.iter() {
@@ -38,24 +38,29 @@ impl<'a> Limits<'a> {
         for budgets in by_namespace.values_mut() {
             budgets.sort_by(|a, b| a.name.cmp(&b.name));
         }
-        Self { by_namespace, found: FxHashMap::default(), tolerant: FxHashMap::default() }
+        Self {
+            by_namespace,
+            by_labels: FxHashMap::default(),
+            disruption_tolerated: FxHashMap::default(),
+        }
     }
 
     /// What keeps the pod from being evicted now.
-    pub(super) fn hold(&mut self, pod: &'a Pod) -> Option<Hold<'a>> {
-        match &self.of(pod)[..] {
+    pub(super) fn eviction_blocker(&mut self, pod: &'a Pod) -> Option<EvictionBlocker<'a>> {
+        match &self.matching_pdbs(pod)[..] {
             [] => None,
             [budget] => {
                 let is_free = budget.always_evicts_unhealthy && pod.is_unready;
-                (budget.disruptions_allowed == 0 && !is_free).then_some(Hold::Exhausted(budget))
+                (budget.disruptions_allowed == 0 && !is_free)
+                    .then_some(EvictionBlocker::PdbExhausted(budget))
             }
-            several => Some(Hold::Several(several.to_vec())),
+            several => Some(EvictionBlocker::MultiplePdbs(several.to_vec())),
         }
     }
 
     /// Whether it can never be evicted as its budgets are written.
-    pub(super) fn is_held_for_good(&mut self, pod: &'a Pod) -> bool {
-        match &self.of(pod)[..] {
+    pub(super) fn is_never_evictable(&mut self, pod: &'a Pod) -> bool {
+        match &self.matching_pdbs(pod)[..] {
             [] => false,
             [budget] => budget.blocks_all && !(budget.always_evicts_unhealthy && pod.is_unready),
             _ => true,
@@ -63,20 +68,23 @@ impl<'a> Limits<'a> {
     }
 
     /// The budgets that count for the pod. None does for what nobody evicts.
-    fn of(&mut self, pod: &'a Pod) -> SmallVec<[&'a PodDisruptionBudget; 2]> {
+    fn matching_pdbs(&mut self, pod: &'a Pod) -> SmallVec<[&'a PodDisruptionBudget; 2]> {
         let Some(budgets) = self.by_namespace.get(pod.namespace.as_str()) else {
             return SmallVec::new();
         };
-        let is_evictable = pod.is_active() && pod.owner != Owner::Node && !pod.do_not_disrupt;
-        if !is_evictable || tolerates(&mut self.tolerant, &pod.spec) {
+        let is_evictable = pod.is_active() && pod.owner != OwnerKind::Node && !pod.do_not_disrupt;
+        if !is_evictable || is_disruption_tolerated(&mut self.disruption_tolerated, &pod.spec) {
             return SmallVec::new();
         }
         let key = (pod.namespace.as_str(), Arc::as_ptr(&pod.labels));
         let matching = || budgets.iter().filter(|budget| budget.selector.matches(&pod.labels));
-        self.found.entry(key).or_insert_with(|| matching().copied().collect()).clone()
+        self.by_labels.entry(key).or_insert_with(|| matching().copied().collect()).clone()
     }
 }
 
-fn tolerates(known: &mut FxHashMap<*const PodSpec, bool>, spec: &Arc<PodSpec>) -> bool {
+fn is_disruption_tolerated(
+    known: &mut FxHashMap<*const PodSpec, bool>,
+    spec: &Arc<PodSpec>,
+) -> bool {
     *known.entry(Arc::as_ptr(spec)).or_insert_with(|| tolerates_disruption(&spec.tolerations))
 }

@@ -28,7 +28,7 @@ impl ConsolidationPolicy {
     }
 
     /// The policy of that name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|policy| policy.name() == name)
     }
 }

@@ -23,62 +23,63 @@ pub(super) struct LaunchPrice {
 }
 
 /// What a launch of each instance type may cost in each zone, by name.
-type ByZone = Arc<[(String, Arc<[LaunchPrice]>)]>;
+type PricesByZone = Arc<[(String, Arc<[LaunchPrice]>)]>;
 
 /// Launch prices by NodePool and requirements. Many candidates lead to the same replacement.
-pub(super) struct Prices<'a> {
+pub(super) struct LaunchPrices<'a> {
     catalog: &'a Catalog,
-    known: FxHashMap<(String, Arc<Requirements>), Arc<[LaunchPrice]>>,
-    by_zone: FxHashMap<(String, Arc<Requirements>), ByZone>,
+    by_pool: FxHashMap<(String, Arc<Requirements>), Arc<[LaunchPrice]>>,
+    by_zone: FxHashMap<(String, Arc<Requirements>), PricesByZone>,
 }
 
-impl<'a> Prices<'a> {
+impl<'a> LaunchPrices<'a> {
     pub(super) fn new(catalog: &'a Catalog) -> Self {
-        Self { catalog, known: FxHashMap::default(), by_zone: FxHashMap::default() }
+        Self { catalog, by_pool: FxHashMap::default(), by_zone: FxHashMap::default() }
     }
 
     /// The instance types of a NodePool.
-    pub(super) fn types(&self, pool: &str) -> &'a [Arc<InstanceType>] {
+    pub(super) fn instance_types(&self, pool: &str) -> &'a [Arc<InstanceType>] {
         self.catalog.pools.get(pool).map_or(&[][..], |types: &InstanceTypes| types)
     }
 
     /// What a launch with these requirements may cost for each instance type of a NodePool.
-    pub(super) fn of(
+    pub(super) fn launch_prices(
         &mut self,
         pool: &str,
         requirements: &Arc<Requirements>,
     ) -> Arc<[LaunchPrice]> {
         let key = (pool.to_owned(), Arc::clone(requirements));
-        if let Some(known) = self.known.get(&key) {
+        if let Some(known) = self.by_pool.get(&key) {
             return Arc::clone(known);
         }
-        let types = self.types(pool).iter();
-        let prices: Arc<[_]> = types.map(|one| self.price(one, requirements)).collect();
-        self.known.insert(key, Arc::clone(&prices));
+        let types = self.instance_types(pool).iter();
+        let prices: Arc<[_]> =
+            types.map(|one| self.compute_launch_price(one, requirements)).collect();
+        self.by_pool.insert(key, Arc::clone(&prices));
         prices
     }
 
     /// The same for each zone of them, by name.
-    pub(super) fn by_zone(&mut self, pool: &str, requirements: &Arc<Requirements>) -> ByZone {
+    pub(super) fn by_zone(&mut self, pool: &str, requirements: &Arc<Requirements>) -> PricesByZone {
         let key = (pool.to_owned(), Arc::clone(requirements));
         if let Some(known) = self.by_zone.get(&key) {
             return Arc::clone(known);
         }
-        let sold = self.types(pool).iter().flat_map(|one| &one.offerings);
+        let sold = self.instance_types(pool).iter().flat_map(|one| &one.offerings);
         let zones = sold.filter_map(|offering| offering.requirements.get(ZONE));
         let zones: BTreeSet<&String> = zones.flat_map(Requirement::values).collect();
         let is_allowed = |zone: &&&String| requirements.get(ZONE).is_none_or(|all| all.has(zone));
         let priced = zones.iter().filter(is_allowed).map(|&zone| {
             let mut narrowed = Requirements::clone(requirements);
             narrowed.add(Requirement::in_values(ZONE, [zone]));
-            (zone.clone(), self.of(pool, &Arc::new(narrowed)))
+            (zone.clone(), self.launch_prices(pool, &Arc::new(narrowed)))
         });
         let priced: Arc<[_]> = priced.collect();
         self.by_zone.insert(key, Arc::clone(&priced));
         priced
     }
 
-    fn price(&self, of: &InstanceType, requirements: &Requirements) -> LaunchPrice {
+    fn compute_launch_price(&self, of: &InstanceType, requirements: &Requirements) -> LaunchPrice {
         let well_known = &*self.catalog.well_known;
         let launchable: Vec<_> = of
             .offerings

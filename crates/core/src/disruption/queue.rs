@@ -18,49 +18,49 @@ use jiff::{SignedDuration, Timestamp};
 mod tests;
 
 /// How often a command is looked at.
-pub const POLL: Duration = Duration::from_secs(1);
+pub const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The longest that a command may take, whatever else goes on.
-pub const LONGEST: SignedDuration = SignedDuration::from_hours(1);
+pub const TIMEOUT_MAX: SignedDuration = SignedDuration::from_hours(1);
 
 /// The time that every command gets.
-const SHORTEST: SignedDuration = SignedDuration::from_mins(10);
+const TIMEOUT_MIN: SignedDuration = SignedDuration::from_mins(10);
 
 /// What each node in the queue adds to it: the more there are, the slower is the cloud.
-const PER_NODE: SignedDuration = SignedDuration::from_millis(80);
+const TIMEOUT_PER_NODE: SignedDuration = SignedDuration::from_millis(80);
 
 /// How long a command may take while so many nodes are to go.
 pub fn timeout(nodes_in_queue: usize) -> SignedDuration {
     let nodes = i32::try_from(nodes_in_queue).unwrap_or(i32::MAX);
-    PER_NODE.saturating_mul(nodes).clamp(SHORTEST, LONGEST)
+    TIMEOUT_PER_NODE.saturating_mul(nodes).clamp(TIMEOUT_MIN, TIMEOUT_MAX)
 }
 
 /// What to do after the sources were marked, which may have failed for some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beginning {
+pub enum StartDecision {
     /// Go on with those that were marked.
-    GoOn,
+    Proceed,
     /// Take it all back.
     Abort,
 }
 
 /// Whether a command goes on of whose sources so many were marked. With replacements it is all or
 /// nothing: they were chosen for all of the sources.
-pub fn begin(sources: usize, marked: usize, has_replacements: bool) -> Beginning {
+pub fn start_decision(sources: usize, marked: usize, has_replacements: bool) -> StartDecision {
     if marked == 0 || (has_replacements && marked < sources) {
-        Beginning::Abort
+        StartDecision::Abort
     } else {
-        Beginning::GoOn
+        StartDecision::Proceed
     }
 }
 
 /// What is seen of a replacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sighting {
+pub enum ReplacementState {
     /// Nobody knows it: it was deleted, by us after a failed launch or by somebody else.
-    Gone,
+    Deleted,
     /// It is not seen, but somebody knows it.
-    Unseen,
+    NotInCache,
     /// It is there, and not ready.
     Starting,
     /// It is ready for pods.
@@ -69,16 +69,16 @@ pub enum Sighting {
 
 /// A command whose sources are marked and whose replacements are created.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Running {
+pub struct RunningCommand {
     /// When it was decided.
     pub started: Timestamp,
     /// Its replacements, in the order of the command.
-    pub replacements: Vec<Awaited>,
+    pub replacements: Vec<PendingReplacement>,
 }
 
 /// A replacement that is waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Awaited {
+pub struct PendingReplacement {
     /// The name of the NodeClaim.
     pub name: String,
     /// Whether it has been ready. What comes after does not matter.
@@ -88,12 +88,12 @@ pub struct Awaited {
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Look again after [`POLL`].
+    /// Look again after [`POLL_INTERVAL`].
     Wait,
     /// Delete the sources.
     Terminate,
     /// There is nothing left to delete.
-    Moot,
+    Finish,
     /// Take back what was done to the sources.
     Fail(Failure),
 }
@@ -128,18 +128,18 @@ impl fmt::Display for Failure {
     }
 }
 
-impl Running {
+impl RunningCommand {
     /// A command with these replacements.
     pub fn new(started: Timestamp, replacements: impl IntoIterator<Item = String>) -> Self {
-        let awaited = |name| Awaited { name, is_initialized: false };
+        let awaited = |name| PendingReplacement { name, is_initialized: false };
         Self { started, replacements: replacements.into_iter().map(awaited).collect() }
     }
 
     /// Notes what is seen of a replacement, and decides: `sighting` is asked about each that was
     /// never ready. `sources` is how many nodes are still to go.
-    pub fn next(
+    pub fn next_step(
         &mut self,
-        mut sighting: impl FnMut(&str) -> Sighting,
+        mut sighting: impl FnMut(&str) -> ReplacementState,
         sources: usize,
         nodes_in_queue: usize,
         now: Timestamp,
@@ -147,42 +147,42 @@ impl Running {
         let mut gone = None;
         for awaited in self.replacements.iter_mut().filter(|awaited| !awaited.is_initialized) {
             match sighting(&awaited.name) {
-                Sighting::Gone => gone = gone.or_else(|| Some(awaited.name.clone())),
-                Sighting::Unseen | Sighting::Starting => {}
-                Sighting::Initialized => awaited.is_initialized = true,
+                ReplacementState::Deleted => gone = gone.or_else(|| Some(awaited.name.clone())),
+                ReplacementState::NotInCache | ReplacementState::Starting => {}
+                ReplacementState::Initialized => awaited.is_initialized = true,
             }
         }
         if sources == 0 {
-            return Step::Moot;
+            return Step::Finish;
         }
         if let Some(name) = gone {
             return Step::Fail(Failure::ReplacementDeleted { name });
         }
-        if self.uninitialized() == 0 {
+        if self.uninitialized_count() == 0 {
             return Step::Terminate;
         }
-        self.late(nodes_in_queue, now, || {
-            let names: Vec<_> = self.waiting().collect();
+        self.wait_or_time_out(nodes_in_queue, now, || {
+            let names: Vec<_> = self.uninitialized_names().collect();
             format!("waiting for replacement initialization, {}", names.join(", "))
         })
     }
 
     /// What to do when a source could not be deleted.
     pub fn after_failed_delete(&self, error: &str, nodes_in_queue: usize, now: Timestamp) -> Step {
-        self.late(nodes_in_queue, now, || error.to_owned())
+        self.wait_or_time_out(nodes_in_queue, now, || error.to_owned())
     }
 
     /// How many replacements have never been ready.
-    pub fn uninitialized(&self) -> usize {
-        self.waiting().count()
+    pub fn uninitialized_count(&self) -> usize {
+        self.uninitialized_names().count()
     }
 
-    fn waiting(&self) -> impl Iterator<Item = &str> {
+    fn uninitialized_names(&self) -> impl Iterator<Item = &str> {
         let waiting = self.replacements.iter().filter(|awaited| !awaited.is_initialized);
         waiting.map(|awaited| awaited.name.as_str())
     }
 
-    fn late(
+    fn wait_or_time_out(
         &self,
         nodes_in_queue: usize,
         now: Timestamp,

@@ -30,7 +30,7 @@ impl Reason {
     }
 
     /// The reason of that name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| reason.name() == name)
     }
 }

@@ -36,19 +36,19 @@ pub enum Rejection {
         pod: String,
     },
     /// Nobody knows where else a pod may run.
-    PodUnread {
+    UnparsedPodConstraints {
         /// The pod, as `namespace/name`.
         pod: String,
     },
     /// A pod has several PodDisruptionBudgets.
-    SeveralBudgets {
+    MultiplePdbs {
         /// The pod, as `namespace/name`.
         pod: String,
         /// The budgets, each as `namespace/name`.
         budgets: Vec<String>,
     },
     /// A pod's PodDisruptionBudget lets nothing go now.
-    BudgetExhausted {
+    PdbExhausted {
         /// The pod, as `namespace/name`.
         pod: String,
         /// The budget, as `namespace/name`.
@@ -60,13 +60,13 @@ pub enum Rejection {
 
 impl Rejection {
     /// Whether it is the pods that forbid it, which some methods need not mind.
-    pub fn is_by_pods(&self) -> bool {
+    pub fn is_caused_by_pods(&self) -> bool {
         matches!(
             self,
             Self::PodDoNotDisrupt { .. }
-                | Self::PodUnread { .. }
-                | Self::SeveralBudgets { .. }
-                | Self::BudgetExhausted { .. }
+                | Self::UnparsedPodConstraints { .. }
+                | Self::MultiplePdbs { .. }
+                | Self::PdbExhausted { .. }
         )
     }
 
@@ -78,14 +78,14 @@ impl Rejection {
     /// The objects that are in the way, each as `Kind namespace/name`.
     pub fn blocked_by(&self) -> Vec<String> {
         match self {
-            Self::PodDoNotDisrupt { pod } | Self::PodUnread { pod } => {
+            Self::PodDoNotDisrupt { pod } | Self::UnparsedPodConstraints { pod } => {
                 vec![format!("Pod {pod}")]
             }
-            Self::SeveralBudgets { pod, budgets } => {
+            Self::MultiplePdbs { pod, budgets } => {
                 let budgets = budgets.iter().map(|name| format!("PodDisruptionBudget {name}"));
                 [format!("Pod {pod}")].into_iter().chain(budgets).collect()
             }
-            Self::BudgetExhausted { pod, budget } => {
+            Self::PdbExhausted { pod, budget } => {
                 vec![format!("Pod {pod}"), format!("PodDisruptionBudget {budget}")]
             }
             _ => Vec::new(),
@@ -114,17 +114,17 @@ impl fmt::Display for Rejection {
             Self::PodDoNotDisrupt { pod } => {
                 return write!(f, "Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod={pod})");
             }
-            Self::PodUnread { pod } => {
+            Self::UnparsedPodConstraints { pod } => {
                 return write!(f, "Pod could not be read whole, and stays where it is (Pod={pod})");
             }
-            Self::SeveralBudgets { budgets, .. } => {
+            Self::MultiplePdbs { budgets, .. } => {
                 let budgets = budgets.join(" ");
                 return write!(
                     f,
                     "Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[{budgets}])"
                 );
             }
-            Self::BudgetExhausted { budget, .. } => {
+            Self::PdbExhausted { budget, .. } => {
                 return write!(f, "Pdb prevents pod evictions (PodDisruptionBudget=[{budget}])");
             }
             Self::RepairWithoutPool => {

@@ -4,41 +4,42 @@ use std::collections::BTreeMap;
 use std::iter::Peekable;
 
 use super::allowances::Allowances;
-use super::candidate::best_ratio_first;
+use super::candidate::sort_by_savings_ratio;
 use super::consolidation::{
-    Consolidation, Unconsolidatable, is_eligible, is_eligible_empty, multi, single,
+    Consolidation, Unconsolidatable, check_consolidation_eligibility, check_emptiness_eligibility,
+    multi, single,
 };
 use super::{
-    Board, Candidate, Class, Kept, Method, Notice, NoticeKind, Pass, Reason, Search, World, drift,
-    emptiness, repair, static_drift,
+    Candidate, CandidateIndex, DisruptionClass, Method, NodeEvent, NodeEventKind, PassContext,
+    PassOutcome, Reason, RetainedNode, SearchMode, drift, emptiness, repair, static_drift,
 };
 use crate::id::NodeId;
 use crate::scheduling::Fuel;
 
-mod ahead;
-mod applied;
 mod best;
+mod combination;
+mod command_effects;
 mod destinations;
-mod growing;
-mod kept;
-mod many;
+mod large_sets;
+mod lookahead;
+mod retained_nodes;
+mod set_growth;
 mod ties;
-mod together;
 
 use destinations::Destinations;
 
-pub use applied::{apply, largest, set_aside};
+pub use command_effects::{apply_command, largest_capacity, move_to_placeholder_nodes};
 
 /// How long the searches may take.
 #[derive(Debug)]
-pub struct Time<'a> {
+pub struct SearchFuel<'a> {
     /// For sets of several nodes. It also ends a simulation that runs.
     pub multi: Fuel<'a>,
     /// For the walk over single nodes. It is asked before each.
     pub single: Fuel<'a>,
 }
 
-impl Time<'_> {
+impl SearchFuel<'_> {
     /// As long as they want.
     pub fn unlimited() -> Self {
         Self { multi: Fuel::unlimited(), single: Fuel::unlimited() }
@@ -47,57 +48,58 @@ impl Time<'_> {
 
 /// Looks at the cluster once, with the methods from `from` on that are not settled: until one of them
 /// finds something if it searches as upstream, else with all of them.
-pub fn pass(world: &World<'_>, from: Method, time: &mut Time<'_>) -> Pass {
-    match world.settings.search {
-        Search::Upstream => upstream(world, from, time),
-        Search::Best | Search::Deep => best(world, from, time),
+pub fn run_pass(context: &PassContext<'_>, from: Method, time: &mut SearchFuel<'_>) -> PassOutcome {
+    match context.settings.search {
+        SearchMode::Upstream => run_upstream(context, from, time),
+        SearchMode::Best | SearchMode::Deep => run_best(context, from, time),
     }
 }
 
 /// The first methods one after the other, each on what the ones before leave, then the rounds. One
 /// look at the nodes does for all of them as long as nothing is found.
-fn best(world: &World<'_>, from: Method, time: &mut Time<'_>) -> Pass {
+fn run_best(context: &PassContext<'_>, from: Method, time: &mut SearchFuel<'_>) -> PassOutcome {
     let is_due = |method: &Method| {
-        *method >= from && *method < Method::MultiNode && !world.settled.contains(method)
+        *method >= from && *method < Method::MultiNode && !context.settled.contains(method)
     };
     let mut methods = Method::ALL.into_iter().filter(is_due).peekable();
-    let board = Board::new(world);
-    let mut passing = Passing::new(&board);
+    let index = CandidateIndex::new(context);
+    let mut passing = PassRun::new(&index);
     passing.run_until_found(&mut methods, time);
     if passing.result.commands.is_empty() {
-        let found = rounds(&mut passing.consolidation, &Destinations::default(), time);
-        passing.take_rounds(found);
+        let found =
+            run_consolidation_rounds(&mut passing.consolidation, &Destinations::default(), time);
+        passing.record_search_result(found);
     } else {
         let result = std::mem::take(&mut passing.result);
-        let (result, found) = after(world, result, methods, time);
+        let (result, found) = run_remaining_methods(context, result, methods, time);
         passing.result = result;
-        passing.take_rounds(found);
+        passing.record_search_result(found);
     }
-    passing.tell_consolidation();
+    passing.record_consolidation_events();
     passing.finish()
 }
 
 /// The methods that are left, each on what the commands before leave, then the rounds.
-fn after(
-    world: &World<'_>,
-    mut result: Pass,
+fn run_remaining_methods(
+    context: &PassContext<'_>,
+    mut result: PassOutcome,
     mut methods: Peekable<impl Iterator<Item = Method>>,
-    time: &mut Time<'_>,
-) -> (Pass, Option<best::Found>) {
-    let mut snapshot = world.snapshot.clone();
+    time: &mut SearchFuel<'_>,
+) -> (PassOutcome, Option<best::SearchResult>) {
+    let mut snapshot = context.snapshot.clone();
     let mut applied = 0;
     loop {
         for command in &result.commands[applied..] {
-            apply(&mut snapshot, world.catalog, command);
+            apply_command(&mut snapshot, context.catalog, command);
         }
         applied = result.commands.len();
-        let now = World { snapshot: &snapshot, ..world.clone() };
-        let board = Board::new(&now);
-        let mut passing = Passing { result, ..Passing::new(&board) };
+        let now = PassContext { snapshot: &snapshot, ..context.clone() };
+        let index = CandidateIndex::new(&now);
+        let mut passing = PassRun { result, ..PassRun::new(&index) };
         passing.run_until_found(&mut methods, time);
         if passing.result.commands.len() == applied {
-            let taken = Destinations::of(world.snapshot, &passing.result.commands);
-            let found = rounds(&mut passing.consolidation, &taken, time);
+            let taken = Destinations::of_commands(context.snapshot, &passing.result.commands);
+            let found = run_consolidation_rounds(&mut passing.consolidation, &taken, time);
             return (passing.result, found);
         }
         result = passing.result;
@@ -105,34 +107,34 @@ fn after(
 }
 
 /// The rounds of consolidation, unless it has nothing to do.
-fn rounds(
+fn run_consolidation_rounds(
     consolidation: &mut Consolidation<'_>,
     taken: &Destinations,
-    time: &mut Time<'_>,
-) -> Option<best::Found> {
-    let world = consolidation.board.world;
-    if world.settled.contains(&Method::SingleNode) {
+    time: &mut SearchFuel<'_>,
+) -> Option<best::SearchResult> {
+    let context = consolidation.index.context;
+    if context.settled.contains(&Method::SingleNode) {
         return None;
     }
     let found = best::search(consolidation, taken, time);
-    if world.settings.search != Search::Deep {
+    if context.settings.search != SearchMode::Deep {
         return Some(found);
     }
-    consolidation.deepen();
+    consolidation.enable_deep_search();
     let deep = best::search(consolidation, taken, time);
     let has_timed_out = found.has_timed_out || deep.has_timed_out;
     let is_less = deep.savings() < found.savings();
-    let found = if is_less { found } else { found.or(deep) };
-    Some(best::Found { has_timed_out, ..found })
+    let found = if is_less { found } else { found.better_of(deep) };
+    Some(best::SearchResult { has_timed_out, ..found })
 }
 
 /// The methods until one of them finds something.
-fn upstream(world: &World<'_>, from: Method, time: &mut Time<'_>) -> Pass {
-    let board = Board::new(world);
-    let mut pass = Passing::new(&board);
+fn run_upstream(context: &PassContext<'_>, from: Method, time: &mut SearchFuel<'_>) -> PassOutcome {
+    let index = CandidateIndex::new(context);
+    let mut pass = PassRun::new(&index);
     for method in Method::ALL.into_iter().filter(|&method| method >= from) {
-        if !world.settled.contains(&method) {
-            pass.run(method, time);
+        if !context.settled.contains(&method) {
+            pass.run_method(method, time);
         }
         if !pass.result.commands.is_empty() {
             break;
@@ -142,25 +144,25 @@ fn upstream(world: &World<'_>, from: Method, time: &mut Time<'_>) -> Pass {
 }
 
 /// A pass in progress.
-struct Passing<'a> {
-    board: &'a Board<'a>,
+struct PassRun<'a> {
+    index: &'a CandidateIndex<'a>,
     consolidation: Consolidation<'a>,
-    result: Pass,
+    result: PassOutcome,
     /// Why nodes stay that consolidation looked at.
     reasons: BTreeMap<NodeId, Unconsolidatable>,
 }
 
-impl<'a> Passing<'a> {
-    fn new(board: &'a Board<'a>) -> Self {
+impl<'a> PassRun<'a> {
+    fn new(index: &'a CandidateIndex<'a>) -> Self {
         Self {
-            board,
-            consolidation: Consolidation::new(board),
-            result: Pass::default(),
+            index,
+            consolidation: Consolidation::new(index),
+            result: PassOutcome::default(),
             reasons: BTreeMap::new(),
         }
     }
 
-    fn run(&mut self, method: Method, time: &mut Time<'_>) {
+    fn run_method(&mut self, method: Method, time: &mut SearchFuel<'_>) {
         match method {
             Method::Repair => self.repair(),
             Method::Emptiness => self.emptiness(),
@@ -175,22 +177,22 @@ impl<'a> Passing<'a> {
     fn run_until_found(
         &mut self,
         methods: &mut Peekable<impl Iterator<Item = Method>>,
-        time: &mut Time<'_>,
+        time: &mut SearchFuel<'_>,
     ) {
         let before = self.result.commands.len();
         while let Some(method) = methods.next_if(|_| self.result.commands.len() == before) {
-            self.run(method, time);
+            self.run_method(method, time);
         }
     }
 
-    fn take_rounds(&mut self, found: Option<best::Found>) {
+    fn record_search_result(&mut self, found: Option<best::SearchResult>) {
         let Some(found) = found else { return };
         if found.has_timed_out {
             self.result.timed_out.push(Method::SingleNode);
         } else if found.commands.is_empty()
             && !found.is_constrained
             // With nobody to look at nothing was found out: who becomes consolidatable is looked at.
-            && !consolidatable(self.board).is_empty()
+            && !consolidation_candidates(self.index).is_empty()
         {
             self.result.settled.extend([Method::MultiNode, Method::SingleNode]);
         }
@@ -199,19 +201,19 @@ impl<'a> Passing<'a> {
     }
 
     fn repair(&mut self) {
-        let Some(rules) = self.board.world.repair else { return };
+        let Some(rules) = self.index.context.repair else { return };
         let found = repair::decide(&mut self.consolidation, rules);
-        self.result.eligible.push((Method::Repair, found.eligible));
-        for (node, kind, text) in found.told {
-            self.tell(node, Method::Repair, kind, text);
+        self.result.eligible_counts.push((Method::Repair, found.eligible));
+        for (node, kind, text) in found.node_events {
+            self.record_event(node, Method::Repair, kind, text);
         }
         self.result.commands.extend(found.command);
     }
 
     fn emptiness(&mut self) {
-        self.tell_ineligible(Method::Emptiness, is_eligible_empty);
-        let found = emptiness::decide(self.board);
-        self.result.eligible.push((Method::Emptiness, found.eligible));
+        self.record_ineligible_events(Method::Emptiness, check_emptiness_eligibility);
+        let found = emptiness::decide(self.index);
+        self.result.eligible_counts.push((Method::Emptiness, found.eligible));
         if found.eligible > 0 && found.command.is_none() && !found.is_constrained {
             self.result.settled.push(Method::Emptiness);
         }
@@ -219,33 +221,33 @@ impl<'a> Passing<'a> {
     }
 
     fn static_drift(&mut self) {
-        if !self.board.world.settings.static_capacity {
+        if !self.index.context.settings.static_capacity {
             return;
         }
-        let found = static_drift::decide(self.board);
-        self.result.eligible.push((Method::StaticDrift, found.eligible));
-        self.tell_blocked(Method::StaticDrift, found.blocked);
+        let found = static_drift::decide(self.index);
+        self.result.eligible_counts.push((Method::StaticDrift, found.eligible));
+        self.record_blocked_events(Method::StaticDrift, found.blocked);
         self.result.commands.extend(found.commands);
     }
 
     fn drift(&mut self) {
         let found = drift::decide(&mut self.consolidation);
-        self.result.eligible.push((Method::Drift, found.eligible));
-        self.tell_blocked(Method::Drift, found.blocked);
+        self.result.eligible_counts.push((Method::Drift, found.eligible));
+        self.record_blocked_events(Method::Drift, found.blocked);
         self.result.commands.extend(found.command);
     }
 
     fn multi(&mut self, fuel: &mut Fuel<'_>) {
-        self.tell_ineligible(Method::MultiNode, is_eligible);
-        let mut candidates = consolidatable(self.board);
-        self.result.eligible.push((Method::MultiNode, candidates.len()));
+        self.record_ineligible_events(Method::MultiNode, check_consolidation_eligibility);
+        let mut candidates = consolidation_candidates(self.index);
+        self.result.eligible_counts.push((Method::MultiNode, candidates.len()));
         if candidates.is_empty() {
             return;
         }
-        best_ratio_first(&mut candidates);
+        sort_by_savings_ratio(&mut candidates);
         let count = candidates.len();
-        let mut allowances = Allowances::new(self.board.world, Reason::Underutilized);
-        candidates.retain(|candidate| allowances.take(&candidate.pool));
+        let mut allowances = Allowances::new(self.index.context, Reason::Underutilized);
+        candidates.retain(|candidate| allowances.reserve(&candidate.pool));
         let found = multi::search(&mut self.consolidation, &candidates, fuel);
         if found.has_timed_out {
             self.result.timed_out.push(Method::MultiNode);
@@ -256,87 +258,93 @@ impl<'a> Passing<'a> {
     }
 
     fn single(&mut self, fuel: &mut Fuel<'_>) {
-        self.tell_ineligible(Method::SingleNode, is_eligible);
-        let mut candidates = consolidatable(self.board);
-        self.result.eligible.push((Method::SingleNode, candidates.len()));
+        self.record_ineligible_events(Method::SingleNode, check_consolidation_eligibility);
+        let mut candidates = consolidation_candidates(self.index);
+        self.result.eligible_counts.push((Method::SingleNode, candidates.len()));
         if candidates.is_empty() {
             return;
         }
-        best_ratio_first(&mut candidates);
-        let candidates = single::interleaved(&candidates, &self.board.world.unseen_pools);
-        let allowances = Allowances::new(self.board.world, Reason::Underutilized);
+        sort_by_savings_ratio(&mut candidates);
+        let candidates = single::interleave_by_pool(&candidates, &self.index.context.unseen_pools);
+        let allowances = Allowances::new(self.index.context, Reason::Underutilized);
         let found = single::search(&mut self.consolidation, &candidates, &allowances, fuel);
-        self.result.unseen_pools = match (&found.unseen, &found.command) {
+        self.result.unseen_pools = match (&found.unseen_pools, &found.command) {
             (Some(unseen), _) => unseen.iter().cloned().collect(),
             // Who finds something early has not come to the end, so what was unseen still is.
-            (None, Some(_)) => self.board.world.unseen_pools.iter().cloned().collect(),
+            (None, Some(_)) => self.index.context.unseen_pools.iter().cloned().collect(),
             (None, None) => Vec::new(),
         };
-        if found.unseen.is_some() {
+        if found.unseen_pools.is_some() {
             self.result.timed_out.push(Method::SingleNode);
         } else if found.command.is_none() && !found.is_constrained {
             self.result.settled.push(Method::SingleNode);
         }
         for (&node, reason) in found.reasons.iter().filter(|(_, reason)| reason.is_published()) {
-            self.tell(node, Method::SingleNode, NoticeKind::Unconsolidatable, reason.to_string());
+            self.record_event(
+                node,
+                Method::SingleNode,
+                NodeEventKind::Unconsolidatable,
+                reason.to_string(),
+            );
         }
         self.reasons.extend(found.reasons);
         self.result.commands.extend(found.command);
     }
 
     /// Tells why the nodes stay that the rounds looked at, or did not.
-    fn tell_consolidation(&mut self) {
-        let eligible = consolidatable(self.board).len();
-        self.result.eligible.push((Method::SingleNode, eligible));
-        self.tell_ineligible(Method::SingleNode, is_eligible);
-        let told: Vec<_> = self
+    fn record_consolidation_events(&mut self) {
+        let eligible = consolidation_candidates(self.index).len();
+        self.result.eligible_counts.push((Method::SingleNode, eligible));
+        self.record_ineligible_events(Method::SingleNode, check_consolidation_eligibility);
+        let events: Vec<_> = self
             .reasons
             .iter()
-            .filter(|(node, why)| why.is_published() && node.index() < self.board.nodes().len())
+            .filter(|(node, why)| why.is_published() && node.index() < self.index.nodes().len())
             .map(|(&node, why)| (node, why.to_string()))
             .collect();
-        for (node, text) in told {
-            self.tell(node, Method::SingleNode, NoticeKind::Unconsolidatable, text);
+        for (node, text) in events {
+            self.record_event(node, Method::SingleNode, NodeEventKind::Unconsolidatable, text);
         }
     }
 
     /// Tells why a method does not look at candidates.
-    fn tell_ineligible(
+    fn record_ineligible_events(
         &mut self,
         method: Method,
-        is_eligible: fn(&Board<'_>, &Candidate) -> Result<(), Unconsolidatable>,
+        is_eligible: fn(&CandidateIndex<'_>, &Candidate) -> Result<(), Unconsolidatable>,
     ) {
-        let board = self.board;
-        for candidate in board.candidates(Class::Graceful) {
-            if let Err(why) = is_eligible(board, candidate)
+        let index = self.index;
+        for candidate in index.candidates(DisruptionClass::Graceful) {
+            if let Err(why) = is_eligible(index, candidate)
                 && why.is_published()
             {
-                let kind = NoticeKind::Unconsolidatable;
-                self.tell(candidate.node, method, kind, why.to_string());
+                let kind = NodeEventKind::Unconsolidatable;
+                self.record_event(candidate.node, method, kind, why.to_string());
             }
         }
     }
 
-    fn tell_blocked(&mut self, method: Method, blocked: Vec<(NodeId, String)>) {
+    fn record_blocked_events(&mut self, method: Method, blocked: Vec<(NodeId, String)>) {
         for (node, text) in blocked {
-            self.tell(node, method, NoticeKind::Blocked, text);
+            self.record_event(node, method, NodeEventKind::Blocked, text);
         }
     }
 
-    fn tell(&mut self, node: NodeId, method: Method, kind: NoticeKind, text: String) {
-        self.result.notices.push(Notice { node, method, kind, text });
+    fn record_event(&mut self, node: NodeId, method: Method, kind: NodeEventKind, text: String) {
+        self.result.node_events.push(NodeEvent { node, method, kind, text });
     }
 
     /// Whether there will be more to look at without any change of the cluster: pools that wait, and
     /// nodes that pods were promised to, come back. (Upstream finds those five minutes later.)
-    fn will_change(&self) -> bool {
-        let world = self.board.world;
-        let is_nominated = world.settings.search != Search::Upstream && !world.nominated.is_empty();
-        is_nominated || !world.backed_off.is_empty()
+    fn has_pending_candidates(&self) -> bool {
+        let context = self.index.context;
+        let is_nominated =
+            context.settings.search != SearchMode::Upstream && !context.nominated.is_empty();
+        is_nominated || !context.backed_off.is_empty()
     }
 
-    fn finish(mut self) -> Pass {
-        if self.will_change() {
+    fn finish(mut self) -> PassOutcome {
+        if self.has_pending_candidates() {
             self.result.settled.retain(|method| *method < Method::MultiNode);
         }
         let replaced: Vec<_> = self
@@ -347,7 +355,7 @@ impl<'a> Passing<'a> {
             .filter(|command| !command.replacements.is_empty())
             .flat_map(|command| {
                 let text = |name: &str| {
-                    let command_text = command.describe_for(name);
+                    let command_text = command.describe_for_node(name);
                     let savings = command.savings;
                     format!("Consolidation candidate: {command_text} (savings: ${savings:.2})")
                 };
@@ -356,24 +364,28 @@ impl<'a> Passing<'a> {
             })
             .collect();
         for (node, method, text) in replaced {
-            self.tell(node, method, NoticeKind::ConsolidationCandidate, text);
+            self.record_event(node, method, NodeEventKind::ConsolidationCandidate, text);
         }
         let scores = |why: &Unconsolidatable| match why {
-            Unconsolidatable::NotWorthIt { scores } => scores.clone(),
+            Unconsolidatable::ScoreTooLow { scores } => scores.clone(),
             _ => Vec::new(),
         };
-        self.result.rejected = self.reasons.values().flat_map(scores).collect();
-        self.result.kept =
-            kept::kept(&mut self.consolidation, &self.result.commands, &self.reasons);
+        self.result.rejected_scores = self.reasons.values().flat_map(scores).collect();
+        self.result.retained_nodes = retained_nodes::retained_nodes(
+            &mut self.consolidation,
+            &self.result.commands,
+            &self.reasons,
+        );
         self.result
     }
 }
 
 /// The nodes that consolidation looks at, by name.
-fn consolidatable<'a>(board: &'a Board<'_>) -> Vec<&'a Candidate> {
-    let mut candidates = board.candidates(Class::Graceful);
+fn consolidation_candidates<'a>(index: &'a CandidateIndex<'_>) -> Vec<&'a Candidate> {
+    let mut candidates = index.candidates(DisruptionClass::Graceful);
     candidates.retain(|candidate| {
-        is_eligible(board, candidate).is_ok() && !board.world.backed_off.contains(&candidate.pool)
+        check_consolidation_eligibility(index, candidate).is_ok()
+            && !index.context.backed_off.contains(&candidate.pool)
     });
     candidates
 }

@@ -7,38 +7,39 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::allowances::Allowances;
-use super::consolidation::is_eligible;
-use super::simulate::{Question, Simulator};
+use super::consolidation::check_consolidation_eligibility;
+use super::simulation::{SimulationKind, Simulator};
 use super::{
-    Board, Candidate, Class, Command, Method, Reason, Replacement, Search, World, emptiness,
+    Candidate, CandidateIndex, Command, DisruptionClass, Method, PassContext, Reason, Replacement,
+    SearchMode, emptiness,
 };
 use crate::catalog::Catalog;
 use crate::labels::ZONE;
-use crate::plan::PlannedClaim;
+use crate::plan::PlannedNodeClaim;
 use crate::scheduling::Fuel;
 use crate::snapshot::Snapshot;
 
 /// A command that holds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Valid {
+pub struct ValidatedCommand {
     /// The command; of an empty set, what is left of it.
     pub command: Command,
     /// How many of its nodes were left out.
-    pub failed: usize,
-    /// The same by ids of this cluster, for [`apply`](super::apply): what is looked at next has to
+    pub failed_count: usize,
+    /// The same by ids of this cluster, for [`apply_command`](super::apply_command): what is looked at next has to
     /// hold together with it.
     pub refreshed: Command,
     /// Whether it needs no replacement any more: then the command, too, is by ids of this cluster.
-    pub is_less: bool,
+    pub is_without_replacements: bool,
 }
 
 /// A command that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Invalid {
+pub struct ValidationFailure {
     /// In one word.
     pub class: FailureClass,
     /// How many nodes count as failed.
-    pub failed: usize,
+    pub failed_count: usize,
     /// In a sentence.
     pub text: String,
 }
@@ -65,7 +66,7 @@ impl FailureClass {
     }
 }
 
-impl fmt::Display for Invalid {
+impl fmt::Display for ValidationFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -74,35 +75,42 @@ impl fmt::Display for Invalid {
 /// Whether a command of emptiness or consolidation still holds. `planned_types` are the names of
 /// the instance types of each of its replacements.
 pub fn validate(
-    world: &World<'_>,
+    context: &PassContext<'_>,
     command: &Command,
     planned_types: &[BTreeSet<String>],
     fuel: &mut Fuel<'_>,
-) -> Result<Valid, Invalid> {
-    let board = Board::new(world);
+) -> Result<ValidatedCommand, ValidationFailure> {
+    let index = CandidateIndex::new(context);
     if command.method == Method::Emptiness {
-        return still_empty(&board, command);
+        return validate_emptiness(&index, command);
     }
-    let found = refreshed(&board, command)?;
-    spend(&board, &found)?;
-    let simulated = Simulator::new(&board).simulate(&found, Question::Consolidation, fuel);
+    let found = current_candidates(&index, command)?;
+    check_budgets(&index, &found)?;
+    let simulated = Simulator::new(&index).simulate(&found, SimulationKind::Consolidation, fuel);
     let failed = |text: &str| {
-        Err(Invalid { class: FailureClass::Scheduling, failed: 0, text: text.to_owned() })
+        Err(ValidationFailure {
+            class: FailureClass::Scheduling,
+            failed_count: 0,
+            text: text.to_owned(),
+        })
     };
-    if simulated.plan.ran_dry {
+    if simulated.plan.was_cut_short {
         return failed("scheduling simulation took too long");
     }
-    if !simulated.places_all() {
-        return failed(&simulated.text(world.snapshot));
+    if !simulated.places_all_pods() {
+        return failed(&simulated.event_text(context.snapshot));
     }
     // Pods have gone meanwhile, so that less does. Upstream begins anew.
-    let is_less = simulated.plan.claims.is_empty() && world.settings.search != Search::Upstream;
-    if !is_less && !still_do(world, command, planned_types, &simulated.plan.claims) {
+    let is_less =
+        simulated.plan.claims.is_empty() && context.settings.search != SearchMode::Upstream;
+    if !is_less
+        && !replacements_still_suffice(context, command, planned_types, &simulated.plan.claims)
+    {
         return failed("scheduling simulation produced new results");
     }
     let replacements = simulated.plan.claims.iter().map(|claim| {
         let types = planned_types.iter().flatten().map(String::as_str).collect();
-        Replacement::Planned(narrowed(world, claim, &types))
+        Replacement::Planned(narrow_instance_types(context, claim, &types))
     });
     let mut refreshed = Command {
         candidates: found.into_iter().cloned().collect(),
@@ -112,43 +120,56 @@ pub fn validate(
     };
     if is_less && !command.replacements.is_empty() {
         refreshed.savings = refreshed.source_price();
-        return Ok(Valid { command: refreshed.clone(), failed: 0, refreshed, is_less: true });
+        return Ok(ValidatedCommand {
+            command: refreshed.clone(),
+            failed_count: 0,
+            refreshed,
+            is_without_replacements: true,
+        });
     }
-    Ok(Valid { command: command.clone(), failed: 0, refreshed, is_less: false })
+    Ok(ValidatedCommand {
+        command: command.clone(),
+        failed_count: 0,
+        refreshed,
+        is_without_replacements: false,
+    })
 }
 
 /// Whether the nodes of a command that has been validated still are candidates. For a moment right
 /// before its start: others were validated meanwhile.
-pub fn recheck(world: &World<'_>, command: &Command) -> Result<(), Invalid> {
-    let board = Board::new(world);
+pub fn recheck_candidates(
+    context: &PassContext<'_>,
+    command: &Command,
+) -> Result<(), ValidationFailure> {
+    let index = CandidateIndex::new(context);
     if command.method != Method::Emptiness {
-        return refreshed(&board, command).map(drop);
+        return current_candidates(&index, command).map(drop);
     }
-    let left = emptiness::candidates(&board);
-    let is_left = |one: &&Candidate| left.iter().any(|left| is_same(left, one));
+    let left = emptiness::candidates(&index);
+    let is_left = |one: &&Candidate| left.iter().any(|left| is_same_node(left, one));
     let (count, left) =
         (command.candidates.len(), command.candidates.iter().filter(is_left).count());
-    if left == count { Ok(()) } else { Err(no_longer_valid(count - left, count)) }
+    if left == count { Ok(()) } else { Err(churn_failure(count - left, count)) }
 }
 
-fn no_longer_valid(gone: usize, failed: usize) -> Invalid {
+fn churn_failure(gone: usize, failed: usize) -> ValidationFailure {
     let text = format!("{gone} candidates are no longer valid");
-    Invalid { class: FailureClass::Churn, failed, text }
+    ValidationFailure { class: FailureClass::Churn, failed_count: failed, text }
 }
 
 /// Whether what was planned does for what is needed now: each for another one.
-fn still_do(
-    world: &World<'_>,
+fn replacements_still_suffice(
+    context: &PassContext<'_>,
     command: &Command,
     planned_types: &[BTreeSet<String>],
-    needed: &[PlannedClaim],
+    needed: &[PlannedNodeClaim],
 ) -> bool {
-    let mut needed: Vec<&PlannedClaim> = needed.iter().collect();
+    let mut needed: Vec<&PlannedNodeClaim> = needed.iter().collect();
     let planned = command.replacements.iter().filter_map(Replacement::planned);
     let has_each = planned.zip(planned_types).all(|(planned, types)| {
         let does = needed.iter().position(|now| {
-            types.is_subset(&type_names(world.snapshot, world.catalog, now))
-                && (world.settings.search != Search::Deep || is_within_zones(planned, now))
+            types.is_subset(&instance_type_names(context.snapshot, context.catalog, now))
+                && (context.settings.search != SearchMode::Deep || is_within_zones(planned, now))
         });
         does.map(|at| needed.remove(at)).is_some()
     });
@@ -156,16 +177,20 @@ fn still_do(
 }
 
 /// A claim with only those of its instance types that have one of these names.
-fn narrowed(world: &World<'_>, claim: &PlannedClaim, names: &BTreeSet<&str>) -> PlannedClaim {
-    let types = world.catalog.pools.get(&world.snapshot.pool(claim.pool).name);
+fn narrow_instance_types(
+    context: &PassContext<'_>,
+    claim: &PlannedNodeClaim,
+    names: &BTreeSet<&str>,
+) -> PlannedNodeClaim {
+    let types = context.catalog.pools.get(&context.snapshot.pool(claim.pool).name);
     let types = types.map_or(&[][..], |types| types);
     let is_named = |at: &u32| types.get(*at as usize).is_some_and(|one| names.contains(&*one.name));
     let left = claim.instance_types.iter().copied().filter(is_named);
-    PlannedClaim { instance_types: left.collect(), ..claim.clone() }
+    PlannedNodeClaim { instance_types: left.collect(), ..claim.clone() }
 }
 
 /// Whether a node may come up wherever the planned one may, which may have been narrowed to zones.
-fn is_within_zones(planned: &PlannedClaim, now: &PlannedClaim) -> bool {
+fn is_within_zones(planned: &PlannedNodeClaim, now: &PlannedNodeClaim) -> bool {
     let Some(now) = now.requirements.get(ZONE) else { return true };
     planned.requirements.get(ZONE).is_some_and(|planned| {
         let are_named = !planned.is_complement();
@@ -173,60 +198,77 @@ fn is_within_zones(planned: &PlannedClaim, now: &PlannedClaim) -> bool {
     })
 }
 
-fn still_empty(board: &Board<'_>, command: &Command) -> Result<Valid, Invalid> {
-    let mut left = emptiness::candidates(board);
-    left.retain(|candidate| is_of(command, candidate));
+fn validate_emptiness(
+    index: &CandidateIndex<'_>,
+    command: &Command,
+) -> Result<ValidatedCommand, ValidationFailure> {
+    let mut left = emptiness::candidates(index);
+    left.retain(|candidate| is_in_command(command, candidate));
     let count = command.candidates.len();
     if left.is_empty() {
-        return Err(no_longer_valid(count, count));
+        return Err(churn_failure(count, count));
     }
     let still = left.len();
-    let mut allowances = Allowances::new(board.world, Reason::Empty);
-    left.retain(|candidate| allowances.take(&candidate.pool));
+    let mut allowances = Allowances::new(index.context, Reason::Empty);
+    left.retain(|candidate| allowances.reserve(&candidate.pool));
     let failed = still - left.len();
     if left.is_empty() {
         let text = OVER_BUDGET.to_owned();
-        return Err(Invalid { class: FailureClass::Budget, failed, text });
+        return Err(ValidationFailure { class: FailureClass::Budget, failed_count: failed, text });
     }
-    let command = emptiness::deletion(Method::Emptiness, &left);
-    Ok(Valid { refreshed: command.clone(), command, failed, is_less: false })
+    let command = emptiness::delete_command(Method::Emptiness, &left);
+    Ok(ValidatedCommand {
+        refreshed: command.clone(),
+        command,
+        failed_count: failed,
+        is_without_replacements: false,
+    })
 }
 
 const OVER_BUDGET: &str = "a candidate can no longer be disrupted without violating budgets";
 
 /// The candidates of the command as they are now, all of them.
-fn refreshed<'a>(board: &'a Board<'_>, command: &Command) -> Result<Vec<&'a Candidate>, Invalid> {
-    let mut found = board.candidates(Class::Graceful);
-    found.retain(|candidate| is_of(command, candidate) && is_eligible(board, candidate).is_ok());
+fn current_candidates<'a>(
+    index: &'a CandidateIndex<'_>,
+    command: &Command,
+) -> Result<Vec<&'a Candidate>, ValidationFailure> {
+    let mut found = index.candidates(DisruptionClass::Graceful);
+    found.retain(|candidate| {
+        is_in_command(command, candidate)
+            && check_consolidation_eligibility(index, candidate).is_ok()
+    });
     let count = command.candidates.len();
     if found.len() < count {
-        return Err(no_longer_valid(count - found.len(), count));
+        return Err(churn_failure(count - found.len(), count));
     }
     Ok(found)
 }
 
-fn is_of(command: &Command, candidate: &Candidate) -> bool {
-    command.candidates.iter().any(|one| is_same(one, candidate))
+fn is_in_command(command: &Command, candidate: &Candidate) -> bool {
+    command.candidates.iter().any(|one| is_same_node(one, candidate))
 }
 
-fn is_same(one: &Candidate, other: &Candidate) -> bool {
+fn is_same_node(one: &Candidate, other: &Candidate) -> bool {
     one.name == other.name && one.provider_id == other.provider_id
 }
 
-fn spend(board: &Board<'_>, candidates: &[&Candidate]) -> Result<(), Invalid> {
-    let mut allowances = Allowances::new(board.world, Reason::Underutilized);
-    if candidates.iter().all(|candidate| allowances.take(&candidate.pool)) {
+fn check_budgets(
+    index: &CandidateIndex<'_>,
+    candidates: &[&Candidate],
+) -> Result<(), ValidationFailure> {
+    let mut allowances = Allowances::new(index.context, Reason::Underutilized);
+    if candidates.iter().all(|candidate| allowances.reserve(&candidate.pool)) {
         return Ok(());
     }
     let (class, failed) = (FailureClass::Budget, candidates.len());
-    Err(Invalid { class, failed, text: OVER_BUDGET.to_owned() })
+    Err(ValidationFailure { class, failed_count: failed, text: OVER_BUDGET.to_owned() })
 }
 
 /// The names of the instance types that a claim may become, which was planned on this cluster.
-pub fn type_names(
+pub fn instance_type_names(
     snapshot: &Snapshot,
     catalog: &Catalog,
-    claim: &PlannedClaim,
+    claim: &PlannedNodeClaim,
 ) -> BTreeSet<String> {
     let types = catalog.pools.get(&snapshot.pool(claim.pool).name);
     let name = |at: &u32| Some(types?.get(usize::try_from(*at).ok()?)?.name.clone());

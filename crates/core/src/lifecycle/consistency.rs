@@ -9,14 +9,14 @@ use super::remaining;
 use crate::resources::{Quantity, Resources};
 
 /// How often a claim is looked at.
-pub const PERIOD: SignedDuration = SignedDuration::from_mins(10);
+pub const CHECK_INTERVAL: SignedDuration = SignedDuration::from_mins(10);
 
 /// The least share of a resource that the node has to have.
-const LEAST_SHARE: f64 = 0.90;
+const MIN_SHARE: f64 = 0.90;
 
 /// What is left of the pause after the last look; none if it is time.
-pub fn pause(last: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
-    remaining(last?, PERIOD, now)
+pub fn time_until_check(last: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
+    remaining(last?, CHECK_INTERVAL, now)
 }
 
 /// A resource of which the node has too little. Its text is that of the event.
@@ -50,7 +50,7 @@ pub fn shortages(requests: &Resources, promised: &Resources, found: &Resources) 
         }
         let share = share(found, expected);
         let resource = name.to_owned();
-        (share < LEAST_SHARE).then_some(Shortage { resource, expected, found, share })
+        (share < MIN_SHARE).then_some(Shortage { resource, expected, found, share })
     };
     requests.iter().filter_map(shortage).collect()
 }
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenth_less_than_promised_is_too_little() {
+    fn a_node_with_less_than_nine_tenths_of_a_resource_is_short() {
         let memory = |n| [("memory", gibibytes(n))].into_iter().collect::<Resources>();
         let half = "expected 128Gi of resource memory, but found 64Gi (50.0% of expected)";
         let none = "expected 128Gi of resource memory, but found 0 (0.0% of expected)";
@@ -91,11 +91,11 @@ mod tests {
     }
 
     #[test]
-    fn looks_are_ten_minutes_apart() {
+    fn consistency_checks_are_ten_minutes_apart() {
         let minute = |n| Timestamp::UNIX_EPOCH + SignedDuration::from_mins(n);
         let minutes = |n: u64| Some(Duration::from_secs(n * 60));
-        assert_eq!(pause(None, minute(0)), None);
-        assert_eq!(pause(Some(minute(0)), minute(3)), minutes(7), "40/LC-51");
-        assert_eq!(pause(Some(minute(0)), minute(10)), None);
+        assert_eq!(time_until_check(None, minute(0)), None);
+        assert_eq!(time_until_check(Some(minute(0)), minute(3)), minutes(7), "40/LC-51");
+        assert_eq!(time_until_check(Some(minute(0)), minute(10)), None);
     }
 }

@@ -12,21 +12,21 @@ pub enum Step {
     /// True.
     Set,
     /// Not there, for this reason.
-    Clear(Why),
+    Clear(NotConsolidatableReason),
     /// Not there until this time is over.
     Wait(Duration),
 }
 
 /// Why a claim is not consolidatable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum NotConsolidatableReason {
     /// The pool says Never.
     Disabled,
     /// Its node has not been ready for pods yet.
     NotInitialized,
 }
 
-impl Why {
+impl NotConsolidatableReason {
     /// The text in logs.
     pub fn text(self) -> &'static str {
         match self {
@@ -37,7 +37,7 @@ impl Why {
 }
 
 /// The text in logs for a claim whose pods came and went a short while ago.
-pub const TOO_SOON: &str = "consolidateAfter window not yet elapsed";
+pub const WINDOW_NOT_ELAPSED: &str = "consolidateAfter window not yet elapsed";
 
 /// What to do with the condition. `after` is the pool's consolidateAfter, none for Never;
 /// `initialized` since when the condition `Initialized` is True, none if it is not.
@@ -47,8 +47,10 @@ pub fn next(
     last_pod_event: Option<Timestamp>,
     now: Timestamp,
 ) -> Step {
-    let Some(after) = after else { return Step::Clear(Why::Disabled) };
-    let Some(initialized) = initialized else { return Step::Clear(Why::NotInitialized) };
+    let Some(after) = after else { return Step::Clear(NotConsolidatableReason::Disabled) };
+    let Some(initialized) = initialized else {
+        return Step::Clear(NotConsolidatableReason::NotInitialized);
+    };
     // From then on pods could come.
     let quiet_since = last_pod_event.unwrap_or(initialized);
     match remaining(quiet_since, after, now) {
@@ -62,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_is_consolidatable_when_its_pods_have_rested() {
+    fn a_claim_is_consolidatable_after_consolidate_after_has_passed() {
         let now: Timestamp = "2000-06-15T12:30:30Z".parse().unwrap();
         let ago = |seconds| Some(now - SignedDuration::from_secs(seconds));
         let minute = Some(SignedDuration::from_mins(1));
@@ -75,9 +77,9 @@ mod tests {
             ("30/CA-1",       minute,                     ago(999),    ago(60),   Step::Set),
             ("30/CA-2",       minute,                     ago(10),     None,      wait(50)),
             ("30/CA-2",       minute,                     ago(60),     None,      Step::Set),
-            ("30/CA-3",       None,                       ago(999),    None,      Step::Clear(Why::Disabled)),
-            ("30/CA-3",       minute,                     None,        ago(999),  Step::Clear(Why::NotInitialized)),
-            ("both",          None,                       None,        None,      Step::Clear(Why::Disabled)),
+            ("30/CA-3",       None,                       ago(999),    None,      Step::Clear(NotConsolidatableReason::Disabled)),
+            ("30/CA-3",       minute,                     None,        ago(999),  Step::Clear(NotConsolidatableReason::NotInitialized)),
+            ("both",          None,                       None,        None,      Step::Clear(NotConsolidatableReason::Disabled)),
             ("at once",       Some(SignedDuration::ZERO), ago(0),      ago(0),    Step::Set),
             ("in the future", Some(SignedDuration::ZERO), ago(-9),     ago(-5),   Step::Set),
             ("clock moved",   minute,                     ago(999),    ago(-5),   wait(65)),

@@ -18,17 +18,17 @@ use crate::labels::INSTANCE_TYPE;
 use crate::requirement::{Requirement, Requirements};
 
 /// How often a claim is looked at without any event.
-pub const RECHECK: Duration = Duration::from_mins(5);
+pub const RECHECK_INTERVAL: Duration = Duration::from_mins(5);
 
 /// How long a check holds that found the instance type.
-pub const TYPE_CHECK_HOLDS: SignedDuration = SignedDuration::from_mins(30);
+pub const TYPE_CHECK_TTL: SignedDuration = SignedDuration::from_mins(30);
 
 /// From which age on the instance type is looked for: catalogues are slow to forget.
-const TYPE_CHECK_AGE: SignedDuration = SignedDuration::from_hours(1);
+const TYPE_CHECK_MIN_AGE: SignedDuration = SignedDuration::from_hours(1);
 
 /// How a claim differs from its pool. The name is reason and message of the condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Drift {
+pub enum DriftCause {
     /// The template has changed.
     NodePool,
     /// The requirements leave the claim's labels out.
@@ -37,7 +37,7 @@ pub enum Drift {
     InstanceType,
 }
 
-impl Drift {
+impl DriftCause {
     /// The reason of the condition `Drifted`.
     pub fn name(self) -> &'static str {
         match self {
@@ -53,18 +53,18 @@ impl Drift {
 pub fn from_pool(
     (pool_hash, requirements): (StaticHash<'_>, &Requirements),
     (claim_hash, labels): (StaticHash<'_>, &Requirements),
-) -> Option<Drift> {
+) -> Option<DriftCause> {
     if static_hash::is_drifted(pool_hash, claim_hash) {
-        return Some(Drift::NodePool);
+        return Some(DriftCause::NodePool);
     }
     let is_suitable = labels.compatible(requirements, &BTreeSet::new()).is_ok();
-    (!is_suitable).then_some(Drift::Requirements)
+    (!is_suitable).then_some(DriftCause::Requirements)
 }
 
 /// Whether to look for the instance type of a claim of that age; `has_checked` if a check that
-/// found it still [holds](TYPE_CHECK_HOLDS).
+/// found it still [holds](TYPE_CHECK_TTL).
 pub fn is_type_check_due(created: Timestamp, has_checked: bool, now: Timestamp) -> bool {
-    !has_checked && now.duration_since(created) > TYPE_CHECK_AGE
+    !has_checked && now.duration_since(created) > TYPE_CHECK_MIN_AGE
 }
 
 /// Whether none of the types is the one that the claim's labels name, as they name it: zone,
@@ -77,11 +77,11 @@ pub fn from_catalog(
     labels: &Requirements,
     reservation_labels: &BTreeSet<String>,
     well_known: &BTreeSet<String>,
-) -> Option<Drift> {
+) -> Option<DriftCause> {
     let has = |key: &str, value: &str| labels.get(key).is_some_and(|label| label.has(value));
     let of_claim = types.iter().find(|known| has(INSTANCE_TYPE, &known.name));
     let is_reserved = has(CAPACITY_TYPE, RESERVED);
-    let asked: Requirements = if is_reserved {
+    let required: Requirements = if is_reserved {
         let is_kept = |label: &&Requirement| {
             label.key() != CAPACITY_TYPE && !reservation_labels.contains(label.key())
         };
@@ -92,9 +92,9 @@ pub fn from_catalog(
     };
     let is_sold = of_claim.is_some_and(|known| {
         let mut offerings = known.offerings.iter();
-        offerings.any(|offering| asked.compatible(&offering.requirements, well_known).is_ok())
+        offerings.any(|offering| required.compatible(&offering.requirements, well_known).is_ok())
     });
-    (!is_sold).then_some(Drift::InstanceType)
+    (!is_sold).then_some(DriftCause::InstanceType)
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn claims_go_when_their_age_is_reached() {
+    fn claims_are_deleted_when_they_reach_expire_after() {
         let wait = |seconds| Step::Wait(Duration::from_secs(seconds));
         #[rustfmt::skip]
         let cases = [

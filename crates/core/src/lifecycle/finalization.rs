@@ -28,7 +28,7 @@ pub enum Step {
     /// not register have no finalizer of ours; they go with the instance.
     DeleteNodes,
     /// End the instance, and wait until it is gone.
-    EndInstance,
+    TerminateInstance,
     /// Remove the finalizer.
     RemoveFinalizer,
 }
@@ -40,7 +40,7 @@ pub fn next(facts: Facts) -> Step {
     } else if facts.is_registered && facts.nodes > 0 {
         Step::DeleteNodes
     } else if facts.has_instance {
-        Step::EndInstance
+        Step::TerminateInstance
     } else {
         Step::RemoveFinalizer
     }
@@ -62,15 +62,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_go_before_the_instance_and_the_instance_before_the_claim() {
+    fn finalization_deletes_nodes_then_the_instance_then_the_claim() {
         #[rustfmt::skip]
         let cases = [
             // case             finalizer  registered  nodes  instance  step
             ("not ours",        false,     true,       1,     true,     Step::Done),
             ("40/TM-36",        true,      false,      0,     false,    Step::RemoveFinalizer),
-            ("40/TM-37",        true,      false,      1,     true,     Step::EndInstance),
+            ("40/TM-37",        true,      false,      1,     true,     Step::TerminateInstance),
             ("40/TM-38",        true,      true,       2,     true,     Step::DeleteNodes),
-            ("40/TM-34",        true,      true,       0,     true,     Step::EndInstance),
+            ("40/TM-34",        true,      true,       0,     true,     Step::TerminateInstance),
         ];
         for (case, has_finalizer, is_registered, nodes, has_instance, step) in cases {
             let facts = Facts { has_finalizer, is_registered, nodes, has_instance };

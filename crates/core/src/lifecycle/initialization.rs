@@ -53,12 +53,12 @@ pub struct NodeFacts {
     /// What pods can have.
     pub allocatable: Resources,
     /// The slices of devices that belong to it.
-    pub slices: Vec<Slice>,
+    pub slices: Vec<DeviceSlice>,
 }
 
 /// A slice of the devices of a pool of a driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slice {
+pub struct DeviceSlice {
     /// Who drives the devices.
     pub driver: String,
     /// The pool.
@@ -71,7 +71,7 @@ pub struct Slice {
 
 /// Why a node is not initialized yet. Taints, resources and drivers are the first ones found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NotYet {
+pub enum InitializationBlocker {
     /// There is none, or several.
     NodeNotFound,
     /// It is not ready.
@@ -87,47 +87,47 @@ pub enum NotYet {
 }
 
 /// Whether the node is initialized.
-pub fn check(facts: &Facts) -> Result<(), NotYet> {
-    let node = facts.node.as_ref().ok_or(NotYet::NodeNotFound)?;
+pub fn check(facts: &Facts) -> Result<(), InitializationBlocker> {
+    let node = facts.node.as_ref().ok_or(InitializationBlocker::NodeNotFound)?;
     if !node.is_ready {
-        return Err(NotYet::NodeNotReady);
+        return Err(InitializationBlocker::NodeNotReady);
     }
     let startup_taints = facts.startup_taints.iter();
     let mut left = startup_taints.filter_map(|s| node.taints.iter().find(|t| s.matches(t)));
     if let Some(taint) = left.next() {
-        return Err(NotYet::StartupTaint(taint.clone()));
+        return Err(InitializationBlocker::StartupTaint(taint.clone()));
     }
     if let Some(taint) = node.taints.iter().find(|t| is_known_ephemeral(&t.key, t.effect)) {
-        return Err(NotYet::EphemeralTaint(taint.clone()));
+        return Err(InitializationBlocker::EphemeralTaint(taint.clone()));
     }
     // Kubelets say zero for extended resources until the device plugin has come.
     let is_missing = |name: &str| node.allocatable.amount(name).is_zero();
     let mut requests = facts.requests.iter().filter(|(_, quantity)| !quantity.is_zero());
     if let Some((name, _)) = requests.find(|(name, _)| is_missing(name)) {
-        return Err(NotYet::Resource(name.to_owned()));
+        return Err(InitializationBlocker::Resource(name.to_owned()));
     }
     let drivers = facts.drivers.as_deref().unwrap_or_default();
     match missing_driver(drivers, &node.slices) {
-        Some(driver) => Err(NotYet::Driver(driver.to_owned())),
+        Some(driver) => Err(InitializationBlocker::Driver(driver.to_owned())),
         None => Ok(()),
     }
 }
 
-fn missing_driver<'a>(drivers: &'a str, slices: &[Slice]) -> Option<&'a str> {
+fn missing_driver<'a>(drivers: &'a str, slices: &[DeviceSlice]) -> Option<&'a str> {
     let mut drivers = drivers.split(',').map(str::trim).filter(|driver| !driver.is_empty());
     let complete = complete_drivers(slices);
     drivers.find(|driver| !complete.contains(driver))
 }
 
 /// Drivers with a pool whose newest generation has all of its slices.
-fn complete_drivers(slices: &[Slice]) -> BTreeSet<&str> {
+fn complete_drivers(slices: &[DeviceSlice]) -> BTreeSet<&str> {
     struct Pool {
         generation: i64,
         slice_count: i64,
         seen: i64,
     }
     let mut pools: BTreeMap<(&str, &str), Pool> = BTreeMap::new();
-    for Slice { driver, pool, generation, slice_count } in slices {
+    for DeviceSlice { driver, pool, generation, slice_count } in slices {
         let new = Pool { generation: *generation, slice_count: *slice_count, seen: 0 };
         let pool = pools.entry((driver, pool)).or_insert(Pool { ..new });
         if *generation > pool.generation {
@@ -156,11 +156,11 @@ mod tests {
         list.iter().map(|&(name, n)| (name, Quantity::from_units(n))).collect()
     }
 
-    fn slice(driver: &str, pool: &str, generation: i64, slice_count: i64) -> Slice {
-        Slice { driver: driver.to_owned(), pool: pool.to_owned(), generation, slice_count }
+    fn slice(driver: &str, pool: &str, generation: i64, slice_count: i64) -> DeviceSlice {
+        DeviceSlice { driver: driver.to_owned(), pool: pool.to_owned(), generation, slice_count }
     }
 
-    fn good_node() -> NodeFacts {
+    fn initialized_node() -> NodeFacts {
         let allocatable = resources(&[("cpu", 4), ("gpu", 1)]);
         NodeFacts { is_ready: true, allocatable, ..NodeFacts::default() }
     }
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_waits_for_registration_and_the_end_of_a_reboot() {
+    fn initialization_waits_for_registration_and_the_end_of_a_reboot() {
         #[rustfmt::skip]
         let cases = [
             // case        initialized  rebooting  registered  step
@@ -192,40 +192,40 @@ mod tests {
     }
 
     #[test]
-    fn the_first_thing_that_is_missing_is_named() {
+    fn the_first_missing_condition_blocks_initialization() {
         let start = Taint { value: "yes".to_owned(), ..taint("example.com/start", NoSchedule) };
         let readiness = taint("readiness.k8s.io/x", NoSchedule);
         let unregistered = taint("karpenter.sh/unregistered", NoExecute);
         let with = |taints: &[&Taint]| NodeFacts {
             taints: taints.iter().map(|&taint| taint.clone()).collect(),
-            ..good_node()
+            ..initialized_node()
         };
         let zero = |name| {
-            let mut node = good_node();
+            let mut node = initialized_node();
             node.allocatable.set(name, Quantity::ZERO);
             node
         };
         #[rustfmt::skip]
         let cases = [
-            ("40/LC-25", good_node(),                                       Ok(())),
-            ("40/LC-24", NodeFacts { is_ready: false, ..good_node() },      Err(NotYet::NodeNotReady)),
-            ("40/LC-24: value does not count", with(&[&start]),             Err(NotYet::StartupTaint(start.clone()))),
-            ("40/LC-24", with(&[&unregistered]),                            Err(NotYet::EphemeralTaint(unregistered.clone()))),
-            ("40/LC-24", with(&[&readiness]),                               Err(NotYet::EphemeralTaint(readiness.clone()))),
-            ("startup first", with(&[&readiness, &start]),                  Err(NotYet::StartupTaint(start.clone()))),
-            ("40/LC-24, 40/LC-26", zero("gpu"),                             Err(NotYet::Resource("gpu".to_owned()))),
+            ("40/LC-25", initialized_node(),                                       Ok(())),
+            ("40/LC-24", NodeFacts { is_ready: false, ..initialized_node() },      Err(InitializationBlocker::NodeNotReady)),
+            ("40/LC-24: value does not count", with(&[&start]),             Err(InitializationBlocker::StartupTaint(start.clone()))),
+            ("40/LC-24", with(&[&unregistered]),                            Err(InitializationBlocker::EphemeralTaint(unregistered.clone()))),
+            ("40/LC-24", with(&[&readiness]),                               Err(InitializationBlocker::EphemeralTaint(readiness.clone()))),
+            ("startup first", with(&[&readiness, &start]),                  Err(InitializationBlocker::StartupTaint(start.clone()))),
+            ("40/LC-24, 40/LC-26", zero("gpu"),                             Err(InitializationBlocker::Resource("gpu".to_owned()))),
             ("other effect", with(&[&taint("example.com/start", NoExecute)]), Ok(())),
         ];
         for (case, node, expected) in cases {
             assert_eq!(check(&facts(node)), expected, "{case}");
         }
-        let nobody = Facts { node: None, ..facts(good_node()) };
-        assert_eq!(check(&nobody), Err(NotYet::NodeNotFound));
+        let without_node = Facts { node: None, ..facts(initialized_node()) };
+        assert_eq!(check(&without_node), Err(InitializationBlocker::NodeNotFound));
     }
 
     #[test]
-    fn every_named_driver_needs_a_whole_pool_of_the_newest_generation() {
-        let missing = |driver: &str| Err(NotYet::Driver(driver.to_owned()));
+    fn every_dra_driver_needs_a_complete_pool_of_the_newest_generation() {
+        let missing = |driver: &str| Err(InitializationBlocker::Driver(driver.to_owned()));
         #[rustfmt::skip]
         let cases = [
             ("40/LC-29: off",        None,            vec![],                                                  Ok(())),
@@ -243,7 +243,7 @@ mod tests {
         for (case, drivers, slices, expected) in cases {
             let facts = Facts {
                 drivers: drivers.map(str::to_owned),
-                ..facts(NodeFacts { slices, ..good_node() })
+                ..facts(NodeFacts { slices, ..initialized_node() })
             };
             assert_eq!(check(&facts), expected, "{case}");
         }

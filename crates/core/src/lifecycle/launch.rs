@@ -11,7 +11,7 @@ pub enum Step {
     Settled,
     /// Take over the result of a launch that could not be written down. Invariant: a claim is
     /// never launched twice by one process.
-    TakeOver,
+    Adopt,
     /// Ask the cloud for an instance.
     Create,
 }
@@ -21,7 +21,7 @@ pub enum Step {
 pub fn next(launched: ConditionStatus, is_remembered: bool) -> Step {
     match (launched, is_remembered) {
         (ConditionStatus::True | ConditionStatus::False, _) => Step::Settled,
-        (ConditionStatus::Unknown, true) => Step::TakeOver,
+        (ConditionStatus::Unknown, true) => Step::Adopt,
         (ConditionStatus::Unknown, false) => Step::Create,
     }
 }
@@ -34,44 +34,44 @@ pub enum Failure {
     /// The node class cannot be used.
     NodeClassNotReady,
     /// The provider says why, in words for the condition.
-    Explained,
+    ProviderMessage,
     /// Anything else.
     Other,
 }
 
 /// What a failed launch leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Consequence {
+pub enum FailureAction {
     /// The claim goes, and scheduling decides anew.
     Delete {
         /// The reason in metrics.
         reason: &'static str,
         /// Whether the claim and its pods hear of it.
-        is_told: bool,
+        is_reported: bool,
     },
     /// The claim stays, and the launch is tried again until it is too late.
     Retry {
         /// Whether the condition says what the provider says, instead of the error.
-        is_explained: bool,
+        uses_provider_message: bool,
     },
 }
 
 /// What the failure leads to.
-pub fn failed(failure: Failure) -> Consequence {
+pub fn failure_action(failure: Failure) -> FailureAction {
     match failure {
         Failure::InsufficientCapacity => {
-            Consequence::Delete { reason: "insufficient_capacity", is_told: true }
+            FailureAction::Delete { reason: "insufficient_capacity", is_reported: true }
         }
         Failure::NodeClassNotReady => {
-            Consequence::Delete { reason: "nodeclass_not_ready", is_told: false }
+            FailureAction::Delete { reason: "nodeclass_not_ready", is_reported: false }
         }
-        Failure::Explained => Consequence::Retry { is_explained: true },
-        Failure::Other => Consequence::Retry { is_explained: false },
+        Failure::ProviderMessage => FailureAction::Retry { uses_provider_message: true },
+        Failure::Other => FailureAction::Retry { uses_provider_message: false },
     }
 }
 
 /// Labels or annotations: those of `upper` win.
-pub fn overlaid(
+pub fn merge_maps(
     lower: &BTreeMap<String, String>,
     upper: &BTreeMap<String, String>,
 ) -> BTreeMap<String, String> {
@@ -86,12 +86,12 @@ mod tests {
     use ConditionStatus::{False, True, Unknown};
 
     #[test]
-    fn an_instance_is_asked_for_once() {
+    fn an_instance_is_requested_once() {
         #[rustfmt::skip]
         let cases = [
             // case         launched  remembered  step
             ("40/LC-01",    Unknown,  false,      Step::Create),
-            ("40/LC-04",    Unknown,  true,       Step::TakeOver),
+            ("40/LC-04",    Unknown,  true,       Step::Adopt),
             ("40/LC-30",    True,     false,      Step::Settled),
             ("written late", True,    true,       Step::Settled),
             ("by others",   False,    false,      Step::Settled),
@@ -102,28 +102,32 @@ mod tests {
     }
 
     #[test]
-    fn failures_delete_or_retry() {
-        let delete = |reason, is_told| Consequence::Delete { reason, is_told };
+    fn a_failed_launch_deletes_the_claim_or_is_retried() {
+        let delete = |reason, is_reported| FailureAction::Delete { reason, is_reported };
         let cases = [
             ("40/LC-05", Failure::InsufficientCapacity, delete("insufficient_capacity", true)),
             ("40/LC-06", Failure::NodeClassNotReady, delete("nodeclass_not_ready", false)),
-            ("40/LC-07", Failure::Explained, Consequence::Retry { is_explained: true }),
-            ("40/LC-08", Failure::Other, Consequence::Retry { is_explained: false }),
+            (
+                "40/LC-07",
+                Failure::ProviderMessage,
+                FailureAction::Retry { uses_provider_message: true },
+            ),
+            ("40/LC-08", Failure::Other, FailureAction::Retry { uses_provider_message: false }),
         ];
         for (case, failure, consequence) in cases {
-            assert_eq!(failed(failure), consequence, "{case}");
+            assert_eq!(failure_action(failure), consequence, "{case}");
         }
     }
 
     #[test]
-    fn the_upper_map_wins() {
+    fn merged_maps_prefer_the_upper_map() {
         let map = |list: &[(&str, &str)]| {
             list.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect::<BTreeMap<_, _>>()
         };
         let (claim, provider) = (map(&[("x", "a"), ("y", "c")]), map(&[("x", "b"), ("z", "p")]));
         let labels = map(&[("x", "a"), ("y", "c"), ("z", "p")]);
-        assert_eq!(overlaid(&provider, &claim), labels, "40/LC-03: labels of the claim win");
+        assert_eq!(merge_maps(&provider, &claim), labels, "40/LC-03: labels of the claim win");
         let annotations = map(&[("x", "b"), ("y", "c"), ("z", "p")]);
-        assert_eq!(overlaid(&claim, &provider), annotations, "40/LC-03: the provider wins");
+        assert_eq!(merge_maps(&claim, &provider), annotations, "40/LC-03: the provider wins");
     }
 }

@@ -13,7 +13,7 @@ pub const REGISTRATION_TIMEOUT: SignedDuration = SignedDuration::from_mins(15);
 
 /// A condition, and since when it is so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Since {
+pub struct ConditionTransition {
     /// Whether it holds.
     pub status: ConditionStatus,
     /// Since when.
@@ -50,7 +50,7 @@ impl Timeout {
     }
 
     /// How long there was.
-    pub fn length(self) -> SignedDuration {
+    pub fn duration(self) -> SignedDuration {
         match self {
             Self::Launch => LAUNCH_TIMEOUT,
             Self::Registration => REGISTRATION_TIMEOUT,
@@ -60,7 +60,11 @@ impl Timeout {
 
 /// The step of a claim whose conditions Launched and Registered are so. A claim for which both
 /// times are over goes once, for the launch; upstream counts both (spec 40 Q2).
-pub fn next(launched: Since, registered: Since, now: Timestamp) -> Step {
+pub fn next(
+    launched: ConditionTransition,
+    registered: ConditionTransition,
+    now: Timestamp,
+) -> Step {
     if registered.status == ConditionStatus::True {
         return Step::Alive;
     }
@@ -73,7 +77,7 @@ pub fn next(launched: Since, registered: Since, now: Timestamp) -> Step {
         Timeout::Launch => launched.time,
         Timeout::Registration => registered.time,
     };
-    match remaining(since, timeout.length(), now) {
+    match remaining(since, timeout.duration(), now) {
         Some(left) => Step::Wait(left),
         None => Step::Delete(timeout),
     }
@@ -85,7 +89,7 @@ mod tests {
     use ConditionStatus::{False, True, Unknown};
 
     #[test]
-    fn claims_that_do_not_become_nodes_in_time_go() {
+    fn claims_that_do_not_launch_or_register_in_time_are_deleted() {
         let minute = |n: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_mins(n);
         let wait = |n: u64| Step::Wait(Duration::from_secs(n * 60));
         #[rustfmt::skip]
@@ -105,7 +109,10 @@ mod tests {
             ("clock set back",          (Unknown, 9), (Unknown, 9), 0,   wait(14)),
         ];
         for (case, launched, registered, now, step) in cases {
-            let since = |(status, at): (ConditionStatus, i64)| Since { status, time: minute(at) };
+            let since = |(status, at): (ConditionStatus, i64)| ConditionTransition {
+                status,
+                time: minute(at),
+            };
             assert_eq!(next(since(launched), since(registered), minute(now)), step, "{case}");
         }
     }

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 /// Within this time one note is enough.
-const DEDUPE: SignedDuration = SignedDuration::from_secs(10);
+const DEDUPE_INTERVAL: SignedDuration = SignedDuration::from_secs(10);
 
 /// What counts of a pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct PodFacts {
 
 /// Whether a change of a pod counts: it came to a node, ended there, or is about to leave.
 /// `before` is none for a pod that is new.
-pub fn counts(before: Option<PodFacts>, after: PodFacts) -> bool {
+pub fn is_pod_event(before: Option<PodFacts>, after: PodFacts) -> bool {
     if !after.is_bound || after.is_daemon {
         return false;
     }
@@ -33,8 +33,8 @@ pub fn counts(before: Option<PodFacts>, after: PodFacts) -> bool {
 }
 
 /// Whether to note it now, with the last note at that time.
-pub fn is_due(last: Option<Timestamp>, now: Timestamp) -> bool {
-    last.is_none_or(|last| now.duration_since(last) >= DEDUPE)
+pub fn is_update_due(last: Option<Timestamp>, now: Timestamp) -> bool {
+    last.is_none_or(|last| now.duration_since(last) >= DEDUPE_INTERVAL)
 }
 
 #[cfg(test)]
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn binding_ending_and_leaving_count() {
+    fn binding_ending_and_terminating_pods_are_pod_events() {
         let unbound = PodFacts::default();
         let bound = PodFacts { is_bound: true, ..unbound };
         let terminal = PodFacts { is_terminal: true, ..bound };
@@ -61,12 +61,12 @@ mod tests {
             ("leaves still",      Some(terminating), terminating, false),
         ];
         for (case, before, after, expected) in cases {
-            assert_eq!(counts(before, after), expected, "{case}");
+            assert_eq!(is_pod_event(before, after), expected, "{case}");
         }
     }
 
     #[test]
-    fn notes_are_ten_seconds_apart() {
+    fn last_pod_event_updates_are_ten_seconds_apart() {
         let second = |n| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(n);
         let cases = [
             ("40/LC-46", None, true),
@@ -76,7 +76,7 @@ mod tests {
         ];
         for (case, age, due) in cases {
             let last = age.map(|age: i64| second(100 - age));
-            assert_eq!(is_due(last, second(100)), due, "{case}");
+            assert_eq!(is_update_due(last, second(100)), due, "{case}");
         }
     }
 }

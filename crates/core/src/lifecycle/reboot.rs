@@ -21,7 +21,7 @@ use crate::termination::drain::MIN_DRAIN_TIME;
 mod tests;
 
 /// How often a node is looked at that is rebooting.
-pub const POLL: Duration = Duration::from_secs(15);
+pub const POLL_INTERVAL: Duration = Duration::from_secs(15);
 
 /// How long the cloud may refuse to begin.
 const ISSUANCE_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
@@ -46,18 +46,18 @@ pub struct Reboot<'a> {
     /// When it was asked for.
     pub requested: Timestamp,
     /// The annotation that bounds the drain.
-    pub bound: Option<&'a str>,
+    pub grace_period: Option<&'a str>,
     /// The annotation with the boot id from before the first call.
     pub pre_boot_id: Option<&'a str>,
     /// Last transition of the condition `Initialized`.
     pub initialized: Option<Timestamp>,
     /// What this process remembers.
-    pub memory: Memory,
+    pub memory: ProcessMemory,
 }
 
 /// What a process remembers of a reboot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
+pub struct ProcessMemory {
     /// When it first called the cloud, or was about to.
     pub issuing: Option<Timestamp>,
     /// When the cloud took the order.
@@ -66,7 +66,7 @@ pub struct Memory {
 
 /// The node of a reboot.
 #[derive(Clone, Copy, Debug)]
-pub struct Node<'a> {
+pub struct ObservedNode<'a> {
     /// Names the boot that runs.
     pub boot_id: &'a str,
     /// Whether the node is ready.
@@ -83,9 +83,9 @@ pub enum Step {
     /// Keep pods away, drain, and then call the cloud.
     Drain(DrainBound),
     /// Keep pods away, and call the cloud again: whether the last call arrived is not known.
-    Call,
+    CallProvider,
     /// The node has rebooted before this was noted: note it.
-    NoteIssued,
+    RecordIssued,
     /// Watch the node come back; `has_booted` says that the new boot is there.
     Observe {
         /// Whether the boot is another one.
@@ -139,7 +139,7 @@ impl Failure {
         Self { result: FailureResult::ProviderError, message }
     }
 
-    fn late(phase: Phase) -> Self {
+    fn timed_out(phase: Phase) -> Self {
         let (result, message) = match phase {
             Phase::Requested => {
                 (FailureResult::ProviderError, "reboot was not issued within the issuance timeout")
@@ -166,31 +166,31 @@ pub enum DrainBound {
 
 impl Reboot<'_> {
     /// What to do next about a node, or about one that is not there.
-    pub fn step(&self, node: Option<Node<'_>>, now: Timestamp) -> Step {
+    pub fn next_step(&self, node: Option<ObservedNode<'_>>, now: Timestamp) -> Step {
         let is_late = |deadline: Option<Timestamp>| deadline.is_some_and(|deadline| now > deadline);
         let Some(node) = node else {
             // Without a node no drain starts the clock, so the request does.
-            let deadline = self.deadline().or(Some(after(self.requested, ISSUANCE_TIMEOUT)));
+            let deadline = self.deadline().or(Some(add_clamped(self.requested, ISSUANCE_TIMEOUT)));
             return if is_late(deadline) {
-                Step::Fail(Failure::late(self.phase))
+                Step::Fail(Failure::timed_out(self.phase))
             } else {
                 Step::Poll
             };
         };
         if is_late(self.deadline()) {
-            return Step::Fail(Failure::late(self.phase));
+            return Step::Fail(Failure::timed_out(self.phase));
         }
         let has_booted = node.boot_id != self.pre_boot_id.unwrap_or_default();
         match self.phase {
             Phase::Issued if has_booted && node.is_ready => Step::Succeed,
             Phase::Issued => Step::Observe { has_booted },
-            Phase::Requested => match (self.bound(), self.pre_boot_id) {
+            Phase::Requested => match (self.grace_period(), self.pre_boot_id) {
                 (Err(error), _) => Step::Fail(Failure {
                     result: FailureResult::InvalidRequest,
                     message: format!("invalid reboot request: {error}"),
                 }),
-                (Ok(_), Some(_)) if has_booted => Step::NoteIssued,
-                (Ok(_), Some(_)) => Step::Call,
+                (Ok(_), Some(_)) if has_booted => Step::RecordIssued,
+                (Ok(_), Some(_)) => Step::CallProvider,
                 (Ok(bound), None) => Step::Drain(self.drain_bound(bound)),
             },
         }
@@ -210,15 +210,17 @@ impl Reboot<'_> {
         match (bound, has_pods) {
             (DrainBound::None, _) => None,
             // Pods may still be on their way from a scheduler that has not seen the fence.
-            (_, false) => rest(after(self.requested, MIN_DRAIN_TIME)),
-            (DrainBound::Unbounded, true) => Some(POLL),
-            (DrainBound::Until(deadline), true) => rest(deadline).map(|rest| rest.min(POLL)),
+            (_, false) => rest(add_clamped(self.requested, MIN_DRAIN_TIME)),
+            (DrainBound::Unbounded, true) => Some(POLL_INTERVAL),
+            (DrainBound::Until(deadline), true) => {
+                rest(deadline).map(|rest| rest.min(POLL_INTERVAL))
+            }
         }
     }
 
     /// The bound of the drain: none for no bound. Also the bound of the termination after a failure.
-    pub fn bound(&self) -> Result<Option<Duration>, String> {
-        let Some(text) = self.bound else { return Ok(None) };
+    pub fn grace_period(&self) -> Result<Option<Duration>, String> {
+        let Some(text) = self.grace_period else { return Ok(None) };
         let duration = go::parse_duration(text).map_err(|error| {
             format!("parsing reboot termination grace period {text:?}: {error}")
         })?;
@@ -241,7 +243,7 @@ impl Reboot<'_> {
             Some(Duration::ZERO) => DrainBound::None,
             Some(bound) => {
                 let bound = SignedDuration::try_from(bound).unwrap_or(SignedDuration::MAX);
-                DrainBound::Until(after(self.requested, bound.max(MIN_DRAIN_TIME)))
+                DrainBound::Until(add_clamped(self.requested, bound.max(MIN_DRAIN_TIME)))
             }
         }
     }
@@ -249,8 +251,8 @@ impl Reboot<'_> {
     /// When the phase has to be over, if that is known.
     fn deadline(&self) -> Option<Timestamp> {
         match self.phase {
-            Phase::Requested => Some(after(self.memory.issuing?, ISSUANCE_TIMEOUT)),
-            Phase::Issued => Some(after(self.issued(), OBSERVATION_WINDOW)),
+            Phase::Requested => Some(add_clamped(self.memory.issuing?, ISSUANCE_TIMEOUT)),
+            Phase::Issued => Some(add_clamped(self.issued(), OBSERVATION_WINDOW)),
         }
     }
 }
@@ -260,6 +262,6 @@ pub fn operation_id(claim_uid: &str, requested: Timestamp, pre_boot_id: &str) ->
     format!("{claim_uid}-{}-{pre_boot_id}", requested.as_nanosecond())
 }
 
-fn after(time: Timestamp, duration: SignedDuration) -> Timestamp {
+fn add_clamped(time: Timestamp, duration: SignedDuration) -> Timestamp {
     time.checked_add(duration).unwrap_or(Timestamp::MAX)
 }

@@ -29,11 +29,11 @@ pub fn next(registered: ConditionStatus, nodes: usize) -> Step {
 
 /// What a registration hook answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hook {
+pub enum HookResult {
     /// It is done.
     Done,
     /// It wants to be asked again after this time.
-    After(Duration),
+    RequeueAfter(Duration),
     /// It wants to be asked again with backoff.
     Backoff,
     /// It failed.
@@ -42,25 +42,26 @@ pub enum Hook {
 
 /// What all hooks together answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Hooks {
+pub struct HookResults {
     /// Positions of those that are not done, in their order.
     pub pending: Vec<usize>,
     /// Whether one of them asked for backoff.
     pub has_backoff: bool,
     /// The shortest time that one of them asked for.
-    pub after: Option<Duration>,
+    pub requeue_after: Option<Duration>,
 }
 
 /// Puts the answers of hooks together. The node may register when none is pending.
-pub fn hooks(answers: &[Hook]) -> Hooks {
-    let mut all = Hooks::default();
+pub fn combine_hook_results(answers: &[HookResult]) -> HookResults {
+    let mut all = HookResults::default();
     for (position, answer) in answers.iter().enumerate() {
         match answer {
-            Hook::Done => continue,
-            Hook::Failed => {}
-            Hook::Backoff => all.has_backoff = true,
-            Hook::After(time) => {
-                all.after = Some(all.after.map_or(*time, |so_far| so_far.min(*time)));
+            HookResult::Done => continue,
+            HookResult::Failed => {}
+            HookResult::Backoff => all.has_backoff = true,
+            HookResult::RequeueAfter(time) => {
+                all.requeue_after =
+                    Some(all.requeue_after.map_or(*time, |so_far| so_far.min(*time)));
             }
         }
         all.pending.push(position);
@@ -90,24 +91,24 @@ mod tests {
     }
 
     #[test]
-    fn hooks_wait_as_short_as_one_of_them_asks() {
+    fn the_shortest_requeue_time_of_the_hooks_counts() {
         let [five, nine] = [5, 9].map(Duration::from_secs);
-        let wait = |pending: &[usize], has_backoff, after| Hooks {
+        let wait = |pending: &[usize], has_backoff, after| HookResults {
             pending: pending.to_vec(),
             has_backoff,
-            after,
+            requeue_after: after,
         };
         #[rustfmt::skip]
-        let cases: [(&str, &[Hook], Hooks); 6] = [
-            ("40/LC-22", &[],                                                   Hooks::default()),
-            ("done",     &[Hook::Done, Hook::Done],                             Hooks::default()),
-            ("40/LC-19", &[Hook::Done, Hook::After(five)],                      wait(&[1], false, Some(five))),
-            ("40/LC-20", &[Hook::Failed, Hook::Done, Hook::After(five)],        wait(&[0, 2], false, Some(five))),
-            ("shortest", &[Hook::After(nine), Hook::After(five)],               wait(&[0, 1], false, Some(five))),
-            ("backoff",  &[Hook::After(nine), Hook::Backoff],                   wait(&[0, 1], true, Some(nine))),
+        let cases: [(&str, &[HookResult], HookResults); 6] = [
+            ("40/LC-22", &[],                                                   HookResults::default()),
+            ("done",     &[HookResult::Done, HookResult::Done],                             HookResults::default()),
+            ("40/LC-19", &[HookResult::Done, HookResult::RequeueAfter(five)],                      wait(&[1], false, Some(five))),
+            ("40/LC-20", &[HookResult::Failed, HookResult::Done, HookResult::RequeueAfter(five)],        wait(&[0, 2], false, Some(five))),
+            ("shortest", &[HookResult::RequeueAfter(nine), HookResult::RequeueAfter(five)],               wait(&[0, 1], false, Some(five))),
+            ("backoff",  &[HookResult::RequeueAfter(nine), HookResult::Backoff],                   wait(&[0, 1], true, Some(nine))),
         ];
         for (case, answers, expected) in cases {
-            assert_eq!(hooks(answers), expected, "{case}");
+            assert_eq!(combine_hook_results(answers), expected, "{case}");
         }
     }
 }

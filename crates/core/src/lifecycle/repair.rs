@@ -35,7 +35,7 @@ impl<'a> From<&'a snapshot::NodeCondition> for NodeCondition<'a> {
             condition_type: &condition.condition_type,
             status: &condition.status,
             reason: &condition.reason,
-            since: condition.since,
+            since: condition.last_transition_time,
         }
     }
 }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fifth_of_the_nodes_may_be_unhealthy() {
+    fn repair_continues_while_at_most_a_fifth_of_nodes_is_unhealthy() {
         let cases = [
             ("40/NR-09", 3, 10, false),
             ("at the limit", 2, 10, true),

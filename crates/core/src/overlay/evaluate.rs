@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use super::{Conflict, Overlay, Overrides, Selection, TypeKey, matching_offerings};
+use super::{Overlay, OverlayConflict, Overrides, Selection, TypeKey, matching_offerings};
 use crate::catalog::{Catalog, InstanceType, InstanceTypes, Offering};
 use crate::labels::NODE_POOL;
 use crate::requirement::{Aliases, Requirement, Requirements};
 use crate::snapshot::Pool;
-use crate::weight::heaviest_first;
+use crate::weight::order_by_weight;
 
 #[cfg(test)]
 mod tests;
@@ -37,12 +37,12 @@ pub struct Evaluation {
     /// What was recorded, for lists of types that come later.
     pub overrides: Overrides,
     /// What became of each overlay, in the order of evaluation.
-    pub verdicts: Vec<(String, Verdict)>,
+    pub statuses: Vec<(String, OverlayStatus)>,
 }
 
 /// What became of an overlay.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum OverlayStatus {
     /// It is applied to all that it selects, which may be nothing.
     Accepted,
     /// It cannot be used, and why.
@@ -56,39 +56,43 @@ pub enum Verdict {
 pub fn evaluate(pools: &[Pool], catalog: &Catalog, overlays: &[NamedOverlay]) -> Evaluation {
     let views: Vec<_> = pools.iter().filter_map(|pool| PoolView::new(pool, catalog)).collect();
     let mut overlays: Vec<_> = overlays.iter().collect();
-    heaviest_first(&mut overlays, |named| (named.overlay.weight, &named.name));
+    order_by_weight(&mut overlays, |named| (named.overlay.weight, &named.name));
     let mut overrides = Overrides::default();
     let mut verdicts = Vec::new();
     for named in overlays {
         let verdict = match &named.problem {
-            Some(problem) => Verdict::Invalid(problem.clone()),
-            None => verdict(&mut overrides, named, &views, catalog),
+            Some(problem) => OverlayStatus::Invalid(problem.clone()),
+            None => record_overlay(&mut overrides, named, &views, catalog),
         };
         verdicts.push((named.name.clone(), verdict));
     }
-    Evaluation { catalog: applied(&overrides, catalog, &views), overrides, verdicts }
+    Evaluation {
+        catalog: overlaid_catalog(&overrides, catalog, &views),
+        overrides,
+        statuses: verdicts,
+    }
 }
 
 impl Overrides {
     /// A pool's types with what was recorded for them. What nothing was recorded for is the same
     /// object as before.
     pub fn apply(&self, pool: &str, types: &InstanceTypes) -> InstanceTypes {
-        changed(pool, types, self).unwrap_or_else(|| Arc::clone(types))
+        overlaid_types(pool, types, self).unwrap_or_else(|| Arc::clone(types))
     }
 }
 
 /// Records an overlay for all pools, unless it conflicts on one.
-fn verdict(
+fn record_overlay(
     overrides: &mut Overrides,
     named: &NamedOverlay,
     views: &[PoolView<'_>],
     catalog: &Catalog,
-) -> Verdict {
+) -> OverlayStatus {
     let selections: Vec<_> =
         views.iter().flat_map(|view| view.selections(named, catalog)).collect();
     match overrides.record(&named.overlay, &selections) {
-        Ok(()) => Verdict::Accepted,
-        Err(Conflict) => Verdict::Conflict,
+        Ok(()) => OverlayStatus::Accepted,
+        Err(OverlayConflict) => OverlayStatus::Conflict,
     }
 }
 
@@ -112,13 +116,16 @@ impl<'a> PoolView<'a> {
             let offerings = &instance_type.offerings;
             let matching = matching_offerings(
                 &named.requirements,
-                &self.node_side(instance_type, &named.requirements),
+                &self.node_requirements(instance_type, &named.requirements),
                 offerings.iter().map(|offering| &offering.requirements),
                 &catalog.well_known,
             );
             (!matching.is_empty()).then(|| Selection {
-                instance_type: key(self.name, instance_type),
-                offerings: matching.into_iter().map(|index| text(&offerings[index])).collect(),
+                instance_type: type_key(self.name, instance_type),
+                offerings: matching
+                    .into_iter()
+                    .map(|index| offering_key(&offerings[index]))
+                    .collect(),
             })
         };
         self.types.iter().filter_map(select).collect()
@@ -126,8 +133,12 @@ impl<'a> PoolView<'a> {
 
     /// What a node of this pool and type says about the labels that are asked for. The other labels
     /// are left out: they do not matter, and there are many.
-    fn node_side(&self, instance_type: &InstanceType, asked: &Requirements) -> Requirements {
-        asked
+    fn node_requirements(
+        &self,
+        instance_type: &InstanceType,
+        overlay_requirements: &Requirements,
+    ) -> Requirements {
+        overlay_requirements
             .keys()
             .flat_map(|key| [self.labels.get(key), instance_type.requirements.get(key)])
             .flatten()
@@ -136,14 +147,18 @@ impl<'a> PoolView<'a> {
     }
 }
 
-fn key(pool: &str, instance_type: &InstanceType) -> TypeKey {
+fn type_key(pool: &str, instance_type: &InstanceType) -> TypeKey {
     TypeKey { pool: pool.to_owned(), instance_type: instance_type.name.clone() }
 }
 
 /// A pool's types with what was recorded for them; none if nothing was.
-fn changed(pool: &str, types: &InstanceTypes, overrides: &Overrides) -> Option<InstanceTypes> {
+fn overlaid_types(
+    pool: &str,
+    types: &InstanceTypes,
+    overrides: &Overrides,
+) -> Option<InstanceTypes> {
     let overlay = |instance_type: &Arc<InstanceType>| {
-        overlaid(instance_type, &key(pool, instance_type), overrides).map(Arc::new)
+        overlaid_type(instance_type, &type_key(pool, instance_type), overrides).map(Arc::new)
     };
     let changes: Vec<_> = types.iter().map(overlay).collect();
     changes.iter().any(Option::is_some).then(|| {
@@ -160,16 +175,16 @@ fn node_labels(pool: &Pool, aliases: &Aliases) -> Requirements {
 }
 
 /// Names an offering within its instance type. The names of offerings are their requirements.
-fn text(offering: &Offering) -> String {
+fn offering_key(offering: &Offering) -> String {
     offering.requirements.to_string()
 }
 
-fn applied(overrides: &Overrides, catalog: &Catalog, views: &[PoolView<'_>]) -> Catalog {
+fn overlaid_catalog(overrides: &Overrides, catalog: &Catalog, views: &[PoolView<'_>]) -> Catalog {
     let mut result = catalog.clone();
     // Pools that shared a list, and still have the same one, go on sharing it.
     let mut lists: Vec<(&InstanceTypes, InstanceTypes)> = Vec::new();
     for view in views {
-        let Some(types) = changed(view.name, view.types, overrides) else { continue };
+        let Some(types) = overlaid_types(view.name, view.types, overrides) else { continue };
         let known =
             lists.iter().find(|(before, after)| Arc::ptr_eq(before, view.types) && *after == types);
         let types = if let Some((_, after)) = known {
@@ -184,12 +199,12 @@ fn applied(overrides: &Overrides, catalog: &Catalog, views: &[PoolView<'_>]) -> 
 }
 
 /// The instance type with what was recorded for it; none if nothing was.
-fn overlaid(
+fn overlaid_type(
     instance_type: &InstanceType,
     key: &TypeKey,
     overrides: &Overrides,
 ) -> Option<InstanceType> {
-    if !overrides.touches(key) {
+    if !overrides.applies_to(key) {
         return None;
     }
     let mut changed = instance_type.clone();
@@ -199,7 +214,7 @@ fn overlaid(
         changed.has_capacity_overlay = true;
     }
     for offering in &mut changed.offerings {
-        if let Some(change) = overrides.price(key, &text(offering)) {
+        if let Some(change) = overrides.price_change(key, &offering_key(offering)) {
             offering.price = change.apply(offering.price);
             offering.has_price_overlay = true;
         }

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prices_are_set_added_to_or_scaled_and_stay_at_or_above_zero() {
+    fn price_changes_set_add_or_scale_and_never_go_below_zero() {
         #[rustfmt::skip]
         let cases = [
             ("10/NO-16",   1.0,  "-150",      0.0),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_changes_give_prices_that_can_be_compared() {
+    fn extreme_price_changes_give_comparable_prices() {
         let huge = format!("+{}", "9".repeat(400));
         for (change, price) in [(format!("{huge}%"), 0.0), (huge.clone(), 1.0), (huge, 0.0)] {
             let got = PriceChange::parse(&change).unwrap().apply(price);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_price() {
+    fn malformed_price_texts_are_errors() {
         for text in [
             "42%",
             "42.",

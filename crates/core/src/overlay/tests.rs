@@ -30,13 +30,14 @@ fn the_heavier_overlay_sets_the_price() {
     let mut overrides = Overrides::default();
     assert_eq!(overrides.record(&price(10, "1"), &[large(&["a", "b"])]), Ok(()));
     assert_eq!(overrides.record(&price(5, "2"), &[large(&["b", "c"])]), Ok(()));
-    let prices = ["a", "b", "c", "d"].map(|name| overrides.price(&type_key("m5.large"), name));
+    let prices =
+        ["a", "b", "c", "d"].map(|name| overrides.price_change(&type_key("m5.large"), name));
     let absolute = |price| Some(PriceChange::Absolute(price));
     assert_eq!(prices, [absolute(1.0), absolute(1.0), absolute(2.0), None]);
 }
 
 #[test]
-fn overlays_of_one_weight_conflict_where_they_meet() {
+fn overlays_of_one_weight_conflict_on_a_shared_offering_or_resource() {
     struct Case(&'static str, Vec<(Overlay, Selection)>, &'static [bool]);
     #[rustfmt::skip]
     let cases = [
@@ -86,8 +87,8 @@ fn absent_weights_are_equal_weights() {
     let absent = Overlay { weight: None, ..price(0, "1") };
     let mut overrides = Overrides::default();
     assert_eq!(overrides.record(&absent, &[large(&["a"])]), Ok(()));
-    assert_eq!(overrides.record(&price(0, "2"), &[large(&["a"])]), Err(Conflict));
-    assert_eq!(Conflict.to_string(), "conflict with another overlay");
+    assert_eq!(overrides.record(&price(0, "2"), &[large(&["a"])]), Err(OverlayConflict));
+    assert_eq!(OverlayConflict.to_string(), "conflict with another overlay");
 }
 
 #[test]
@@ -101,17 +102,17 @@ fn capacity_is_merged_by_resource_and_the_heavier_wins() {
 }
 
 #[test]
-fn a_conflict_anywhere_leaves_nothing_of_the_overlay() {
+fn an_overlay_in_conflict_is_not_recorded_for_any_instance_type() {
     let mut overrides = Overrides::default();
     overrides.record(&price(10, "1"), &[large(&["a"])]).unwrap();
     let before = overrides.clone();
     let other = Selection { instance_type: type_key("c5.large"), ..large(&["a"]) };
-    assert_eq!(overrides.record(&price(10, "2"), &[other, large(&["a"])]), Err(Conflict));
+    assert_eq!(overrides.record(&price(10, "2"), &[other, large(&["a"])]), Err(OverlayConflict));
     assert_eq!(overrides, before);
 }
 
 #[test]
-fn an_overlay_selects_strictly_by_node_and_loosely_by_offering() {
+fn an_overlay_matches_nodes_strictly_and_offerings_loosely() {
     struct Case(&'static str, &'static [(&'static str, &'static str)], &'static [usize]);
     let labels = |labels: &[(&str, &str)]| {
         Requirements::from_labels(labels.iter().copied(), &Aliases::default())

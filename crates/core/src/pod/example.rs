@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{Owner, Phase, Pod, PodSpec};
+use super::{OwnerKind, Phase, Pod, PodSpec};
 use crate::selector::Labels;
 
 /// A pod of namespace `default` that the scheduler found no place for.
-pub(crate) fn pending(name: &str) -> Pod {
+pub(crate) fn pending_pod(name: &str) -> Pod {
     Pod {
         namespace: "default".to_owned(),
         name: name.to_owned(),
@@ -16,18 +16,18 @@ pub(crate) fn pending(name: &str) -> Pod {
         created: Timestamp::UNIX_EPOCH,
         labels: Arc::new(Labels::new()),
         spec: Arc::new(PodSpec::default()),
-        claims: Vec::new(),
+        volume_claims: Vec::new(),
         node: None,
         phase: Phase::Pending,
         terminating: false,
         unschedulable: true,
         preempting: false,
-        owner: Owner::Other,
+        owner: OwnerKind::Other,
         controller: None,
         do_not_disrupt: false,
         eviction_cost: 1.0,
         is_unready: false,
-        is_unread: false,
+        has_unparsed_constraints: false,
         is_virtual: false,
         problem: None,
     }
@@ -35,6 +35,9 @@ pub(crate) fn pending(name: &str) -> Pod {
 
 /// The same with claims.
 #[cfg(test)]
-pub(crate) fn with_claims(name: &str, claims: &[&str]) -> Pod {
-    Pod { claims: claims.iter().map(|&claim| claim.to_owned()).collect(), ..pending(name) }
+pub(crate) fn pod_with_volume_claims(name: &str, claims: &[&str]) -> Pod {
+    Pod {
+        volume_claims: claims.iter().map(|&claim| claim.to_owned()).collect(),
+        ..pending_pod(name)
+    }
 }

@@ -45,8 +45,8 @@ pub struct InitContainerResources {
 }
 
 /// What the pod takes of its node at most at once, `pods: 1` included.
-pub fn effective(input: &PodResources) -> Resources {
-    let mut requests = input.containers();
+pub fn effective_requests(input: &PodResources) -> Resources {
+    let mut requests = input.container_requests();
     for (name, quantity) in input.pod_level.iter().filter(|(name, _)| is_pod_level(name)) {
         requests.set(name, quantity);
     }
@@ -58,7 +58,7 @@ pub fn effective(input: &PodResources) -> Resources {
 /// The requests that a container of a DaemonSet's template gets: limits stand in for what it does
 /// not request (spec 20 §3.3), as admission does it for real pods.
 #[must_use]
-pub fn with_limits(requests: &Resources, limits: &Resources) -> Resources {
+pub fn requests_defaulted_from_limits(requests: &Resources, limits: &Resources) -> Resources {
     limits.overlaid_by(requests)
 }
 
@@ -69,16 +69,16 @@ fn is_pod_level(name: &str) -> bool {
 
 impl PodResources {
     /// The sum of what runs together, or of a step of initialisation where that is more.
-    fn containers(&self) -> Resources {
+    fn container_requests(&self) -> Resources {
         let mut running = Resources::default();
         for container in &self.containers {
-            running.add(&self.in_use(container));
+            running.add(&self.current_requests(container));
         }
         let mut sidecars = Resources::default();
         let mut steps = Resources::default();
         for init in &self.init_containers {
             let step = if init.is_sidecar {
-                let requests = self.in_use(&init.container);
+                let requests = self.current_requests(&init.container);
                 running.add(&requests);
                 sidecars.add(&requests);
                 sidecars.clone()
@@ -91,7 +91,7 @@ impl PodResources {
     }
 
     /// What a container holds or is about to get: while it is resized, the larger of both.
-    fn in_use(&self, container: &ContainerResources) -> Resources {
+    fn current_requests(&self, container: &ContainerResources) -> Resources {
         match &container.status {
             None => container.requests.clone(),
             Some(StatusResources { requests, allocated }) if self.is_resize_infeasible => {
@@ -147,7 +147,11 @@ mod tests {
         ];
         for (case, containers, init_containers, expected) in cases {
             let input = PodResources { containers, init_containers, ..PodResources::default() };
-            assert_eq!(effective(&input).amount(CPU), Quantity::from_millis(expected), "{case}");
+            assert_eq!(
+                effective_requests(&input).amount(CPU),
+                Quantity::from_millis(expected),
+                "{case}"
+            );
         }
     }
 
@@ -165,12 +169,16 @@ mod tests {
         for (case, container, is_resize_infeasible, expected) in cases {
             let containers = vec![container];
             let input = PodResources { containers, is_resize_infeasible, ..Default::default() };
-            assert_eq!(effective(&input).amount(CPU), Quantity::from_millis(expected), "{case}");
+            assert_eq!(
+                effective_requests(&input).amount(CPU),
+                Quantity::from_millis(expected),
+                "{case}"
+            );
         }
     }
 
     #[test]
-    fn requests_of_the_whole_pod_replace_those_of_its_containers() {
+    fn pod_level_requests_replace_those_of_the_containers() {
         let containers = ["cpu", "memory", "gpu"].map(|name| (name, 4_000));
         #[rustfmt::skip]
         let cases = [
@@ -193,21 +201,25 @@ mod tests {
             };
             let mut expected = millis(expected);
             expected.set(PODS, Quantity::from_units(1));
-            assert_eq!(effective(&input), expected, "{case}");
+            assert_eq!(effective_requests(&input), expected, "{case}");
         }
     }
 
     #[test]
-    fn a_pod_that_asks_nothing_is_still_one_pod() {
-        assert_eq!(effective(&PodResources::default()).json(), r#"{"pods":"1"}"#);
+    fn a_pod_without_requests_still_counts_as_one_pod() {
+        assert_eq!(effective_requests(&PodResources::default()).json(), r#"{"pods":"1"}"#);
     }
 
     #[test]
-    fn limits_of_a_template_fill_missing_requests() {
+    fn limits_of_a_daemon_set_template_replace_missing_requests() {
         let requests = millis(&[("cpu", 1_000)]);
         let limits = millis(&[("cpu", 2_000), ("memory", 3_000)]);
         let expected = millis(&[("cpu", 1_000), ("memory", 3_000)]);
-        assert_eq!(with_limits(&requests, &limits), expected, "20/C17");
-        assert_eq!(with_limits(&Resources::default(), &limits), limits, "20/C17");
+        assert_eq!(requests_defaulted_from_limits(&requests, &limits), expected, "20/C17");
+        assert_eq!(
+            requests_defaulted_from_limits(&Resources::default(), &limits),
+            limits,
+            "20/C17"
+        );
     }
 }

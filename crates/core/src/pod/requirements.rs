@@ -30,7 +30,7 @@ impl PodSpec {
 
 #[cfg(test)]
 mod tests {
-    use crate::pod::{PodSpec, Weighted};
+    use crate::pod::{PodSpec, WeightedTerm};
     use crate::requirement::{Aliases, Operator, RequirementItem, Requirements};
     use Operator::{Exists, In};
 
@@ -41,12 +41,12 @@ mod tests {
         Requirements::from_items(&items, &Aliases::default()).unwrap()
     }
 
-    fn preferred(weight: i32, zone: &str) -> Weighted<Requirements> {
-        Weighted { weight, term: term(&[(ZONE, In, &[zone])]) }
+    fn preferred(weight: i32, zone: &str) -> WeightedTerm<Requirements> {
+        WeightedTerm { weight, term: term(&[(ZONE, In, &[zone])]) }
     }
 
     #[test]
-    fn selector_first_term_and_heaviest_preference_are_merged() {
+    fn node_selector_first_term_and_heaviest_preference_are_merged() {
         let spec = PodSpec::default;
         #[rustfmt::skip]
         let cases = [
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn aliased_keys_are_stable_ones_in_every_source() {
+    fn every_source_of_requirements_has_normalized_keys() {
         let zone: &[_] = &[("failure-domain.beta.kubernetes.io/zone", In, &["a"][..])];
         let arch: &[_] =
             &[("beta.kubernetes.io/arch", In, &["a"][..]), ("beta.kubernetes.io/os", In, &["a"])];
@@ -81,7 +81,7 @@ mod tests {
         let spec = PodSpec {
             node_selector: term(zone),
             node_affinity: vec![term(arch)],
-            preferred_node_affinity: vec![Weighted { weight: 1, term: term(others) }],
+            preferred_node_affinity: vec![WeightedTerm { weight: 1, term: term(others) }],
             ..PodSpec::default()
         };
         let requirements = spec.requirements();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// The keys that Kubernetes used to have for what it calls differently now.
-const CORE: [(&str, &str); 5] = [
+const KUBERNETES_KEY_ALIASES: [(&str, &str); 5] = [
     ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
     ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
     ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
@@ -24,7 +24,9 @@ pub struct Aliases {
 
 impl Default for Aliases {
     fn default() -> Self {
-        CORE.into_iter().fold(Self::none(), |aliases, (alias, key)| aliases.with_key(alias, key))
+        KUBERNETES_KEY_ALIASES
+            .into_iter()
+            .fold(Self::none(), |aliases, (alias, key)| aliases.with_key(alias, key))
     }
 }
 
@@ -49,12 +51,12 @@ impl Aliases {
     }
 
     /// The stable key.
-    pub fn key<'a>(&'a self, key: &'a str) -> &'a str {
+    pub fn normalize_key<'a>(&'a self, key: &'a str) -> &'a str {
         self.keys.get(key).map_or(key, String::as_str)
     }
 
     /// The stable value of an already stable key.
-    pub fn value(&self, key: &str, value: &str) -> String {
+    pub fn normalize_value(&self, key: &str, value: &str) -> String {
         self.values.get(key).and_then(|values| values.get(value)).map_or(value, |v| v).to_owned()
     }
 }

@@ -16,7 +16,7 @@ impl Bounds {
 
     /// The bounds that a numeric operator puts up, or none when no 64-bit integer satisfies it.
     /// Other operators put up no bound.
-    pub(super) fn of(operator: Operator, n: i64) -> Option<Self> {
+    pub(super) fn from_operator(operator: Operator, n: i64) -> Option<Self> {
         let (gte, lte) = match operator {
             Operator::Gt => (Some(n.checked_add(1)?), None),
             Operator::Gte => (Some(n), None),
@@ -30,7 +30,7 @@ impl Bounds {
     }
 
     /// Whether a value lies inside. With any bound set, what is no integer lies outside.
-    pub(super) fn contain(self, value: &str) -> bool {
+    pub(super) fn contains(self, value: &str) -> bool {
         if self == Self::NONE {
             return true;
         }

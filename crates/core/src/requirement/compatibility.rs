@@ -16,16 +16,16 @@ impl Requirements {
         &self,
         incoming: &Self,
         allow_undefined: &BTreeSet<String>,
-    ) -> Result<(), Incompatible> {
-        let unknown = incoming.iter().find(|asked| {
-            !allow_undefined.contains(asked.key())
-                && self.get(asked.key()).is_none()
-                && !asked.allows_absence()
+    ) -> Result<(), IncompatibleRequirements> {
+        let unknown = incoming.iter().find(|requirement| {
+            !allow_undefined.contains(requirement.key())
+                && self.get(requirement.key()).is_none()
+                && !requirement.allows_absence()
         });
         match unknown {
-            Some(asked) => Err(Incompatible::UnknownLabel {
-                key: asked.key().to_owned(),
-                typo_of: self.similar_label(asked.key(), allow_undefined),
+            Some(requirement) => Err(IncompatibleRequirements::UnknownLabel {
+                key: requirement.key().to_owned(),
+                typo_of: self.similar_label(requirement.key(), allow_undefined),
             }),
             None => self.intersects(incoming),
         }
@@ -37,20 +37,25 @@ impl Requirements {
     /// Groups that leave no common domain of a key collapse it to DoesNotExist, which a node that
     /// lacks the label, or may lack it, would satisfy. But a node in no domain satisfies none of
     /// them.
-    pub fn takes_domains(
+    pub fn compatible_with_domains(
         &self,
         narrowed: &Self,
         allow_undefined: &BTreeSet<String>,
-    ) -> Result<(), Incompatible> {
+    ) -> Result<(), IncompatibleRequirements> {
         let mut question = Self::default();
-        for asked in narrowed.iter() {
-            match self.get(asked.key()) {
-                None if asked.is_empty() => question.add(Requirement::exists(asked.key())),
-                Some(own) if asked.is_empty() && !own.is_empty() => {
-                    let (incoming, existing) = (asked.clone(), own.clone());
-                    return Err(Incompatible::Conflicts(vec![Conflict { incoming, existing }]));
+        for requirement in narrowed.iter() {
+            match self.get(requirement.key()) {
+                None if requirement.is_empty() => {
+                    question.add(Requirement::exists(requirement.key()))
                 }
-                _ => question.add(asked.clone()),
+                Some(own) if requirement.is_empty() && !own.is_empty() => {
+                    let (incoming, existing) = (requirement.clone(), own.clone());
+                    return Err(IncompatibleRequirements::Conflicts(vec![RequirementConflict {
+                        incoming,
+                        existing,
+                    }]));
+                }
+                _ => question.add(requirement.clone()),
             }
         }
         self.compatible(&question, allow_undefined)
@@ -59,21 +64,25 @@ impl Requirements {
     /// Whether every key that both have leaves some value. Keys of one side only are fine.
     ///
     /// Two requirements that a node without the label satisfies agree even without a common value.
-    pub fn intersects(&self, incoming: &Self) -> Result<(), Incompatible> {
-        let agree = |existing: &Requirement, asked: &Requirement| {
-            existing.has_intersection(asked)
-                || (existing.allows_absence() && asked.allows_absence())
+    pub fn intersects(&self, incoming: &Self) -> Result<(), IncompatibleRequirements> {
+        let agree = |existing: &Requirement, requirement: &Requirement| {
+            existing.has_intersection(requirement)
+                || (existing.allows_absence() && requirement.allows_absence())
         };
         let conflicts: Vec<_> = incoming
             .iter()
-            .filter_map(|asked| Some((self.get(asked.key())?, asked)))
-            .filter(|(existing, asked)| !agree(existing, asked))
-            .map(|(existing, asked)| Conflict {
-                incoming: asked.clone(),
+            .filter_map(|requirement| Some((self.get(requirement.key())?, requirement)))
+            .filter(|(existing, requirement)| !agree(existing, requirement))
+            .map(|(existing, requirement)| RequirementConflict {
+                incoming: requirement.clone(),
                 existing: existing.clone(),
             })
             .collect();
-        if conflicts.is_empty() { Ok(()) } else { Err(Incompatible::Conflicts(conflicts)) }
+        if conflicts.is_empty() {
+            Ok(())
+        } else {
+            Err(IncompatibleRequirements::Conflicts(conflicts))
+        }
     }
 
     /// The label that the unknown `key` may be a misspelling of: one that contains it, or ends with
@@ -81,8 +90,8 @@ impl Requirements {
     fn similar_label(&self, key: &str, allow_undefined: &BTreeSet<String>) -> Option<String> {
         let best = |labels: &mut dyn Iterator<Item = &str>| {
             labels
-                .filter(|label| label.contains(key) || label.ends_with(name_part(key)))
-                .min_by_key(|label| (name_part(label) != name_part(key), *label))
+                .filter(|label| label.contains(key) || label.ends_with(key_name(key)))
+                .min_by_key(|label| (key_name(label) != key_name(key), *label))
                 .map(str::to_owned)
         };
         best(&mut allow_undefined.iter().map(String::as_str)).or_else(|| best(&mut self.keys()))
@@ -90,13 +99,13 @@ impl Requirements {
 }
 
 /// What follows the first slash, or the whole key without one.
-fn name_part(key: &str) -> &str {
+fn key_name(key: &str) -> &str {
     key.split_once('/').map_or(key, |(_, name)| name)
 }
 
 /// Why a node side cannot give what is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Incompatible {
+pub enum IncompatibleRequirements {
     /// A label that nobody defines.
     UnknownLabel {
         /// The label that is asked for.
@@ -105,26 +114,26 @@ pub enum Incompatible {
         typo_of: Option<String>,
     },
     /// Keys whose values do not meet; at least one, by key.
-    Conflicts(Vec<Conflict>),
+    Conflicts(Vec<RequirementConflict>),
 }
 
 /// Two requirements on one key without a common value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conflict {
+pub struct RequirementConflict {
     /// What is asked.
     pub incoming: Requirement,
     /// What the node side has.
     pub existing: Requirement,
 }
 
-impl fmt::Display for Conflict {
+impl fmt::Display for RequirementConflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { incoming, existing } = self;
         write!(f, "key {}, {incoming} not in {existing}", incoming.key())
     }
 }
 
-impl fmt::Display for Incompatible {
+impl fmt::Display for IncompatibleRequirements {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownLabel { key, typo_of } => {
@@ -142,4 +151,4 @@ impl fmt::Display for Incompatible {
     }
 }
 
-impl Error for Incompatible {}
+impl Error for IncompatibleRequirements {}

@@ -52,7 +52,7 @@ impl Operator {
     }
 
     /// The operator of that name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|operator| operator.name() == name)
     }
 }
@@ -84,7 +84,7 @@ impl RequirementItem {
     }
 
     /// The single integer among the normalised values of a numeric operator.
-    pub(super) fn bound(
+    pub(super) fn parse_bound(
         &self,
         mut values: impl Iterator<Item = String>,
     ) -> Result<i64, BoundError> {

@@ -30,8 +30,8 @@ impl Requirements {
         labels
             .into_iter()
             .map(|(key, value)| {
-                let key = aliases.key(key);
-                Requirement::in_values(key, [aliases.value(key, value)])
+                let key = aliases.normalize_key(key);
+                Requirement::in_values(key, [aliases.normalize_value(key, value)])
             })
             .collect()
     }

@@ -52,7 +52,7 @@ fn exists_and_does_not_exist_are_neutral_and_absorbing() {
 }
 
 #[test]
-fn intersections_keep_what_both_allow() {
+fn an_intersection_keeps_the_values_of_both_requirements() {
     const MAX: &str = "9223372036854775807";
     #[rustfmt::skip]
     let cases = [
@@ -82,7 +82,7 @@ fn intersections_keep_what_both_allow() {
 }
 
 #[test]
-fn numeric_operators_meet_in_inclusive_bounds() {
+fn numeric_operators_intersect_to_inclusive_bounds() {
     #[rustfmt::skip]
     let cases = [
         ("10/RQ-9 20/A4",   req(NotIn, &["A"]), req(Gt, &["1"]),  req(Gt, &["1"])),
@@ -124,7 +124,7 @@ fn values_outside_the_bounds_are_not_allowed() {
 }
 
 #[test]
-fn operators_report_a_shape_and_a_length() {
+fn requirements_report_their_operator_and_length() {
     const MAX: &str = "9223372036854775807";
     #[rustfmt::skip]
     let cases = [
@@ -149,7 +149,7 @@ fn operators_report_a_shape_and_a_length() {
 }
 
 #[test]
-fn the_last_integer_has_nothing_above_and_loses_its_min_values() {
+fn gt_of_the_largest_integer_is_does_not_exist_without_min_values() {
     let item = RequirementItem {
         min_values: Some(2),
         ..RequirementItem::new("key", Gt, &["9223372036854775807"])
@@ -158,7 +158,7 @@ fn the_last_integer_has_nothing_above_and_loses_its_min_values() {
 }
 
 #[test]
-fn a_bound_must_be_one_integer() {
+fn a_numeric_operator_needs_exactly_one_integer() {
     #[rustfmt::skip]
     let cases: [(Operator, &[&str], &str); 5] = [
         (Gt,  &["a"],       "key key with operator Gt must have a single integer value, got [a]"),
@@ -206,7 +206,7 @@ fn a_list_prints_sorted_without_the_hostname() {
 }
 
 #[test]
-fn sets_become_items_again() {
+fn requirements_convert_back_to_items() {
     let item = RequirementItem::new;
     let bounded = set([req(Gte, &["8"]), req(Lte, &["8"])]);
     let excluded = set([req(NotIn, &["5"]), req(Gte, &["1"])]);
@@ -238,7 +238,7 @@ fn both_bound_items_carry_the_min_values() {
 }
 
 #[test]
-fn any_gives_a_value_that_is_allowed() {
+fn a_picked_value_is_allowed() {
     let excluded = |values: &[&str], bounds: Requirement| req(NotIn, values).intersection(&bounds);
     #[rustfmt::skip]
     let cases = [
@@ -254,12 +254,12 @@ fn any_gives_a_value_that_is_allowed() {
         ("all excluded",     excluded(&["0"], req(Lt, &["1"])),         None),
     ];
     for (case, requirement, expected) in cases {
-        assert_eq!(requirement.any(0).as_deref(), expected, "{case}: {requirement}");
+        assert_eq!(requirement.pick_value(0).as_deref(), expected, "{case}: {requirement}");
     }
     let between = req(Gte, &["5"]).intersection(&req(Lte, &["7"]));
-    let picked = (0..4).filter_map(|chance| between.any(chance)).collect::<Vec<_>>();
+    let picked = (0..4).filter_map(|rng| between.pick_value(rng)).collect::<Vec<_>>();
     assert_eq!(picked, ["5", "6", "7", "5"], "chance picks within the bounds");
-    assert_eq!(req(In, &["b", "a"]).any(7).as_deref(), Some("a"), "and has no say for In");
+    assert_eq!(req(In, &["b", "a"]).pick_value(7).as_deref(), Some("a"), "and has no say for In");
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn well_known() -> BTreeSet<String> {
 }
 
 #[test]
-fn what_nobody_defines_must_be_allowed_or_satisfied_by_absence() {
+fn an_undefined_label_must_be_well_known_or_satisfied_by_absence() {
     const ZONE: &str = "topology.kubernetes.io/zone";
     let unconstrained = Requirements::default();
     let strict = BTreeSet::new();
@@ -322,17 +322,17 @@ fn what_nobody_defines_must_be_allowed_or_satisfied_by_absence() {
         ("custom label",      of("team", In, &["x"]),            false, false),
         ("custom label",      of("team", NotIn, &["x"]),         true,  true),
     ];
-    for (case, asked, if_strict, if_allowed) in cases {
-        let asked = set([asked]);
-        let strictly = unconstrained.compatible(&asked, &strict);
-        assert_eq!(strictly.is_ok(), if_strict, "{case}: {asked}, strict: {strictly:?}");
-        let loosely = unconstrained.compatible(&asked, &well_known());
-        assert_eq!(loosely.is_ok(), if_allowed, "{case}: {asked}, well-known: {loosely:?}");
+    for (case, incoming, if_strict, if_allowed) in cases {
+        let incoming = set([incoming]);
+        let strictly = unconstrained.compatible(&incoming, &strict);
+        assert_eq!(strictly.is_ok(), if_strict, "{case}: {incoming}, strict: {strictly:?}");
+        let loosely = unconstrained.compatible(&incoming, &well_known());
+        assert_eq!(loosely.is_ok(), if_allowed, "{case}: {incoming}, well-known: {loosely:?}");
     }
 }
 
 #[test]
-fn common_keys_must_have_a_common_value() {
+fn requirements_on_a_common_key_must_have_a_common_value() {
     #[rustfmt::skip]
     let cases = [
         // case              existing               asked                   error
@@ -346,22 +346,22 @@ fn common_keys_must_have_a_common_value() {
         ("excluded",         req(In, &["A"]),        req(NotIn, &["A"]),     Some("key key, key NotIn [A] not in key In [A]")),
         ("bounds",           req(Gt, &["5"]),        req(Lt, &["5"]),        Some("key key, key Exists <=4 not in key Exists >=6")),
     ];
-    for (case, existing, asked, error) in cases {
-        let got = set([existing]).compatible(&set([asked]), &BTreeSet::new());
+    for (case, existing, incoming, error) in cases {
+        let got = set([existing]).compatible(&set([incoming]), &BTreeSet::new());
         assert_eq!(got.err().map(|error| error.to_string()).as_deref(), error, "{case}");
     }
 }
 
 #[test]
-fn all_conflicts_are_told_by_key() {
+fn the_error_lists_all_conflicts_sorted_by_key() {
     let existing = set([of("b", In, &["1"]), of("a", In, &["1"]), of("c", In, &["1"])]);
-    let asked = set([
+    let incoming = set([
         of("b", In, &["2"]),
         of("a", In, &["2"]),
         of("c", In, &["1"]),
         of("d", NotIn, &["1"]),
     ]);
-    let error = existing.compatible(&asked, &BTreeSet::new()).unwrap_err();
+    let error = existing.compatible(&incoming, &BTreeSet::new()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "key a, a In [2] not in a In [1]; key b, b In [2] not in b In [1]"
@@ -383,8 +383,8 @@ fn unknown_labels_get_a_hint_if_one_is_similar() {
     ];
     let existing = set([of("example.com/team", Exists, &[])]);
     for (case, key, label) in cases {
-        let asked = set([of(key, Exists, &[])]);
-        let error = existing.compatible(&asked, &well_known()).unwrap_err();
+        let incoming = set([of(key, Exists, &[])]);
+        let error = existing.compatible(&incoming, &well_known()).unwrap_err();
         let hint = label.map_or(String::new(), |label| format!(" (typo of \"{label}\"?)"));
         let expected = format!("label \"{key}\" does not have known values{hint}");
         assert_eq!(error.to_string(), expected, "{case}");
@@ -398,7 +398,7 @@ fn unknown_labels_get_a_hint_if_one_is_similar() {
 }
 
 #[test]
-fn aliased_keys_become_stable_ones_wherever_they_stand() {
+fn aliased_keys_are_normalized_wherever_they_are_used() {
     const ALIASED: [&str; 5] = [
         "failure-domain.beta.kubernetes.io/zone",
         "failure-domain.beta.kubernetes.io/region",
@@ -445,7 +445,7 @@ fn providers_add_aliases_of_keys_and_values() {
 #[test]
 fn operators_are_found_by_their_names() {
     for operator in Operator::ALL {
-        assert_eq!(Operator::named(operator.name()), Some(operator));
+        assert_eq!(Operator::from_name(operator.name()), Some(operator));
     }
-    assert_eq!(Operator::named("in"), None);
+    assert_eq!(Operator::from_name("in"), None);
 }

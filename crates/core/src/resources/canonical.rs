@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_kubernetes_own() {
+    fn canonical_texts_equal_those_of_kubernetes() {
         use Notation::{BinarySi, DecimalExponent, DecimalSi};
         #[rustfmt::skip]
         let cases = [

@@ -13,17 +13,17 @@ use crate::snapshot::{Snapshot, WorkloadKey};
 /// selector, else none.
 ///
 /// The answer depends on the pod's namespace, labels, controller and own constraints only.
-pub fn applied(
+pub fn spread_constraints(
     snapshot: &Snapshot,
     pod: &Pod,
     defaults: &[SpreadConstraint],
 ) -> Vec<SpreadConstraint> {
-    Deduction::new(snapshot, defaults).applied(pod)
+    DefaultSpread::new(snapshot, defaults).spread_constraints(pod)
 }
 
 /// The same for many pods.
 #[derive(Debug)]
-pub struct Deduction<'a> {
+pub struct DefaultSpread<'a> {
     snapshot: &'a Snapshot,
     defaults: &'a [SpreadConstraint],
     /// Selectors of Services by namespace and by the first label that they ask for: there may be as
@@ -31,7 +31,7 @@ pub struct Deduction<'a> {
     services: BTreeMap<(&'a str, &'a str, &'a str), Vec<&'a Labels>>,
 }
 
-impl<'a> Deduction<'a> {
+impl<'a> DefaultSpread<'a> {
     /// Reads the Services once.
     pub fn new(snapshot: &'a Snapshot, defaults: &'a [SpreadConstraint]) -> Self {
         let mut services: BTreeMap<_, Vec<_>> = BTreeMap::new();
@@ -45,13 +45,13 @@ impl<'a> Deduction<'a> {
         Self { snapshot, defaults, services }
     }
 
-    /// The spread constraints of a pod, see [`applied`].
-    pub fn applied(&self, pod: &Pod) -> Vec<SpreadConstraint> {
+    /// The spread constraints of a pod, see [`spread_constraints`].
+    pub fn spread_constraints(&self, pod: &Pod) -> Vec<SpreadConstraint> {
         let defaults = self.defaults;
-        if !pod.spec.spread.is_empty() || defaults.is_empty() {
-            return pod.spec.spread.clone();
+        if !pod.spec.topology_spread.is_empty() || defaults.is_empty() {
+            return pod.spec.topology_spread.clone();
         }
-        let selector = self.deduced(pod);
+        let selector = self.deduced_selector(pod);
         // It would count every pod of the namespace.
         if selector == LabelSelector::default() {
             return Vec::new();
@@ -64,8 +64,8 @@ impl<'a> Deduction<'a> {
     }
 
     /// What Services and controller say about the pods of a kind; no parts if they say nothing.
-    fn deduced(&self, pod: &Pod) -> LabelSelector {
-        let mut selector = LabelSelector::of_labels(self.service_labels(pod));
+    fn deduced_selector(&self, pod: &Pod) -> LabelSelector {
+        let mut selector = LabelSelector::from_labels(self.service_labels(pod));
         let Some((key, workload)) = controller_selector(self.snapshot, pod) else {
             return selector;
         };
@@ -125,7 +125,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::pod::{Controller, PodSpec, example};
+    use crate::pod::{ControllerRef, PodSpec, example};
     use crate::snapshot::Service;
 
     fn labels(pairs: &[(&str, &str)]) -> Labels {
@@ -161,13 +161,13 @@ mod tests {
     fn pod(pairs: &[(&str, &str)], controller: Option<((&str, &str), &str)>) -> Pod {
         let controller = controller.map(|((group, kind), name)| {
             let [group, kind, name] = [group, kind, name].map(str::to_owned);
-            Controller { group, kind, uid: format!("uid-{name}"), name }
+            ControllerRef { group, kind, uid: format!("uid-{name}"), name }
         });
-        Pod { labels: Arc::new(labels(pairs)), controller, ..example::pending("p") }
+        Pod { labels: Arc::new(labels(pairs)), controller, ..example::pending_pod("p") }
     }
 
     fn cluster() -> Snapshot {
-        let of = |pairs| LabelSelector::of_labels(labels(pairs));
+        let of = |pairs| LabelSelector::from_labels(labels(pairs));
         let mut with_expression = of(&[("app", "web")]);
         with_expression.expressions.insert(canary());
         Snapshot {
@@ -196,7 +196,7 @@ mod tests {
         Expression { key: "canary".to_owned(), condition: Condition::DoesNotExist }
     }
 
-    fn is(key: &str, value: &str) -> Expression {
+    fn in_expression(key: &str, value: &str) -> Expression {
         Expression { key: key.to_owned(), condition: Condition::In([value.to_owned()].into()) }
     }
 
@@ -213,12 +213,12 @@ mod tests {
         #[rustfmt::skip]
         let cases = [
             // case                   labels                 controller                       labels of the selector, expressions
-            Case("20/D49",            &[("hash", "1")],      Some((REPLICA_SET, "one")),      &[],                 vec![is("hash", "1")]),
+            Case("20/D49",            &[("hash", "1")],      Some((REPLICA_SET, "one")),      &[],                 vec![in_expression("hash", "1")]),
             Case("20/D50",            &[("a", "b")],         None,                            &[],                 vec![]),
             Case("20/D50",            &[("app", "web")],     Some((("batch", "Job"), "job")), &[("app", "web")],   vec![]),
             Case("20/D50",            &[("job", "1")],       Some((("batch", "Job"), "job")), &[],                 vec![]),
-            Case("20/D51",            &[("hash", "2")],      Some((REPLICA_SET, "two")),      &[],                 vec![is("hash", "2")]),
-            Case("both",              &[("app", "web")],     Some((STATEFUL_SET, "db")),      &[("app", "web")],   vec![is("app", "web"), canary()]),
+            Case("20/D51",            &[("hash", "2")],      Some((REPLICA_SET, "two")),      &[],                 vec![in_expression("hash", "2")]),
+            Case("both",              &[("app", "web")],     Some((STATEFUL_SET, "db")),      &[("app", "web")],   vec![in_expression("app", "web"), canary()]),
             Case("two Services",      &[("app", "web"), ("tier", "front")], None,             &[("app", "web"), ("tier", "front")], vec![]),
             Case("overwrites",        &[("app", "web")],     Some((REPLICATION_CONTROLLER, "old")), &[("app", "old")], vec![]),
             Case("empty selector",    &[("a", "b")],         Some((REPLICATION_CONTROLLER, "empty")), &[],         vec![]),
@@ -228,7 +228,7 @@ mod tests {
         let snapshot = cluster();
         for Case(case, pod_labels, controller, selected, expressions) in cases {
             let pod = pod(pod_labels, controller);
-            let got = applied(&snapshot, &pod, &[spread("zone"), spread("host")]);
+            let got = spread_constraints(&snapshot, &pod, &[spread("zone"), spread("host")]);
             let expected = LabelSelector {
                 labels: labels(selected),
                 expressions: expressions.into_iter().collect(),
@@ -246,23 +246,23 @@ mod tests {
     }
 
     #[test]
-    fn own_constraints_keep_all_defaults_away() {
+    fn own_spread_constraints_suppress_all_defaults() {
         let own = vec![spread("rack")];
-        let spec = Arc::new(PodSpec { spread: own.clone(), ..PodSpec::default() });
+        let spec = Arc::new(PodSpec { topology_spread: own.clone(), ..PodSpec::default() });
         let pod = Pod { spec, ..pod(&[("hash", "1")], Some((REPLICA_SET, "one"))) };
-        assert_eq!(applied(&cluster(), &pod, &[spread("zone")]), own, "20/D49");
+        assert_eq!(spread_constraints(&cluster(), &pod, &[spread("zone")]), own, "20/D49");
     }
 
     #[test]
     fn without_defaults_there_are_none() {
         let pod = pod(&[("hash", "1")], Some((REPLICA_SET, "one")));
-        assert_eq!(applied(&cluster(), &pod, &[]), []);
+        assert_eq!(spread_constraints(&cluster(), &pod, &[]), []);
     }
 
     #[test]
-    fn the_selector_counts_the_replicas_that_run_already() {
+    fn the_deduced_selector_matches_replicas_of_the_same_revision() {
         let new = pod(&[("hash", "1"), ("app", "web")], Some((REPLICA_SET, "one")));
-        let [constraint] = &applied(&cluster(), &new, &[spread("zone")])[..] else {
+        let [constraint] = &spread_constraints(&cluster(), &new, &[spread("zone")])[..] else {
             panic!("20/D52: one constraint");
         };
         assert!(constraint.selector.matches(&new.labels), "20/D52");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::id::PodId;
-use crate::pod::{Owner, Pod, Problem};
+use crate::pod::{OwnerKind, Pod, PodProblem};
 use crate::snapshot::Snapshot;
 use crate::taint::{Taint, TaintEffect};
 
@@ -11,9 +11,9 @@ use crate::taint::{Taint, TaintEffect};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
     /// To be placed, by id.
-    pub place: Vec<PodId>,
+    pub to_place: Vec<PodId>,
     /// Waiting for a place, but not considered, and why.
-    pub ignored: BTreeMap<PodId, Problem>,
+    pub ignored: BTreeMap<PodId, PodProblem>,
 }
 
 /// The pods to place: those that the scheduler found no place for, those that stand for spare
@@ -24,11 +24,11 @@ pub fn demand(snapshot: &Snapshot) -> Demand {
     let mut demand = Demand::default();
     for (index, pod) in snapshot.pods.iter().enumerate() {
         let id = PodId::new(index);
-        if is_displaced(snapshot, pod) || (pod.is_virtual && pod.node.is_none()) {
-            demand.place.push(id);
+        if is_on_deleting_node(snapshot, pod) || (pod.is_virtual && pod.node.is_none()) {
+            demand.to_place.push(id);
         } else if is_provisionable(pod) {
             match problem(snapshot, pod) {
-                None => demand.place.push(id),
+                None => demand.to_place.push(id),
                 Some(problem) => {
                     demand.ignored.insert(id, problem);
                 }
@@ -44,33 +44,33 @@ pub fn is_provisionable(pod: &Pod) -> bool {
     pod.unschedulable
         && pod.node.is_none()
         && !pod.preempting
-        && !matches!(pod.owner, Owner::DaemonSet | Owner::Node)
+        && !matches!(pod.owner, OwnerKind::DaemonSet | OwnerKind::Node)
 }
 
 /// Whether the pod will come back elsewhere when it is gone from its node. Pods of StatefulSets are
 /// replaced only after they are gone, so that they count while they terminate.
 pub fn is_reschedulable(pod: &Pod) -> bool {
-    (pod.is_active() || (pod.terminating && pod.owner == Owner::StatefulSet))
-        && !matches!(pod.owner, Owner::DaemonSet | Owner::Node)
+    (pod.is_active() || (pod.terminating && pod.owner == OwnerKind::StatefulSet))
+        && !matches!(pod.owner, OwnerKind::DaemonSet | OwnerKind::Node)
 }
 
 /// Whether the pod is about to be moved: it comes back elsewhere, and nothing keeps it where it is
 /// for an unknown time, for which new capacity would be wasted.
 pub fn is_currently_reschedulable(snapshot: &Snapshot, pod: &Pod) -> bool {
     is_reschedulable(pod)
-        && (!pod.is_active() || !(pod.do_not_disrupt || is_held_by_budgets(snapshot, pod)))
+        && (!pod.is_active() || !(pod.do_not_disrupt || is_blocked_by_pdbs(snapshot, pod)))
 }
 
 /// A pod on a node that is on its way out.
-fn is_displaced(snapshot: &Snapshot, pod: &Pod) -> bool {
+fn is_on_deleting_node(snapshot: &Snapshot, pod: &Pod) -> bool {
     let node = pod.node.and_then(|node| snapshot.nodes.get(node.index()));
     node.is_some_and(|node| node.is_deleting) && is_currently_reschedulable(snapshot, pod)
 }
 
 /// Whether PodDisruptionBudgets keep an active pod from being evicted for good. Kubernetes evicts no
 /// pod that has more than one.
-fn is_held_by_budgets(snapshot: &Snapshot, pod: &Pod) -> bool {
-    if is_left_on_node(pod) {
+fn is_blocked_by_pdbs(snapshot: &Snapshot, pod: &Pod) -> bool {
+    if tolerates_disrupted_taint(pod) {
         return false;
     }
     let budgets = snapshot.disruption_budgets.iter();
@@ -87,7 +87,7 @@ fn is_held_by_budgets(snapshot: &Snapshot, pod: &Pod) -> bool {
 
 /// Whether the pod tolerates the taint of nodes that are drained. It is not evicted, so budgets do
 /// not matter.
-fn is_left_on_node(pod: &Pod) -> bool {
+fn tolerates_disrupted_taint(pod: &Pod) -> bool {
     let disrupted = Taint {
         key: "karpenter.sh/disrupted".to_owned(),
         value: String::new(),
@@ -97,12 +97,12 @@ fn is_left_on_node(pod: &Pod) -> bool {
 }
 
 /// Everything that is wrong with a pod that waits, in one text.
-fn problem(snapshot: &Snapshot, pod: &Pod) -> Option<Problem> {
+fn problem(snapshot: &Snapshot, pod: &Pod) -> Option<PodProblem> {
     match (pod.problem.clone(), snapshot.volumes.validate(pod)) {
         (known, Ok(())) => known,
-        (None, Err(text)) => Some(Problem { text, is_opt_out: false }),
+        (None, Err(text)) => Some(PodProblem { text, is_opt_out: false }),
         (Some(known), Err(text)) => {
-            Some(Problem { text: format!("{}; {text}", known.text), ..known })
+            Some(PodProblem { text: format!("{}; {text}", known.text), ..known })
         }
     }
 }
@@ -116,34 +116,34 @@ mod tests {
     use crate::pod::{Phase, PodSpec, example};
     use crate::resources::Resources;
     use crate::selector::{LabelSelector, Labels, Selector};
-    use crate::snapshot::{Node, NodeStanding, PodDisruptionBudget};
+    use crate::snapshot::{NodeDisruptionState, PodDisruptionBudget, StateNode};
     use crate::taint::Toleration;
     use crate::volume::{StorageClass, VolumeClaim};
 
     fn placed(snapshot: Snapshot, pod: Pod) -> bool {
         let snapshot = Snapshot { pods: vec![pod.into()], ..snapshot };
-        demand(&snapshot).place == [PodId(0)]
+        demand(&snapshot).to_place == [PodId(0)]
     }
 
     #[test]
-    fn pods_that_the_scheduler_gave_up_on_are_placed() {
-        let pod = || example::pending("p");
+    fn unschedulable_pods_are_placed() {
+        let pod = || example::pending_pod("p");
         #[rustfmt::skip]
         let cases = [
             ("waiting",              pod(),                                              true),
             ("20/B5",                Pod { unschedulable: false, ..pod() },              false),
             ("20/B6",                Pod { preempting: true, ..pod() },                  false),
-            ("20/B7",                Pod { owner: Owner::DaemonSet, ..pod() },           false),
-            ("20/B7",                Pod { owner: Owner::Node, ..pod() },                false),
-            ("StatefulSet",          Pod { owner: Owner::StatefulSet, ..pod() },         true),
+            ("20/B7",                Pod { owner: OwnerKind::DaemonSet, ..pod() },           false),
+            ("20/B7",                Pod { owner: OwnerKind::Node, ..pod() },                false),
+            ("StatefulSet",          Pod { owner: OwnerKind::StatefulSet, ..pod() },         true),
             ("phase does not matter", Pod { phase: Phase::Failed, ..pod() },             true),
             ("nor does deletion",    Pod { terminating: true, ..pod() },                 true),
-            ("virtual, unvalidated", Pod { is_virtual: true, phase: Phase::Unset, claims: vec!["none".to_owned()], ..pod() }, true),
+            ("virtual, unvalidated", Pod { is_virtual: true, phase: Phase::Unset, volume_claims: vec!["none".to_owned()], ..pod() }, true),
         ];
         for (case, pod, expected) in cases {
             let demand =
                 demand(&Snapshot { pods: vec![pod.clone().into()], ..Snapshot::default() });
-            assert_eq!(demand.place == [PodId(0)], expected, "{case}");
+            assert_eq!(demand.to_place == [PodId(0)], expected, "{case}");
             assert_eq!(demand.ignored, BTreeMap::new(), "{case}");
         }
     }
@@ -170,8 +170,11 @@ mod tests {
              not found (PersistentVolumeClaim=none)";
         const IMMEDIATE: &str = "failed to validate pvc, pvc with immediate volume binding mode \
              must be bound (PersistentVolumeClaim=default/immediate, StorageClass=immediate)";
-        let problem = |text: &str, is_opt_out| Problem { text: text.to_owned(), is_opt_out };
-        let with = |claims: &[&str], problem| Pod { problem, ..example::with_claims("p", claims) };
+        let problem = |text: &str, is_opt_out| PodProblem { text: text.to_owned(), is_opt_out };
+        let with = |claims: &[&str], problem| Pod {
+            problem,
+            ..example::pod_with_volume_claims("p", claims)
+        };
         #[rustfmt::skip]
         let cases = [
             ("20/B8",  with(&[], Some(problem("bad selector", false))), problem("bad selector", false)),
@@ -181,16 +184,16 @@ mod tests {
             ("both",   with(&["none"], Some(problem(OPT_OUT, true))),   problem(&format!("{OPT_OUT}; {MISSING}"), true)),
         ];
         for (case, pod, expected) in cases {
-            let pods = vec![pod.into(), example::with_claims("fine", &["late"]).into()];
+            let pods = vec![pod.into(), example::pod_with_volume_claims("fine", &["late"]).into()];
             let demand = demand(&Snapshot { pods, ..snapshot_with_claims() });
-            assert_eq!(demand.place, [PodId(1)], "{case}");
+            assert_eq!(demand.to_place, [PodId(1)], "{case}");
             assert_eq!(demand.ignored, [(PodId(0), expected)].into(), "{case}");
         }
     }
 
     /// One node, going or not.
     fn one_node(is_deleting: bool) -> Snapshot {
-        let node = Node {
+        let node = StateNode {
             name: "n".to_owned(),
             labels: Labels::new(),
             taints: Vec::new(),
@@ -201,35 +204,35 @@ mod tests {
             is_deleting,
             capacity: Resources::default(),
             allocatable: Resources::default(),
-            published_drivers: BTreeMap::new(),
+            published_volume_limits: BTreeMap::new(),
             initialized_at: None,
             last_pod_event: None,
             provider_id: "n".to_owned(),
-            standing: NodeStanding::default(),
+            disruption_state: NodeDisruptionState::default(),
         };
         Snapshot { nodes: vec![node.into()], ..Snapshot::default() }
     }
 
     fn running() -> Pod {
         let node = Some(NodeId(0));
-        Pod { node, phase: Phase::Running, unschedulable: false, ..example::pending("p") }
+        Pod { node, phase: Phase::Running, unschedulable: false, ..example::pending_pod("p") }
     }
 
     #[test]
-    fn pods_of_nodes_on_their_way_out_are_placed_if_they_come_back() {
+    fn reschedulable_pods_of_deleting_nodes_are_placed() {
         let pod = running;
         #[rustfmt::skip]
         let cases = [
             ("20/B17",            pod(),                                                          true),
             ("20/B18",            Pod { terminating: true, ..pod() },                             false),
-            ("20/B18",            Pod { terminating: true, owner: Owner::StatefulSet, ..pod() },  true),
-            ("20/B19",            Pod { owner: Owner::DaemonSet, ..pod() },                       false),
-            ("static pod",        Pod { owner: Owner::Node, ..pod() },                            false),
+            ("20/B18",            Pod { terminating: true, owner: OwnerKind::StatefulSet, ..pod() },  true),
+            ("20/B19",            Pod { owner: OwnerKind::DaemonSet, ..pod() },                       false),
+            ("static pod",        Pod { owner: OwnerKind::Node, ..pod() },                            false),
             ("over",              Pod { phase: Phase::Succeeded, ..pod() },                       false),
             ("do-not-disrupt",    Pod { do_not_disrupt: true, ..pod() },                          false),
             ("protected, but going already",
-                Pod { do_not_disrupt: true, terminating: true, owner: Owner::StatefulSet, ..pod() }, true),
-            ("not validated",     Pod { claims: vec!["none".to_owned()], ..pod() },               true),
+                Pod { do_not_disrupt: true, terminating: true, owner: OwnerKind::StatefulSet, ..pod() }, true),
+            ("not validated",     Pod { volume_claims: vec!["none".to_owned()], ..pod() },               true),
         ];
         for (case, pod, expected) in cases {
             assert_eq!(placed(one_node(true), pod.clone()), expected, "{case}");
@@ -238,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_budgets_hold_for_good_are_not_placed() {
+    fn pods_blocked_by_a_pdb_are_not_placed() {
         let budget = |namespace: &str, selector, blocks_all| PodDisruptionBudget {
             namespace: namespace.to_owned(),
             name: "pdb".to_owned(),
@@ -259,7 +262,7 @@ mod tests {
             }),
             ..running()
         };
-        let going = Pod { terminating: true, owner: Owner::StatefulSet, ..running() };
+        let going = Pod { terminating: true, owner: OwnerKind::StatefulSet, ..running() };
         #[rustfmt::skip]
         let cases = [
             ("20/B19",               vec![here(true)],                          running(), false),
@@ -279,10 +282,11 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_are_already_pending_count_beside_those_of_a_going_node() {
-        let pods = [running(), example::pending("a"), running(), running(), example::pending("b")];
+    fn pending_pods_are_placed_together_with_pods_of_a_deleting_node() {
+        let pods =
+            [running(), example::pending_pod("a"), running(), running(), example::pending_pod("b")];
         let pods = pods.map(Into::into).into();
         let demand = demand(&Snapshot { pods, ..one_node(true) });
-        assert_eq!(demand.place, [0, 1, 2, 3, 4].map(PodId), "20/B20");
+        assert_eq!(demand.to_place, [0, 1, 2, 3, 4].map(PodId), "20/B20");
     }
 }

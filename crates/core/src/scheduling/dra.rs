@@ -10,15 +10,15 @@
 //! | `types` | slices, claims, classes and templates as plain values |
 //! | `matches` | which devices a selector matches, evaluated outside |
 //! | `allocator` | the entry: what is asked, what is found |
-//! | `plan` | a claim read: requests, limits, why it cannot be served |
+//! | `claim_plan` | a claim read: requests, limits, why it cannot be served |
 //! | `pools`, `devices` | which devices a candidate sees, in which order |
-//! | `search`, `stock`, `constraints`, `counters`, `capacity` | the search on one instance type |
+//! | `search`, `available_devices`, `constraints`, `counters`, `capacity` | the search on one instance type |
 //! | `tracker` | what is held, by candidate and type |
 //!
 //! # How the solver uses it
 //!
 //! One [`Allocator`] for a solve; none while requests are ignored, and then pods that
-//! [ask](crate::pod::PodSpec::asks_dynamic_resources) are refused.
+//! [ask](crate::pod::PodSpec::requests_dynamic_resources) are refused.
 //!
 //! ```text
 //! let mut allocator = Allocator::for_request(request);
@@ -63,26 +63,27 @@
 //! devices sooner, when a later pod without claims narrows the types.
 
 mod allocator;
+mod available_devices;
 mod capacity;
+mod claim_plan;
 mod constraints;
 mod counters;
 mod devices;
 mod matches;
-mod plan;
 mod pools;
 mod search;
-mod stock;
 #[cfg(test)]
 mod tests;
 mod tracker;
 mod types;
 
 pub use allocator::{Allocation, Allocator, Candidate, CandidateType};
-pub use matches::{Matches, SelectorError};
+pub use matches::{SelectorError, SelectorMatches};
 pub use tracker::{CandidateId, ChosenDevice, ClaimDevices, ClaimHold};
 pub use types::{
-    Allocated, AllocatedDevice, Ask, Attribute, AttributeBinding, Claim, ClaimKey, ClaimRef,
-    Constraint, Consumer, Count, CounterSet, Device, DeviceCapacity, DeviceClass, DeviceId,
-    DeviceQuery, DeviceRequest, DeviceSelector, DeviceShape, DynamicResources, DynamicState, Reach,
-    RequestPolicy, Rule, ShareRange, Slice, SliceTemplate,
+    AllocatedDevice, Attribute, AttributeBinding, Claim, ClaimAllocation, ClaimKey, ClaimRef,
+    Constraint, ConstraintRule, Consumer, Count, CounterSet, Device, DeviceCapacity, DeviceClass,
+    DeviceId, DeviceQuery, DeviceRequest, DeviceRequestKind, DeviceSelector, DeviceShape,
+    DynamicResourceState, DynamicResources, NodeAccess, RequestPolicy, ShareRange, Slice,
+    SliceTemplate,
 };

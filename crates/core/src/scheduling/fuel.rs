@@ -6,19 +6,19 @@ use std::fmt;
 /// whether to go on. Production answers
 /// from a deadline, tests from a counter. Once it said no it is not asked again.
 pub struct Fuel<'a> {
-    may_go_on: Box<dyn FnMut() -> bool + 'a>,
-    is_dry: bool,
+    may_continue: Box<dyn FnMut() -> bool + 'a>,
+    is_used_up: bool,
 }
 
 impl<'a> Fuel<'a> {
     /// Never runs dry.
     pub fn unlimited() -> Self {
-        Self::asking(|| true)
+        Self::limited_by(|| true)
     }
 
     /// Says yes so many times.
-    pub fn steps(mut steps: u64) -> Self {
-        Self::asking(move || {
+    pub fn after_steps(mut steps: u64) -> Self {
+        Self::limited_by(move || {
             let is_left = steps > 0;
             steps = steps.saturating_sub(1);
             is_left
@@ -26,25 +26,25 @@ impl<'a> Fuel<'a> {
     }
 
     /// Runs dry when `may_go_on` first says no.
-    pub fn asking(may_go_on: impl FnMut() -> bool + 'a) -> Self {
-        Self { may_go_on: Box::new(may_go_on), is_dry: false }
+    pub fn limited_by(may_go_on: impl FnMut() -> bool + 'a) -> Self {
+        Self { may_continue: Box::new(may_go_on), is_used_up: false }
     }
 
     /// Whether to go on.
-    pub fn may_go_on(&mut self) -> bool {
-        self.is_dry = self.is_dry || !(self.may_go_on)();
-        !self.is_dry
+    pub fn may_continue(&mut self) -> bool {
+        self.is_used_up = self.is_used_up || !(self.may_continue)();
+        !self.is_used_up
     }
 
     /// Whether it said no.
-    pub fn is_dry(&self) -> bool {
-        self.is_dry
+    pub fn is_used_up(&self) -> bool {
+        self.is_used_up
     }
 }
 
 impl fmt::Debug for Fuel<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fuel").field("is_dry", &self.is_dry).finish_non_exhaustive()
+        f.debug_struct("Fuel").field("is_dry", &self.is_used_up).finish_non_exhaustive()
     }
 }
 
@@ -53,19 +53,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_steps_are_granted_as_were_given() {
+    fn step_fuel_allows_exactly_the_given_steps() {
         for steps in 0..4 {
-            let mut fuel = Fuel::steps(steps);
-            let granted = (0..10).filter(|_| fuel.may_go_on()).count();
-            assert_eq!((granted as u64, fuel.is_dry()), (steps, true), "{steps}");
+            let mut fuel = Fuel::after_steps(steps);
+            let granted = (0..10).filter(|_| fuel.may_continue()).count();
+            assert_eq!((granted as u64, fuel.is_used_up()), (steps, true), "{steps}");
         }
     }
 
     #[test]
-    fn fuel_that_said_no_is_not_asked_again() {
+    fn used_up_fuel_is_not_checked_again() {
         let mut answers = [true, false, true].into_iter();
-        let mut fuel = Fuel::asking(|| answers.next().expect("asked too often"));
-        let granted: Vec<_> = (0..5).map(|_| fuel.may_go_on()).collect();
+        let mut fuel = Fuel::limited_by(|| answers.next().expect("asked too often"));
+        let granted: Vec<_> = (0..5).map(|_| fuel.may_continue()).collect();
         assert_eq!(granted, [true, false, false, false, false]);
     }
 }

@@ -45,11 +45,11 @@ impl Error for LimitExceeded {}
 ///
 /// Amounts may be negative when the pool is over its limits already.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remaining {
+pub struct RemainingLimits {
     resources: Resources,
 }
 
-impl Remaining {
+impl RemainingLimits {
     /// The limits less the capacity of the pool's existing nodes, each of which is also one of
     /// `nodes`.
     pub fn new<'a>(limits: &Resources, nodes: impl IntoIterator<Item = &'a Resources>) -> Self {
@@ -78,13 +78,13 @@ impl Remaining {
         &self,
         instance_types: impl IntoIterator<Item = T>,
         capacity: impl Fn(&T) -> &Resources,
-    ) -> Result<Vec<T>, LimitRefusal> {
+    ) -> Result<Vec<T>, LimitRejection> {
         if self.resources.get(NODES).is_some_and(Quantity::is_zero) {
-            return Err(LimitRefusal::NodesExhausted);
+            return Err(LimitRejection::NodesExhausted);
         }
         let mut types: Vec<T> = instance_types.into_iter().collect();
         types.retain(|instance_type| self.fits(capacity(instance_type)));
-        if types.is_empty() { Err(LimitRefusal::AllTypesExceed) } else { Ok(types) }
+        if types.is_empty() { Err(LimitRejection::AllTypesExceed) } else { Ok(types) }
     }
 
     /// What is left after a NodeClaim that may become any of these instance types: the largest
@@ -99,14 +99,14 @@ impl Remaining {
 
 /// Why the limits of a pool keep it from getting another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LimitRefusal {
+pub enum LimitRejection {
     /// The pool has as many nodes as it may have.
     NodesExhausted,
     /// Every instance type is larger than what is left.
     AllTypesExceed,
 }
 
-impl fmt::Display for LimitRefusal {
+impl fmt::Display for LimitRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NodesExhausted => "node limits have been exhausted for nodepool",
@@ -115,7 +115,7 @@ impl fmt::Display for LimitRefusal {
     }
 }
 
-impl Error for LimitRefusal {}
+impl Error for LimitRejection {}
 
 #[cfg(test)]
 mod tests {
@@ -156,7 +156,7 @@ mod tests {
     fn existing_nodes_use_up_capacity_and_one_node_each() {
         let limits = millis(&[("cpu", 10_000), ("nodes", 3_000)]);
         let node = millis(&[("cpu", 4_000), ("memory", 8_000)]);
-        let remaining = Remaining::new(&limits, [&node, &node, &node, &node]);
+        let remaining = RemainingLimits::new(&limits, [&node, &node, &node, &node]);
         assert_eq!(remaining.resources(), &millis(&[("cpu", -6_000), ("nodes", -1_000)]));
     }
 
@@ -169,25 +169,25 @@ mod tests {
             ("unlimited",       millis(&[]),                               Ok(vec![&small, &large])),
             ("equal fits",      millis(&[("cpu", 8_000)]),                 Ok(vec![&small, &large])),
             ("one is too large", millis(&[("cpu", 7_999)]),                Ok(vec![&small])),
-            ("any resource",    millis(&[("cpu", 9_000), ("memory", 1)]),  Err(LimitRefusal::AllTypesExceed)),
+            ("any resource",    millis(&[("cpu", 9_000), ("memory", 1)]),  Err(LimitRejection::AllTypesExceed)),
             ("missing is zero", millis(&[("gpu", 0)]),                     Ok(vec![&small, &large])),
-            ("negative",        millis(&[("gpu", -1)]),                    Err(LimitRefusal::AllTypesExceed)),
+            ("negative",        millis(&[("gpu", -1)]),                    Err(LimitRejection::AllTypesExceed)),
             ("nodes left",      millis(&[("nodes", 1_000)]),               Ok(vec![&small, &large])),
-            ("nodes exhausted", millis(&[("nodes", 0), ("cpu", 0)]),       Err(LimitRefusal::NodesExhausted)),
-            ("nodes negative",  millis(&[("nodes", -1_000)]),              Err(LimitRefusal::AllTypesExceed)),
+            ("nodes exhausted", millis(&[("nodes", 0), ("cpu", 0)]),       Err(LimitRejection::NodesExhausted)),
+            ("nodes negative",  millis(&[("nodes", -1_000)]),              Err(LimitRejection::AllTypesExceed)),
         ];
         for (case, left, expected) in cases {
-            let remaining = Remaining::new(&left, []);
+            let remaining = RemainingLimits::new(&left, []);
             assert_eq!(remaining.filter([&small, &large], |t| t), expected, "{case}: {left:?}");
         }
     }
 
     #[test]
-    fn refusals_read_as_upstreams() {
+    fn limit_rejections_print_the_upstream_messages() {
         #[rustfmt::skip]
         let cases = [
-            (LimitRefusal::NodesExhausted, "node limits have been exhausted for nodepool"),
-            (LimitRefusal::AllTypesExceed, "all available instance types exceed limits for nodepool"),
+            (LimitRejection::NodesExhausted, "node limits have been exhausted for nodepool"),
+            (LimitRejection::AllTypesExceed, "all available instance types exceed limits for nodepool"),
         ];
         for (refusal, text) in cases {
             assert_eq!(refusal.to_string(), text);
@@ -196,8 +196,10 @@ mod tests {
 
     #[test]
     fn a_new_claim_takes_the_largest_of_each_resource() {
-        let remaining =
-            Remaining::new(&millis(&[("cpu", 10_000), ("memory", 10_000), ("nodes", 1_000)]), []);
+        let remaining = RemainingLimits::new(
+            &millis(&[("cpu", 10_000), ("memory", 10_000), ("nodes", 1_000)]),
+            [],
+        );
         let more_cpu = millis(&[("cpu", 8_000), ("memory", 1_000)]);
         let more_memory = millis(&[("cpu", 1_000), ("memory", 12_000), ("gpu", 1_000)]);
         let left = remaining.after_claim([&more_cpu, &more_memory]);

@@ -13,7 +13,7 @@ use crate::requirement::{Requirement, Requirements};
 /// a zone pinned by a volume counts once, whatever zones the type offers. The order is the caller's,
 /// normally the price. Without any minValues nothing is needed; without any instance type there is
 /// nothing to complain about here, since the caller reports the empty list itself.
-pub fn needed<'a>(
+pub fn required_type_count<'a>(
     requirements: &Requirements,
     instance_types: impl IntoIterator<Item = &'a Requirements>,
 ) -> Result<usize, MinValuesUnmet> {
@@ -132,22 +132,24 @@ mod tests {
         for Case(case, requirements, names, expected) in cases {
             let requirements = requirements.into_iter().collect();
             let types: Vec<_> = names.iter().map(|name| instance_type(name, &["a"])).collect();
-            let got = needed(&requirements, &types).map_err(|unmet| unmet.to_string());
+            let got = required_type_count(&requirements, &types).map_err(|unmet| unmet.to_string());
             assert_eq!(got, expected, "{case}: {requirements} on {names:?}");
         }
     }
 
     #[test]
-    fn what_falls_short_says_how_many_values_there_are() {
+    fn unmet_min_values_report_the_number_of_values() {
         let types = ["c4.large", "c4.xlarge", "c5.2xlarge"].map(|name| instance_type(name, &["a"]));
-        let unmet = needed(&[exists(FAMILY, 3)].into_iter().collect(), &types).unwrap_err();
+        let unmet =
+            required_type_count(&[exists(FAMILY, 3)].into_iter().collect(), &types).unwrap_err();
         assert_eq!(unmet.achieved, BTreeMap::from([(FAMILY.to_owned(), 2)]), "40/CP-06");
     }
 
     #[test]
     fn excluded_values_of_an_instance_type_are_not_offered() {
         let odd: Requirements = [Requirement::not_in(ZONE, ["a", "b"])].into_iter().collect();
-        let unmet = needed(&[exists(ZONE, 1)].into_iter().collect(), [&odd]).unwrap_err();
+        let unmet =
+            required_type_count(&[exists(ZONE, 1)].into_iter().collect(), [&odd]).unwrap_err();
         assert_eq!(unmet.achieved, BTreeMap::from([(ZONE.to_owned(), 0)]));
     }
 
@@ -155,13 +157,13 @@ mod tests {
     fn a_pinned_zone_counts_once_and_best_effort_lowers_to_it() {
         let in_three_zones = instance_type("c4.large", &["zone-1", "zone-2", "zone-3"]);
         let open: Requirements = [exists(ZONE, 3)].into_iter().collect();
-        assert_eq!(needed(&open, [&in_three_zones]), Ok(1));
+        assert_eq!(required_type_count(&open, [&in_three_zones]), Ok(1));
 
         let mut pinned = open;
         pinned.add(Requirement::in_values(ZONE, ["zone-1"]));
-        let unmet = needed(&pinned, [&in_three_zones]).unwrap_err();
+        let unmet = required_type_count(&pinned, [&in_three_zones]).unwrap_err();
         let relaxed = unmet.relaxed(&pinned);
         assert_eq!(relaxed.to_string(), format!("{ZONE} In [zone-1] minValues 1"));
-        assert_eq!(needed(&relaxed, [&in_three_zones]), Ok(1));
+        assert_eq!(required_type_count(&relaxed, [&in_three_zones]), Ok(1));
     }
 }

@@ -15,7 +15,7 @@ pub struct Options {
     /// `--min-values-policy`.
     pub min_values: MinValuesPolicy,
     /// What happens when reserved offerings cannot be had.
-    pub reserved: ReservedMode,
+    pub reserved_mode: ReservedMode,
     /// Gate `ReservedCapacity`.
     pub reserved_capacity: bool,
     /// `--ignore-dra-requests`.
@@ -36,7 +36,7 @@ impl Default for Options {
         Self {
             preferences: PreferencePolicy::Respect,
             min_values: MinValuesPolicy::Strict,
-            reserved: ReservedMode::Strict,
+            reserved_mode: ReservedMode::Strict,
             reserved_capacity: true,
             ignore_dynamic_resources: true,
             reservation_credits: BTreeMap::new(),

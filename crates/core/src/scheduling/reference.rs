@@ -6,8 +6,8 @@
 //!
 //! | Module | Owns | Spec 20 |
 //! |---|---|---|
-//! | `world` | which nodes and pools take part, and in which order | §2.5, §3.4 |
-//! | `ask` | what a pod asks for right now | §1.7, §3.7 |
+//! | `input` | which nodes and pools take part, and in which order | §2.5, §3.4 |
+//! | `relaxable_pod` | what a pod asks for right now | §1.7, §3.7 |
 //! | `preferences` | one step of relaxation | §3.15 |
 //! | `templates` | what each NodePool can launch, daemon overhead | §3.2, §3.3 |
 //! | `types` | the instance type filter | §3.10 |
@@ -30,11 +30,12 @@
 //! - Daemons tolerate PreferNoSchedule taints on existing nodes as on new ones.
 //! - Requests name each pod once; a second mention is ignored.
 
-mod ask;
 mod claim;
 mod existing;
 mod finish;
+mod input;
 mod preferences;
+mod relaxable_pod;
 mod reservations;
 mod solver;
 mod templates;
@@ -42,19 +43,18 @@ mod templates;
 pub(crate) mod tests;
 mod topology;
 mod types;
-mod world;
 mod zones;
 
-use super::{Fuel, Request, Sizes};
+use super::{Fuel, ListSizes, Request};
 use crate::plan::Plan;
 
 /// Places the pods, slowly.
 pub fn solve(request: &Request<'_>, fuel: &mut Fuel<'_>) -> Plan {
-    solve_sized(request, fuel, Sizes::default())
+    solve_with_sizes(request, fuel, ListSizes::default())
 }
 
 /// The same with lists cut elsewhere.
-pub fn solve_sized(request: &Request<'_>, fuel: &mut Fuel<'_>, sizes: Sizes) -> Plan {
-    let world = world::World::new(request, sizes.listed_types);
-    solver::Solver::new(&world).run(fuel)
+pub fn solve_with_sizes(request: &Request<'_>, fuel: &mut Fuel<'_>, sizes: ListSizes) -> Plan {
+    let input = input::SolverInput::new(request, sizes.listed_types);
+    solver::Solver::new(&input).run(fuel)
 }

@@ -18,7 +18,7 @@ pub struct Request<'a> {
     /// ids that point nowhere are left out.
     pub pods: &'a [PodId],
     /// Nodes that are treated as gone, beside those that are deleting: a view without copying.
-    pub without: &'a BTreeSet<NodeId>,
+    pub excluded_nodes: &'a BTreeSet<NodeId>,
     /// Switches.
     pub options: &'a Options,
 }

@@ -3,128 +3,130 @@
 //! The decisions are those of the plain reading in `reference`, which tests hold it against. What
 //! makes it fast:
 //!
-//! - requirement sets are numbers, and each question about them is answered once ([`store`]);
+//! - requirement sets are numbers, and each question about them is answered once ([`requirement_store`]);
 //! - instance types are bits, and each set leaves a mask ([`types`]);
 //! - pods that ask for the same share one class, and relax along one chain ([`shape`]);
 //! - in-flight NodeClaims stand in buckets by number of pods, with a bound of their room
-//!   ([`order`]), existing nodes in runs with a bound of theirs ([`existing`]);
-//! - topology groups say once per attempt which domains are left ([`groups`]);
+//!   ([`claim_order`]), existing nodes in runs with a bound of theirs ([`existing`]);
+//! - topology groups say once per attempt which domains are left ([`topology_groups`]);
 //! - a pod that failed is not tried again before something that it looks at has changed;
-//! - many questions about one snapshot share what is worked out for it ([`prepared`], [`question`]).
+//! - many questions about one snapshot share what is worked out for it ([`prepared`], [`placement_request`]).
 //!
-//! Start reading at [`solve`], then `attempt`, `on_existing`, `on_claims` and `fits`.
+//! Start reading at [`solve`], then `attempt`, `node_placement`, `claim_placement` and `claim_fit`.
 
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::dra::{Allocator, ClaimKey};
-use super::sizes::Sizes;
+use super::list_sizes::ListSizes;
 use super::{Fuel, Request};
 use crate::host_port::HostPort;
 use crate::id::PodId;
 use crate::plan::{Plan, UnusablePool};
-use crate::reason::Refusal;
+use crate::rejection::PodRejection;
 use crate::resources::Resources;
 use crate::taint::Taint;
 use crate::volume::Attachments;
 
 mod amounts;
 mod attempt;
-mod census;
-mod chains;
+mod bound_pods;
+mod claim_fit;
+mod claim_order;
+mod claim_placement;
 mod claims;
 mod counts;
 mod devices;
+mod domain_choice;
 mod domains;
 mod existing;
 mod explain;
 mod finish;
-mod fits;
 mod flexibility;
-mod groups;
-mod on_claims;
-mod on_existing;
-mod order;
-mod pick;
+mod input;
+mod node_placement;
+mod placement_request;
+mod pool_domains;
 mod preferences;
 mod prepared;
-mod question;
 mod queue;
-mod refuse;
-mod refuse_topology;
-mod refuse_types;
+mod rejection;
+mod relaxation_chains;
+mod requirement_store;
 mod reservations;
-mod selecting;
+mod selector_index;
 mod setup;
 mod shape;
-mod store;
 mod templates;
 mod topology;
+mod topology_groups;
+mod topology_rejection;
+mod type_rejection;
 mod types;
-mod universe;
-mod world;
 mod zones;
 
-use amounts::{Amounts, Columns};
-use attempt::No;
-use chains::Chains;
-use claims::Claim;
-use existing::{Daemons, Existing};
-use finish::Finishing;
-use order::Order;
-pub use prepared::{Answer, Ask, Prepared, Session, Stop, Stopped};
+use amounts::{Amounts, ResourceColumns};
+use attempt::CandidateRejection;
+use claim_order::ClaimOrder;
+use claims::InFlightClaim;
+use existing::{ExistingNodes, ExpectedDaemons};
+use finish::PlanCache;
+use input::{SolveMode, SolverInput};
+pub use prepared::{
+    PlacementRequest, PlacementResult, PreparedSolver, SolverSession, StopConditions, StopReason,
+};
 use queue::Queue;
+use relaxation_chains::RelaxationChains;
+use requirement_store::{RequirementStore, SetId, SplitRequirements};
 use reservations::Reservations;
-use setup::ClassMakers;
-use shape::{Making, Shape};
-use store::{SetId, Split, Store};
+use setup::PodClassIndex;
+use shape::{PodShape, ShapeContext};
 use templates::Template;
 use topology::Topology;
-use types::Types;
-use world::{Purpose, World};
+use types::InstanceTypeIndex;
 
 /// Where do these pods go?
 ///
 /// Deterministic: the same request gives the same plan, whatever the order of the snapshot's lists.
 pub fn solve(request: &Request<'_>, fuel: &mut Fuel<'_>) -> Plan {
-    solve_sized(request, fuel, Sizes::default())
+    solve_with_sizes(request, fuel, ListSizes::default())
 }
 
 /// The same with lists cut elsewhere.
 #[cfg_attr(not(feature = "testing"), expect(unreachable_pub, reason = "tests of the crate set it"))]
-pub fn solve_sized(request: &Request<'_>, fuel: &mut Fuel<'_>, sizes: Sizes) -> Plan {
-    let Request { snapshot, catalog, pods, without, options } = *request;
-    let purpose = Purpose::One { pods, without };
+pub fn solve_with_sizes(request: &Request<'_>, fuel: &mut Fuel<'_>, sizes: ListSizes) -> Plan {
+    let Request { snapshot, catalog, pods, excluded_nodes, options } = *request;
+    let purpose = SolveMode::SingleRequest { pods, excluded_nodes };
     let mut solver = Solver::new((snapshot, catalog), options, purpose, sizes);
     solver.allocator = Allocator::for_request(request);
-    solver.ask_once(pods);
-    solver.run(fuel, &Stop::default());
+    solver.begin_only_request(pods);
+    solver.run(fuel, &StopConditions::default());
     solver.finish(fuel)
 }
 
-/// A solve in progress, or between the questions of a [`Session`].
+/// A solve in progress, or between the questions of a [`SolverSession`].
 #[derive(Clone, Debug)]
 struct Solver<'a> {
-    sizes: Sizes,
-    world: Arc<World<'a>>,
-    store: Store<'a>,
-    columns: Columns,
+    sizes: ListSizes,
+    input: Arc<SolverInput<'a>>,
+    store: RequirementStore<'a>,
+    columns: ResourceColumns,
     topology: Topology<'a>,
-    types: Vec<Types>,
+    types: Vec<InstanceTypeIndex>,
     templates: Vec<Template<'a>>,
     template_taints: Vec<&'a [Taint]>,
     unusable_pools: Vec<UnusablePool>,
     tolerate_prefer_no_schedule: bool,
-    chains: Chains<'a>,
-    classes: Vec<Class<'a>>,
+    chains: RelaxationChains<'a>,
+    classes: Vec<PodClass<'a>>,
     /// By position in the snapshot; none for pods that are not asked for.
     class_of: Vec<Option<u32>>,
-    makers: ClassMakers<'a>,
-    existing: Existing,
-    daemons: Daemons<'a>,
-    claims: Vec<Claim>,
-    order: Order,
+    class_index: PodClassIndex<'a>,
+    existing: ExistingNodes,
+    daemons: ExpectedDaemons<'a>,
+    claims: Vec<InFlightClaim>,
+    order: ClaimOrder,
     reservations: Reservations,
     /// Whether reserved offerings have to be looked at at all.
     uses_reserved: bool,
@@ -134,38 +136,38 @@ struct Solver<'a> {
     node_domains: FxHashMap<(usize, SetId), Option<usize>>,
     /// By shape and kind of existing node, as far as asked: whether its labels and taints suit.
     suits_nodes: Vec<FxHashMap<u32, bool>>,
-    finishing: Finishing,
+    plan_cache: PlanCache,
     /// The pods to place, each once; ids that point nowhere are left out.
-    asked: Vec<PodId>,
+    requested_pods: Vec<PodId>,
     /// By pod: the last question that asked for it.
-    asked_in: Vec<u32>,
+    last_request: Vec<u32>,
     /// Nodes that pods are taken off, although they were counted there: by
-    /// [`Who`](chains::Who).
-    leaving: BTreeMap<usize, Vec<usize>>,
-    /// Where pods were placed, for groups that appear later: by [`Who`](chains::Who).
-    placed: Vec<Vec<Target>>,
+    /// [`NamespacedLabels`](chains::NamespacedLabels).
+    nodes_losing_pods: BTreeMap<usize, Vec<usize>>,
+    /// Where pods were placed, for groups that appear later: by [`NamespacedLabels`](chains::NamespacedLabels).
+    placed: Vec<Vec<PlacementTarget>>,
     /// Who was placed.
-    placed_whos: Vec<usize>,
+    placed_labels: Vec<usize>,
     placed_count: u64,
     /// Pods that found no place when they were last tried.
-    refused: BTreeSet<PodId>,
+    rejected: BTreeSet<PodId>,
     effective_zones: BTreeMap<String, usize>,
 }
 
 /// Pods that are alike in everything that matters here.
 #[derive(Clone, Debug)]
-struct Class<'a> {
+struct PodClass<'a> {
     chain: usize,
     requests: Amounts,
     plain_requests: &'a Resources,
     ports: &'a [HostPort],
     /// Where their volumes may be: one of these.
-    alternatives: Vec<Split>,
+    volume_topologies: Vec<SplitRequirements>,
     attachments: Attachments,
     /// ResourceClaims that they use.
     devices: Vec<&'a ClaimKey>,
     /// Why they cannot be placed at all.
-    refusal: Option<Arc<Refusal>>,
+    rejection: Option<Arc<PodRejection>>,
     /// Whether they may go to nodes whose consolidateAfter has not passed.
     is_exempt: bool,
     /// The last failure, and what it was based on.
@@ -178,36 +180,36 @@ struct Failure {
     /// What it was based on, see [`Solver::stamp`].
     stamp: u64,
     /// Whether any placement of another pod may help.
-    may_heal: bool,
+    may_recover: bool,
     /// The shape that was tried last.
-    shape: Option<Arc<Shape>>,
+    shape: Option<Arc<PodShape>>,
 }
 
 /// Where a pod was placed.
 #[derive(Clone, Copy, Debug)]
-enum Target {
+enum PlacementTarget {
     Node(usize),
     Claim(usize),
 }
 
 impl<'a> Solver<'a> {
     /// Places what can be placed, unless there is a reason to stop.
-    fn run(&mut self, fuel: &mut Fuel<'_>, stop: &Stop) -> Option<Stopped> {
-        let mut queue = Queue::new(self.world.snapshot, &self.asked);
-        while let Some(pod) = queue.pop(self.topology.learned) {
+    fn run(&mut self, fuel: &mut Fuel<'_>, stop: &StopConditions) -> Option<StopReason> {
+        let mut queue = Queue::new(self.input.snapshot, &self.requested_pods);
+        while let Some(pod) = queue.pop(self.topology.learned_domain_count) {
             match self.place(pod, fuel) {
                 Some(true) => {
-                    self.refused.remove(&pod);
-                    if stop.claims.is_some_and(|most| self.claims.len() > most) {
-                        return Some(Stopped::Claims);
+                    self.rejected.remove(&pod);
+                    if stop.max_claims.is_some_and(|most| self.claims.len() > most) {
+                        return Some(StopReason::TooManyClaims);
                     }
                 }
                 Some(false) => {
-                    if stop.refusals && self.is_refused_for_good(pod) {
-                        return Some(Stopped::Refused(pod));
+                    if stop.on_bound_pod_rejection && self.is_permanently_rejected(pod) {
+                        return Some(StopReason::BoundPodRejected(pod));
                     }
-                    self.refused.insert(pod);
-                    queue.push(pod, self.topology.learned);
+                    self.rejected.insert(pod);
+                    queue.push(pod, self.topology.learned_domain_count);
                 }
                 None => break,
             }
@@ -220,19 +222,23 @@ impl<'a> Solver<'a> {
         let class = self.class_of(pod);
         // Nothing that its class looks at has changed since it failed: it would fail again.
         let last = self.classes[class].failure.as_ref();
-        let fails_again = last.is_some_and(|last| last.stamp == self.stamp(class, last.may_heal));
-        if fails_again || self.classes[class].refusal.is_some() {
-            return fuel.may_go_on().then_some(false);
+        let fails_again =
+            last.is_some_and(|last| last.stamp == self.stamp(class, last.may_recover));
+        if fails_again || self.classes[class].rejection.is_some() {
+            return fuel.may_continue().then_some(false);
         }
-        let mut last: Option<Arc<Shape>> = None;
-        let mut may_heal = self.uses_reserved
+        let mut last: Option<Arc<PodShape>> = None;
+        let mut may_recover = self.uses_reserved
             || !self.classes[class].devices.is_empty()
-            || self.classes[class].alternatives.iter().any(|p| self.store.asks_custom_label(p.set));
+            || self.classes[class]
+                .volume_topologies
+                .iter()
+                .any(|p| self.store.requires_custom_label(p.set));
         // Taken beforehand: its own relaxation may teach groups domains that help others.
         let stamps = [self.stamp(class, false), self.stamp(class, true)];
         let mut step = 0;
         while let Some(shape) = self.shape(class, step) {
-            if !fuel.may_go_on() {
+            if !fuel.may_continue() {
                 return None;
             }
             step += 1;
@@ -243,16 +249,17 @@ impl<'a> Solver<'a> {
             match self.attempt(pod, class, &shape) {
                 Ok(()) => return Some(true),
                 Err(no) => {
-                    may_heal |= no == No::Unlucky || self.store.asks_custom_label(shape.all.set);
+                    may_recover |= no == CandidateRejection::PickedDomainUnfit
+                        || self.store.requires_custom_label(shape.all.set);
                     last = Some(shape);
-                    if no == No::Deferred {
+                    if no == CandidateRejection::Deferred {
                         break;
                     }
                 }
             }
         }
-        let stamp = stamps[usize::from(may_heal)];
-        self.classes[class].failure = Some(Failure { stamp, may_heal, shape: last });
+        let stamp = stamps[usize::from(may_recover)];
+        self.classes[class].failure = Some(Failure { stamp, may_recover, shape: last });
         Some(false)
     }
 
@@ -265,43 +272,43 @@ impl<'a> Solver<'a> {
     ///
     /// Nodes and NodeClaims only fill up and narrow, so what they refused once they refuse for good,
     /// unless a group that the class looks at counts differently. The exception is what depends on
-    /// the candidate (`may_heal`): the domain that a group picks for it, reservations, devices, and
+    /// the candidate (`may_recover`): the domain that a group picks for it, reservations, devices, and
     /// labels that only a pod defines. There another pod may make a candidate that suits.
-    fn stamp(&self, class: usize, may_heal: bool) -> u64 {
-        let watched = &self.chains.all[self.classes[class].chain].watched;
+    fn stamp(&self, class: usize, may_recover: bool) -> u64 {
+        let watched = &self.chains.all[self.classes[class].chain].relevant_groups;
         let groups: u64 = watched.iter().map(|&group| self.topology.group(group).epoch).sum();
-        groups + if may_heal { self.placed_count } else { 0 }
+        groups + if may_recover { self.placed_count } else { 0 }
     }
 
     /// The chains, and what making them and their shapes needs.
-    fn making(&mut self) -> (&mut Chains<'a>, Making<'_, 'a>) {
-        let making = Making {
-            world: &self.world,
+    fn shape_context(&mut self) -> (&mut RelaxationChains<'a>, ShapeContext<'_, 'a>) {
+        let context = ShapeContext {
+            input: &self.input,
             store: &mut self.store,
             topology: &mut self.topology,
             template_taints: &self.template_taints,
             tolerate_prefer_no_schedule: self.tolerate_prefer_no_schedule,
         };
-        (&mut self.chains, making)
+        (&mut self.chains, context)
     }
 
     /// The shape of a class after so many steps of relaxation. Groups that this makes count the
     /// pods that were placed before (spec 20 Q3).
-    fn shape(&mut self, class: usize, step: usize) -> Option<Arc<Shape>> {
+    fn shape(&mut self, class: usize, step: usize) -> Option<Arc<PodShape>> {
         let chain = self.classes[class].chain;
-        let question = self.topology.question();
+        let request_number = self.topology.request_number();
         let (of, mut reached) = self.chains.all[chain].reached;
-        if of != question {
+        if of != request_number {
             reached = 0;
         }
         while reached <= step {
-            let (chains, mut making) = self.making();
-            let shape = chains.shape(chain, reached, &mut making)?;
+            let (chains, mut context) = self.shape_context();
+            let shape = chains.shape(chain, reached, &mut context)?;
             // A new toleration opens new domains to the groups against others as well (Q9).
-            let feeds = self.chains.all[chain].feeds.clone();
-            self.take_part(&feeds, &shape.owned, &shape.tolerations);
+            let feeds = self.chains.all[chain].inverse_groups.clone();
+            self.activate_groups(&feeds, &shape.owned, &shape.tolerations);
             reached += 1;
-            self.chains.all[chain].reached = (question, reached);
+            self.chains.all[chain].reached = (request_number, reached);
         }
         self.chains.all[chain].shapes.get(step).cloned()
     }
@@ -309,5 +316,5 @@ impl<'a> Solver<'a> {
 
 /// A position as an id.
 fn id(index: usize) -> u32 {
-    store::number(index)
+    requirement_store::number(index)
 }

@@ -8,22 +8,22 @@ pub fn parse(annotation: &str) -> Result<Timestamp, jiff::Error> {
 }
 
 /// Writes the annotation: whole seconds, as the API has times.
-pub fn text(deadline: Timestamp) -> String {
+pub fn format(deadline: Timestamp) -> String {
     Timestamp::from_second(deadline.as_second()).unwrap_or(deadline).to_string()
 }
 
 /// The annotation that makes the deadline no later than `wanted`; none if it is that already. A
 /// deadline is never moved back, and what cannot be read is none.
-pub fn tightened(present: Option<&str>, wanted: Timestamp) -> Option<String> {
+pub fn tighten(present: Option<&str>, wanted: Timestamp) -> Option<String> {
     let present = present.and_then(|text| parse(text).ok());
-    present.is_none_or(|deadline| deadline > wanted).then(|| text(wanted))
+    present.is_none_or(|deadline| deadline > wanted).then(|| format(wanted))
 }
 
 /// The annotation that makes time up now; none if it is up already. Legacy repair overrides the
 /// grace period of the claim with it.
-pub fn elapsed(present: Option<&str>, now: Timestamp) -> Option<String> {
+pub fn expire_now(present: Option<&str>, now: Timestamp) -> Option<String> {
     let present = present.and_then(|text| parse(text).ok());
-    present.is_none_or(|deadline| deadline >= now).then(|| text(now))
+    present.is_none_or(|deadline| deadline >= now).then(|| format(now))
 }
 
 #[cfg(test)]
@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_is_only_ever_moved_forward() {
+    fn a_termination_deadline_is_never_postponed() {
         #[rustfmt::skip]
         let cases = [
             // case               present                        tightened to now   elapsed now
@@ -50,15 +50,15 @@ mod tests {
             ("no time",           Some("tomorrow"),              Some(NOW),         Some(NOW)),
         ];
         for (case, present, tight, up) in cases {
-            assert_eq!(tightened(present, now()).as_deref(), tight, "{case}: tightened");
-            assert_eq!(elapsed(present, now()).as_deref(), up, "{case}: elapsed");
+            assert_eq!(tighten(present, now()).as_deref(), tight, "{case}: tightened");
+            assert_eq!(expire_now(present, now()).as_deref(), up, "{case}: elapsed");
         }
     }
 
     #[test]
-    fn the_annotation_has_whole_seconds() {
+    fn the_termination_timestamp_has_whole_seconds() {
         let time = now() + SignedDuration::from_millis(999);
-        assert_eq!(text(time), NOW);
+        assert_eq!(format(time), NOW);
         assert_eq!(parse("2026-01-01T13:00:00+01:00").unwrap(), now());
         assert!(parse("soon").is_err());
     }

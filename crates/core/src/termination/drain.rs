@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::pod::Owner;
-use crate::pod::standing::Standing;
+use crate::pod::OwnerKind;
+use crate::pod::drain_state::PodDrainState;
 use crate::resources::{CPU, MEMORY, Resources};
 
 /// A drain takes at least so long, since the scheduler may not have seen the taint at once.
@@ -13,11 +13,11 @@ pub const MIN_DRAIN_TIME: SignedDuration = SignedDuration::from_secs(5);
 
 /// The pods of a tier leave within this time, which is less than a drain takes anyway. The nodes of a
 /// large command do not begin in the same moment: with 55 of them some are five seconds late.
-const STAGGER: Duration = Duration::from_secs(4);
+const STAGGER_PERIOD: Duration = Duration::from_secs(4);
 
 /// What happens to pods that are still there at the deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum DeadlineAction {
     /// They are deleted, early enough to end by then. The node goes.
     ForceDelete,
     /// They are left alone. The node comes back.
@@ -26,41 +26,42 @@ pub enum Mode {
 
 /// A drain that goes on. Pods are positions in what was asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Draining {
+pub struct DrainStep {
     /// Whose time is up: deleted whatever their tier.
     pub forced: Vec<usize>,
     /// The tier that leaves now. Its pods that are leaving or cannot leave keep it from the next.
     pub tier: Vec<usize>,
     /// How many pods there are to leave in all.
-    pub waiting: usize,
+    pub remaining_count: usize,
 }
 
 /// What to do to empty a node; none if nobody is left.
 pub fn drain(
-    pods: &[Standing],
+    pods: &[PodDrainState],
     deadline: Option<Timestamp>,
-    mode: Mode,
+    mode: DeadlineAction,
     now: Timestamp,
-) -> Option<Draining> {
+) -> Option<DrainStep> {
     let waiting = (0..pods.len()).filter(|&pod| pods[pod].is_waiting_for_eviction(now));
     let (forced, graceful): (Vec<_>, Vec<_>) = waiting.partition(|&pod| {
-        mode == Mode::ForceDelete && needs_force_delete(&pods[pod], deadline, now)
+        mode == DeadlineAction::ForceDelete && needs_force_delete(&pods[pod], deadline, now)
     });
     let waiting = forced.len() + graceful.len();
-    let first = graceful.iter().map(|&pod| tier(&pods[pod])).min();
-    let tier = graceful.into_iter().filter(|&pod| Some(tier(&pods[pod])) == first).collect();
-    (waiting > 0).then_some(Draining { forced, tier, waiting })
+    let first = graceful.iter().map(|&pod| eviction_tier(&pods[pod])).min();
+    let tier =
+        graceful.into_iter().filter(|&pod| Some(eviction_tier(&pods[pod])) == first).collect();
+    (waiting > 0).then_some(DrainStep { forced, tier, remaining_count: waiting })
 }
 
 /// The order of leaving: what the cluster needs stays longer, and what runs on every node stays
 /// longer than what does not.
-fn tier(pod: &Standing) -> (bool, bool) {
-    (pod.is_critical, pod.owner == Owner::DaemonSet)
+fn eviction_tier(pod: &PodDrainState) -> (bool, bool) {
+    (pod.is_critical, pod.owner == OwnerKind::DaemonSet)
 }
 
 /// A pod that is to leave a node.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Leaving {
+pub struct PodToEvict {
     /// What it asks for.
     pub requests: Resources,
     /// Whether it is particular about its place: not every node with room will do.
@@ -73,13 +74,13 @@ pub struct Leaving {
 /// would have to get a new node: all pods that a consolidation of 55 nodes left without a place were
 /// of an app that is spread over zones. Where other nodes are left together with this one, their
 /// particular pods come first, too.
-pub fn staggered(pods: &[Leaving], is_one_of_many: bool) -> Vec<Duration> {
-    let sizes: Vec<f64> = pods.iter().map(|pod| size(&pod.requests)).collect();
+pub fn eviction_delays(pods: &[PodToEvict], is_one_of_many: bool) -> Vec<Duration> {
+    let sizes: Vec<f64> = pods.iter().map(|pod| pod_size(&pod.requests)).collect();
     let largest = sizes.iter().copied().fold(0.0, f64::max);
     let has_constrained = is_one_of_many || pods.iter().any(|pod| pod.is_constrained);
-    let pause = |(pod, size): (&Leaving, f64)| {
+    let pause = |(pod, size): (&PodToEvict, f64)| {
         let by_size = if largest > 0.0 { 1.0 - size / largest } else { 0.0 };
-        STAGGER.mul_f64(match (has_constrained, pod.is_constrained) {
+        STAGGER_PERIOD.mul_f64(match (has_constrained, pod.is_constrained) {
             (false, _) => by_size,
             (true, true) => by_size / 2.0,
             (true, false) => f64::midpoint(1.0, by_size),
@@ -90,16 +91,20 @@ pub fn staggered(pods: &[Leaving], is_one_of_many: bool) -> Vec<Duration> {
 
 /// In cores, or in what usually comes with a core of memory, whichever is more.
 #[expect(clippy::cast_precision_loss, reason = "sizes need not be exact")]
-fn size(requests: &Resources) -> f64 {
+fn pod_size(requests: &Resources) -> f64 {
     const MEMORY_OF_CORE: f64 = 4.0 * 1024.0 * 1024.0 * 1024.0;
     let amount = |name: &str| requests.get(name).map_or(0.0, |amount| amount.nanos() as f64 / 1e9);
     amount(CPU).max(amount(MEMORY) / MEMORY_OF_CORE).max(0.0)
 }
 
 /// Whether the pod has to be deleted now to be gone at the deadline, whatever protects it.
-pub fn needs_force_delete(pod: &Standing, deadline: Option<Timestamp>, now: Timestamp) -> bool {
+pub fn needs_force_delete(
+    pod: &PodDrainState,
+    deadline: Option<Timestamp>,
+    now: Timestamp,
+) -> bool {
     let Some(deadline) = deadline else { return false };
-    match (pod.deletion, pod.grace_seconds) {
+    match (pod.deletion_timestamp, pod.grace_seconds) {
         (Some(deletion), _) => deletion > deadline,
         (None, None) => false,
         (None, Some(seconds)) => {
@@ -119,7 +124,7 @@ pub fn force_grace_seconds(deadline: Timestamp, now: Timestamp) -> u32 {
 
 /// Whether a drain that found nobody began too short a while ago. `draining_since` is none when it
 /// was over before.
-pub fn is_too_early(draining_since: Option<Timestamp>, now: Timestamp) -> bool {
+pub fn is_drain_too_short(draining_since: Option<Timestamp>, now: Timestamp) -> bool {
     draining_since.is_some_and(|since| now.duration_since(since) < MIN_DRAIN_TIME)
 }
 
@@ -136,26 +141,26 @@ mod tests {
         now() + SignedDuration::from_secs(seconds)
     }
 
-    fn pod() -> Standing {
-        Standing { phase: Phase::Running, grace_seconds: Some(30), ..Standing::default() }
+    fn pod() -> PodDrainState {
+        PodDrainState { phase: Phase::Running, grace_seconds: Some(30), ..PodDrainState::default() }
     }
 
-    fn of(owner: Owner, is_critical: bool) -> Standing {
-        Standing { owner, is_critical, ..pod() }
+    fn pod_of(owner: OwnerKind, is_critical: bool) -> PodDrainState {
+        PodDrainState { owner, is_critical, ..pod() }
     }
 
     #[test]
-    fn one_tier_leaves_at_a_time() {
+    fn pods_are_evicted_one_tier_at_a_time() {
         let tiers = [
-            of(Owner::DaemonSet, true),
-            of(Owner::Other, true),
-            of(Owner::DaemonSet, false),
-            of(Owner::Other, false),
+            pod_of(OwnerKind::DaemonSet, true),
+            pod_of(OwnerKind::Other, true),
+            pod_of(OwnerKind::DaemonSet, false),
+            pod_of(OwnerKind::Other, false),
         ];
         let mut order = Vec::new();
         let mut left = tiers.to_vec();
-        while let Some(Draining { tier, waiting, forced }) =
-            drain(&left, None, Mode::ForceDelete, now())
+        while let Some(DrainStep { tier, remaining_count: waiting, forced }) =
+            drain(&left, None, DeadlineAction::ForceDelete, now())
         {
             assert_eq!((waiting, forced.len()), (left.len(), 0), "40/TM-15");
             order.extend(tier.iter().map(|&pod| left[pod].clone()));
@@ -165,83 +170,90 @@ mod tests {
         assert_eq!(order, tiers, "40/TM-15");
     }
 
-    const FREE: bool = false;
-    const BOUND: bool = true;
+    const UNCONSTRAINED: bool = false;
+    const CONSTRAINED: bool = true;
 
     /// What pods ask for and whether they are particular, and the milliseconds that each waits.
     type Case = (&'static str, &'static [(&'static str, &'static str, bool)], &'static [u128]);
 
     #[test]
-    fn particular_pods_leave_first_and_large_ones_before_small_ones() {
-        let asks = |cpu: &str, memory: &str| {
-            let mut asked = Resources::default();
+    fn constrained_pods_are_evicted_first_and_large_before_small() {
+        let requests = |cpu: &str, memory: &str| {
+            let mut requested = Resources::default();
             for (name, amount) in [(CPU, cpu), (MEMORY, memory)] {
-                asked.set(name, crate::testing::quantity(amount));
+                requested.set(name, crate::testing::quantity(amount));
             }
-            asked
+            requested
         };
         let pauses = |pods: &[(&str, &str, bool)], is_one_of_many| {
             let pods: Vec<_> = pods
                 .iter()
-                .map(|&(cpu, memory, is_constrained)| Leaving {
-                    requests: asks(cpu, memory),
+                .map(|&(cpu, memory, is_constrained)| PodToEvict {
+                    requests: requests(cpu, memory),
                     is_constrained,
                 })
                 .collect();
-            staggered(&pods, is_one_of_many).iter().map(Duration::as_millis).collect::<Vec<_>>()
+            eviction_delays(&pods, is_one_of_many)
+                .iter()
+                .map(Duration::as_millis)
+                .collect::<Vec<_>>()
         };
         #[rustfmt::skip]
         let cases: [Case; 7] = [
-            ("by cores",     &[("500m", "1Gi", FREE), ("2", "1Gi", FREE), ("1", "1Gi", FREE)],       &[3000, 0, 2000]),
-            ("by memory",    &[("100m", "16Gi", FREE), ("2", "1Gi", FREE), ("100m", "8Gi", FREE)],   &[0, 2000, 2000]),
-            ("alike",        &[("1", "1Gi", FREE), ("1", "1Gi", FREE)],                              &[0, 0]),
-            ("without size", &[("0", "0", FREE), ("0", "0", FREE)],                                  &[0, 0]),
-            ("particular",   &[("2", "1Gi", FREE), ("1", "1Gi", BOUND), ("1", "1Gi", FREE)],         &[2000, 1000, 3000]),
-            ("all are",      &[("2", "1Gi", BOUND), ("1", "1Gi", BOUND)],                            &[0, 1000]),
+            ("by cores",     &[("500m", "1Gi", UNCONSTRAINED), ("2", "1Gi", UNCONSTRAINED), ("1", "1Gi", UNCONSTRAINED)],       &[3000, 0, 2000]),
+            ("by memory",    &[("100m", "16Gi", UNCONSTRAINED), ("2", "1Gi", UNCONSTRAINED), ("100m", "8Gi", UNCONSTRAINED)],   &[0, 2000, 2000]),
+            ("alike",        &[("1", "1Gi", UNCONSTRAINED), ("1", "1Gi", UNCONSTRAINED)],                              &[0, 0]),
+            ("without size", &[("0", "0", UNCONSTRAINED), ("0", "0", UNCONSTRAINED)],                                  &[0, 0]),
+            ("particular",   &[("2", "1Gi", UNCONSTRAINED), ("1", "1Gi", CONSTRAINED), ("1", "1Gi", UNCONSTRAINED)],         &[2000, 1000, 3000]),
+            ("all are",      &[("2", "1Gi", CONSTRAINED), ("1", "1Gi", CONSTRAINED)],                            &[0, 1000]),
             ("nobody",       &[],                                                                    &[]),
         ];
         for (case, pods, expected) in cases {
             assert_eq!(pauses(pods, false), expected, "{case}");
         }
-        let mixed = [("2", "1Gi", FREE), ("1", "1Gi", BOUND), ("1", "1Gi", FREE)];
+        let mixed =
+            [("2", "1Gi", UNCONSTRAINED), ("1", "1Gi", CONSTRAINED), ("1", "1Gi", UNCONSTRAINED)];
         assert_eq!(pauses(&mixed, true), [2000, 1000, 3000]);
-        assert_eq!(pauses(&[("2", "1Gi", FREE), ("1", "1Gi", FREE)], true), [2000, 3000]);
-        assert_eq!(staggered(&[Leaving::default()], false), [Duration::ZERO]);
+        assert_eq!(
+            pauses(&[("2", "1Gi", UNCONSTRAINED), ("1", "1Gi", UNCONSTRAINED)], true),
+            [2000, 3000]
+        );
+        assert_eq!(eviction_delays(&[PodToEvict::default()], false), [Duration::ZERO]);
     }
 
     #[test]
-    fn those_that_leave_or_cannot_leave_keep_their_tier_open() {
-        let leaving = Standing { deletion: Some(at(20)), ..pod() };
-        let held = Standing { do_not_disrupt: Some("true".to_owned()), ..pod() };
+    fn terminating_and_protected_pods_hold_back_the_next_tier() {
+        let leaving = PodDrainState { deletion_timestamp: Some(at(20)), ..pod() };
+        let held = PodDrainState { do_not_disrupt: Some("true".to_owned()), ..pod() };
         for (case, first) in [("leaving", leaving), ("do-not-disrupt", held)] {
-            let pods = [of(Owner::Other, true), first];
-            let draining = drain(&pods, None, Mode::ForceDelete, now()).unwrap();
-            let expected = Draining { forced: vec![], tier: vec![1], waiting: 2 };
+            let pods = [pod_of(OwnerKind::Other, true), first];
+            let draining = drain(&pods, None, DeadlineAction::ForceDelete, now()).unwrap();
+            let expected = DrainStep { forced: vec![], tier: vec![1], remaining_count: 2 };
             assert_eq!(draining, expected, "{case}");
         }
     }
 
     #[test]
-    fn nobody_to_wait_for_is_a_drained_node() {
-        let over = Standing { phase: Phase::Succeeded, ..pod() };
-        let stuck = Standing { deletion: Some(at(-90)), ..pod() };
+    fn a_node_without_pods_to_evict_is_drained() {
+        let over = PodDrainState { phase: Phase::Succeeded, ..pod() };
+        let stuck = PodDrainState { deletion_timestamp: Some(at(-90)), ..pod() };
         let cases = [
             ("40/TM-01", vec![]),
-            ("40/TM-08", vec![Standing { tolerates_disruption: true, ..pod() }]),
+            ("40/TM-08", vec![PodDrainState { tolerates_disruption: true, ..pod() }]),
             ("40/TM-11", vec![over]),
-            ("40/TM-12", vec![of(Owner::Node, false)]),
+            ("40/TM-12", vec![pod_of(OwnerKind::Node, false)]),
             ("40/TM-18", vec![stuck]),
         ];
         for (case, pods) in cases {
-            assert_eq!(drain(&pods, None, Mode::ForceDelete, now()), None, "{case}");
+            assert_eq!(drain(&pods, None, DeadlineAction::ForceDelete, now()), None, "{case}");
         }
     }
 
     #[test]
     fn pods_are_deleted_in_time_for_the_deadline() {
-        let grace = |seconds| Standing { grace_seconds: Some(seconds), ..pod() };
-        let deleted = |seconds| Standing { deletion: Some(at(seconds)), ..pod() };
-        let unset = Standing { grace_seconds: None, ..pod() };
+        let grace = |seconds| PodDrainState { grace_seconds: Some(seconds), ..pod() };
+        let deleted = |seconds| PodDrainState { deletion_timestamp: Some(at(seconds)), ..pod() };
+        let unset = PodDrainState { grace_seconds: None, ..pod() };
         #[rustfmt::skip]
         let cases = [
             // case                       pod              deadline in   forced
@@ -264,20 +276,20 @@ mod tests {
     }
 
     #[test]
-    fn the_forced_are_deleted_whatever_their_tier_and_only_if_the_node_goes() {
-        let critical = Standing { grace_seconds: Some(600), ..of(Owner::Other, true) };
+    fn forced_pods_are_deleted_in_any_tier_only_with_force_delete() {
+        let critical = PodDrainState { grace_seconds: Some(600), ..pod_of(OwnerKind::Other, true) };
         let pods = [pod(), critical];
         let of = |mode| drain(&pods, Some(at(300)), mode, now()).unwrap();
-        let forced = Draining { forced: vec![1], tier: vec![0], waiting: 2 };
-        assert_eq!(of(Mode::ForceDelete), forced, "40/TM-25");
-        let left_alone = Draining { forced: vec![], tier: vec![0], waiting: 2 };
-        assert_eq!(of(Mode::Timeout), left_alone, "45/EV-1");
-        let alone = drain(&pods[1..], Some(at(300)), Mode::ForceDelete, now()).unwrap();
-        assert_eq!((alone.forced, alone.tier, alone.waiting), (vec![0], vec![], 1));
+        let forced = DrainStep { forced: vec![1], tier: vec![0], remaining_count: 2 };
+        assert_eq!(of(DeadlineAction::ForceDelete), forced, "40/TM-25");
+        let left_alone = DrainStep { forced: vec![], tier: vec![0], remaining_count: 2 };
+        assert_eq!(of(DeadlineAction::Timeout), left_alone, "45/EV-1");
+        let alone = drain(&pods[1..], Some(at(300)), DeadlineAction::ForceDelete, now()).unwrap();
+        assert_eq!((alone.forced, alone.tier, alone.remaining_count), (vec![0], vec![], 1));
     }
 
     #[test]
-    fn the_grace_period_is_what_is_left_and_at_least_a_second() {
+    fn the_forced_grace_period_ends_at_the_deadline_but_is_positive() {
         let cases = [("40/TM-22", 290, 290), ("40/TM-26", -3600, 1), ("now", 0, 1)];
         for (case, seconds, grace) in cases {
             assert_eq!(force_grace_seconds(at(seconds), now()), grace, "{case}");
@@ -295,7 +307,7 @@ mod tests {
             ("over before", None, false),
         ];
         for (case, since, early) in cases {
-            assert_eq!(is_too_early(since, now()), early, "{case}");
+            assert_eq!(is_drain_too_short(since, now()), early, "{case}");
         }
     }
 }

@@ -4,22 +4,22 @@ use jiff::Timestamp;
 
 use super::drain::{force_grace_seconds, needs_force_delete};
 use crate::disruption::do_not_disrupt::PodProtection;
-use crate::pod::standing::Standing;
+use crate::pod::drain_state::PodDrainState;
 
 /// Why a pod is in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum QueueEntry {
     /// Its node goes. With a deadline, the pod is deleted early enough to be gone by then.
     ForceDelete(Option<Timestamp>),
     /// Its node comes back. After this time the pod may stay.
     Timeout(Timestamp),
 }
 
-impl Entry {
+impl QueueEntry {
     /// The entry of a pod that is asked for again: a node that goes beats one that comes back, and
     /// otherwise the earlier deadline counts. So nothing that was decided is taken back.
     #[must_use]
-    pub fn merged(self, other: Self) -> Self {
+    pub fn merge(self, other: Self) -> Self {
         match (self, other) {
             (Self::ForceDelete(one), Self::ForceDelete(two)) => {
                 Self::ForceDelete(one.into_iter().chain(two).min())
@@ -31,26 +31,30 @@ impl Entry {
     }
 
     /// What to do now.
-    pub fn verdict(self, pod: &Standing, now: Timestamp) -> Verdict {
+    pub fn decide(self, pod: &PodDrainState, now: Timestamp) -> EvictionDecision {
         match self {
-            Self::Timeout(deadline) if now > deadline => return Verdict::Drop,
+            Self::Timeout(deadline) if now > deadline => return EvictionDecision::Drop,
             Self::ForceDelete(Some(deadline)) if needs_force_delete(pod, Some(deadline), now) => {
                 let grace_seconds = force_grace_seconds(deadline, now);
-                return Verdict::ForceDelete { deadline, grace_seconds };
+                return EvictionDecision::ForceDelete { deadline, grace_seconds };
             }
             Self::Timeout(_) | Self::ForceDelete(_) => {}
         }
         if !pod.is_active() {
-            return Verdict::Drop;
+            return EvictionDecision::Drop;
         }
         let protection = pod.protection(now);
-        if pod.is_evictable(now) { Verdict::Evict(protection) } else { Verdict::Wait(protection) }
+        if pod.is_evictable(now) {
+            EvictionDecision::Evict(protection)
+        } else {
+            EvictionDecision::Wait(protection)
+        }
     }
 }
 
 /// What becomes of a pod in the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum EvictionDecision {
     /// It needs nothing more.
     Drop,
     /// It is deleted with this grace period, whatever protects it.
@@ -72,7 +76,7 @@ mod tests {
 
     use super::*;
     use crate::pod::Phase;
-    use Entry::{ForceDelete, Timeout};
+    use QueueEntry::{ForceDelete, Timeout};
 
     fn now() -> Timestamp {
         "2026-01-01T12:00:00Z".parse().unwrap()
@@ -82,12 +86,16 @@ mod tests {
         now() + SignedDuration::from_secs(seconds)
     }
 
-    fn pod() -> Standing {
-        Standing { phase: Phase::Running, grace_seconds: Some(120), ..Standing::default() }
+    fn pod() -> PodDrainState {
+        PodDrainState {
+            phase: Phase::Running,
+            grace_seconds: Some(120),
+            ..PodDrainState::default()
+        }
     }
 
     #[test]
-    fn nothing_that_was_decided_is_taken_back() {
+    fn a_merged_entry_keeps_force_delete_and_the_earlier_deadline() {
         #[rustfmt::skip]
         let cases = [
             ("40/TM-27",   ForceDelete(None),         ForceDelete(Some(at(60))),   ForceDelete(Some(at(60)))),
@@ -98,35 +106,36 @@ mod tests {
             ("no deadline", Timeout(at(10)),          ForceDelete(None),           ForceDelete(None)),
             ("earlier",    Timeout(at(10)),           Timeout(at(5)),              Timeout(at(5))),
         ];
-        for (case, present, asked, merged) in cases {
-            assert_eq!(present.merged(asked), merged, "{case}");
+        for (case, present, requested, merged) in cases {
+            assert_eq!(present.merge(requested), merged, "{case}");
         }
     }
 
     #[test]
-    fn each_attempt_looks_anew() {
-        let evict = || Verdict::Evict(PodProtection::None);
-        let force = |deadline, grace_seconds| Verdict::ForceDelete { deadline, grace_seconds };
-        let held = Standing { do_not_disrupt: Some("true".to_owned()), ..pod() };
-        let leaving = Standing { deletion: Some(at(30)), ..pod() };
-        let over = Standing { phase: Phase::Failed, ..pod() };
+    fn each_eviction_attempt_checks_the_pod_again() {
+        let evict = || EvictionDecision::Evict(PodProtection::None);
+        let force =
+            |deadline, grace_seconds| EvictionDecision::ForceDelete { deadline, grace_seconds };
+        let held = PodDrainState { do_not_disrupt: Some("true".to_owned()), ..pod() };
+        let leaving = PodDrainState { deletion_timestamp: Some(at(30)), ..pod() };
+        let over = PodDrainState { phase: Phase::Failed, ..pod() };
         #[rustfmt::skip]
         let cases = [
             ("plain",      ForceDelete(None),           pod(),           evict()),
             ("time left",  ForceDelete(Some(at(300))),  pod(),           evict()),
             ("40/TM-27",   ForceDelete(Some(at(60))),   pod(),           force(at(60), 60)),
             ("bypasses",   ForceDelete(Some(at(60))),   held.clone(),    force(at(60), 60)),
-            ("held",       ForceDelete(None),           held.clone(),    Verdict::Wait(PodProtection::Always)),
-            ("leaving",    ForceDelete(None),           leaving.clone(), Verdict::Drop),
+            ("held",       ForceDelete(None),           held.clone(),    EvictionDecision::Wait(PodProtection::Always)),
+            ("leaving",    ForceDelete(None),           leaving.clone(), EvictionDecision::Drop),
             ("40/TM-24",   ForceDelete(Some(at(10))),   leaving,         force(at(10), 10)),
-            ("over",       ForceDelete(None),           over,            Verdict::Drop),
+            ("over",       ForceDelete(None),           over,            EvictionDecision::Drop),
             ("45/EV-1",    Timeout(at(60)),             pod(),           evict()),
-            ("45/EV-1",    Timeout(at(60)),             held,            Verdict::Wait(PodProtection::Always)),
+            ("45/EV-1",    Timeout(at(60)),             held,            EvictionDecision::Wait(PodProtection::Always)),
             ("at the end", Timeout(now()),              pod(),           evict()),
-            ("45/EV-2",    Timeout(at(-1)),             pod(),           Verdict::Drop),
+            ("45/EV-2",    Timeout(at(-1)),             pod(),           EvictionDecision::Drop),
         ];
         for (case, entry, pod, verdict) in cases {
-            assert_eq!(entry.verdict(&pod, now()), verdict, "{case}: {entry:?}");
+            assert_eq!(entry.decide(&pod, now()), verdict, "{case}: {entry:?}");
         }
     }
 }

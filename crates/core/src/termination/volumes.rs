@@ -15,32 +15,32 @@ pub struct Attachment<'a> {
 
 /// Whether the volumes of a node are off.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Volumes<'a> {
+pub enum VolumeDetachment<'a> {
     /// None is left that matters.
     Detached,
     /// These attachments are left.
     Awaiting(Vec<&'a str>),
     /// Some are left, and time is up.
-    OutOfTime,
+    TimedOut,
 }
 
 /// Whether the node can go. Volumes of pods that stay to the end (`kept`, by name of the
 /// PersistentVolume) come off with the node, and are not waited for.
-pub fn volumes<'a>(
+pub fn volume_detachment<'a>(
     attachments: &[Attachment<'a>],
     kept: &BTreeSet<&str>,
     deadline: Option<Timestamp>,
     now: Timestamp,
-) -> Volumes<'a> {
+) -> VolumeDetachment<'a> {
     let is_pending = |volume: &str| !kept.contains(volume);
     let pending = attachments.iter().filter(|attachment| attachment.volume.is_some_and(is_pending));
     let pending: Vec<_> = pending.map(|attachment| attachment.name).collect();
     if pending.is_empty() {
-        Volumes::Detached
+        VolumeDetachment::Detached
     } else if deadline.is_some_and(|deadline| now > deadline) {
-        Volumes::OutOfTime
+        VolumeDetachment::TimedOut
     } else {
-        Volumes::Awaiting(pending)
+        VolumeDetachment::Awaiting(pending)
     }
 }
 
@@ -51,27 +51,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn volumes_of_pods_that_leave_are_waited_for_until_the_deadline() {
+    fn termination_waits_for_volumes_of_evicted_pods_until_the_deadline() {
         let now = Timestamp::UNIX_EPOCH;
         let second = SignedDuration::from_secs(1);
         let a = Attachment { name: "a", volume: Some("pv-a") };
         let b = Attachment { name: "b", volume: Some("pv-b") };
         let inline = Attachment { name: "inline", volume: None };
-        let awaiting = || Volumes::Awaiting(vec!["a"]);
+        let awaiting = || VolumeDetachment::Awaiting(vec!["a"]);
         #[rustfmt::skip]
         let cases = [
-            ("none",          vec![],       None,               Volumes::Detached),
+            ("none",          vec![],       None,               VolumeDetachment::Detached),
             ("40/TM-31",      vec![a],      None,               awaiting()),
-            ("40/TM-32",      vec![b],      None,               Volumes::Detached),
+            ("40/TM-32",      vec![b],      None,               VolumeDetachment::Detached),
             ("both",          vec![a, b],   None,               awaiting()),
-            ("inline",        vec![inline], None,               Volumes::Detached),
+            ("inline",        vec![inline], None,               VolumeDetachment::Detached),
             ("time left",     vec![a],      Some(now),          awaiting()),
-            ("40/TM-33",      vec![a],      Some(now - second), Volumes::OutOfTime),
-            ("nothing left",  vec![b],      Some(now - second), Volumes::Detached),
+            ("40/TM-33",      vec![a],      Some(now - second), VolumeDetachment::TimedOut),
+            ("nothing left",  vec![b],      Some(now - second), VolumeDetachment::Detached),
         ];
         let kept = BTreeSet::from(["pv-b"]);
         for (case, attachments, deadline, expected) in cases {
-            assert_eq!(volumes(&attachments, &kept, deadline, now), expected, "{case}");
+            assert_eq!(volume_detachment(&attachments, &kept, deadline, now), expected, "{case}");
         }
     }
 }

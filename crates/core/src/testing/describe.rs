@@ -6,7 +6,7 @@ use super::World;
 use crate::catalog::InstanceType;
 use crate::pod::{AffinityTerm, Pod, PodSpec, SpreadConstraint};
 use crate::selector::{Labels, Selector};
-use crate::snapshot::{Node, Pool};
+use crate::snapshot::{Pool, StateNode};
 
 /// What differs from the defaults of the builders, one object a line.
 impl fmt::Display for World {
@@ -47,8 +47,11 @@ impl fmt::Display for World {
 impl World {
     fn pod_line(&self, pod: &Pod) -> String {
         let on = pod.node.map(|node| format!(" on={}", self.snapshot.node(node).name));
-        let claims =
-            if pod.claims.is_empty() { String::new() } else { format!(" mounts={:?}", pod.claims) };
+        let claims = if pod.volume_claims.is_empty() {
+            String::new()
+        } else {
+            format!(" mounts={:?}", pod.volume_claims)
+        };
         let on = on.unwrap_or_default();
         let (name, labels) = (pod.full_name(), labels(&pod.labels));
         format!("{name} {labels} {:?}{on}{claims}{}", pod.phase, spec_line(&pod.spec))
@@ -75,7 +78,7 @@ fn type_line(one: &InstanceType) -> String {
     line
 }
 
-fn node_line(node: &Node) -> String {
+fn node_line(node: &StateNode) -> String {
     let taints: Vec<_> = node.taints.iter().map(ToString::to_string).collect();
     let state = match (node.is_deleting, node.is_initialized, &node.object) {
         (true, ..) => "deleting",
@@ -83,8 +86,11 @@ fn node_line(node: &Node) -> String {
         (_, false, Some(_)) => "starting",
         (_, false, None) => "in flight",
     };
-    let (labels, room) = (labels(&node.labels), node.allocatable.json());
-    format!("{} {state} {labels} {taints:?} {room} {:?}", node.name, node.published_drivers)
+    let (labels, allocatable) = (labels(&node.labels), node.allocatable.json());
+    format!(
+        "{} {state} {labels} {taints:?} {allocatable} {:?}",
+        node.name, node.published_volume_limits
+    )
 }
 
 fn spec_line(spec: &PodSpec) -> String {
@@ -98,7 +104,7 @@ fn spec_line(spec: &PodSpec) -> String {
     part("require", list(&spec.node_affinity, ToString::to_string));
     let weighted = &spec.preferred_node_affinity;
     part("prefer", list(weighted, |one| format!("{}: {}", one.weight, one.term)));
-    part("spread", list(&spec.spread, constraint));
+    part("spread", list(&spec.topology_spread, constraint));
     part("near", list(&spec.pod_affinity, term));
     part("away", list(&spec.pod_anti_affinity, term));
     part("prefer-near", list(&spec.preferred_pod_affinity, |one| term(&one.term)));
@@ -139,7 +145,7 @@ fn labels(labels: &Labels) -> String {
     format!("{{{}}}", pairs.join(","))
 }
 
-fn list<T>(things: &[T], text: impl Fn(&T) -> String) -> String {
-    let texts: Vec<_> = things.iter().map(text).collect();
+fn list<T>(items: &[T], text: impl Fn(&T) -> String) -> String {
+    let texts: Vec<_> = items.iter().map(text).collect();
     if texts.is_empty() { String::new() } else { format!("[{}]", texts.join("; ")) }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::scheduling::dra::{
-    Ask, Claim, ClaimKey, Count, Device, DeviceQuery, DeviceRequest, DeviceShape, DynamicResources,
-    SliceTemplate,
+    Claim, ClaimKey, Count, Device, DeviceQuery, DeviceRequest, DeviceRequestKind, DeviceShape,
+    DynamicResources, SliceTemplate,
 };
 
 /// The driver of all devices.
@@ -20,7 +20,7 @@ pub fn devices(names: &[&str]) -> Vec<Device> {
 }
 
 /// What nodes of a type will publish: these devices.
-pub fn published(names: &[&str]) -> DynamicResources {
+pub fn published_devices(names: &[&str]) -> DynamicResources {
     let template = SliceTemplate {
         driver: DEVICE_DRIVER.into(),
         pool: "local".into(),
@@ -31,7 +31,7 @@ pub fn published(names: &[&str]) -> DynamicResources {
 }
 
 /// A ResourceClaim for one device, which nobody has allocated.
-pub fn one_device() -> Claim {
+pub fn one_device_claim() -> Claim {
     let query = DeviceQuery {
         name: String::new(),
         class: "gpu".to_owned(),
@@ -39,7 +39,7 @@ pub fn one_device() -> Claim {
         count: Count::Exact(1),
         capacity: BTreeMap::new(),
     };
-    let request = DeviceRequest { name: "gpu".to_owned(), ask: Ask::Exactly(query) };
+    let request = DeviceRequest { name: "gpu".to_owned(), kind: DeviceRequestKind::Exactly(query) };
     Claim { requests: vec![request], ..Claim::default() }
 }
 

@@ -12,7 +12,7 @@ use crate::taint::{Taint, TaintEffect};
 pub const ZONES: [&str; 3] = ["test-zone-1", "test-zone-2", "test-zone-3"];
 
 /// The label that a short name stands for; other texts are keys already.
-pub fn key(short: &str) -> &str {
+pub fn label_key(short: &str) -> &str {
     match short {
         "zone" => "topology.kubernetes.io/zone",
         "region" => "topology.kubernetes.io/region",
@@ -28,14 +28,14 @@ pub fn key(short: &str) -> &str {
 
 /// The well-known labels of the fake provider: the core ones, and those of its instance types.
 pub fn well_known() -> BTreeSet<String> {
-    let core = ["zone", "region", "arch", "os", "type", "capacity-type", "nodepool"].map(key);
+    let core = ["zone", "region", "arch", "os", "type", "capacity-type", "nodepool"].map(label_key);
     let own = ["node.kubernetes.io/windows-build", "size", "special", "integer"];
     core.into_iter().chain(own).chain([super::RESERVATION_ID]).map(ToOwned::to_owned).collect()
 }
 
 /// A requirement on a short key, e.g. `("zone", In, &["a", "b"])`.
 pub fn requirement(short: &str, operator: Operator, values: &[&str]) -> Requirement {
-    let item = RequirementItem::new(key(short), operator, values);
+    let item = RequirementItem::new(label_key(short), operator, values);
     Requirement::from_item(&item, &Aliases::default()).expect("a bound is one integer")
 }
 
@@ -86,12 +86,12 @@ pub fn taint(text: &str) -> Taint {
 
 /// Selects objects with exactly these labels.
 pub fn label_selector(labels: &[(&str, &str)]) -> LabelSelector {
-    LabelSelector::of_labels(labels_of(labels))
+    LabelSelector::from_labels(labels_by_short_key(labels))
 }
 
 /// Labels by short key.
-pub(super) fn labels_of(labels: &[(&str, &str)]) -> Labels {
-    labels.iter().map(|&(k, value)| (key(k).to_owned(), value.to_owned())).collect()
+pub(super) fn labels_by_short_key(labels: &[(&str, &str)]) -> Labels {
+    labels.iter().map(|&(k, value)| (label_key(k).to_owned(), value.to_owned())).collect()
 }
 
 #[cfg(test)]

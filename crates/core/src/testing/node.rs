@@ -2,17 +2,17 @@
 
 use jiff::Timestamp;
 
-use super::labels::{key, quantity, resources, taint};
+use super::labels::{label_key, quantity, resources, taint};
 use crate::catalog::InstanceType;
 use crate::resources::Resources;
 use crate::selector::Labels;
-use crate::snapshot::{Node, NodeObject, NodeStanding};
+use crate::snapshot::{NodeDisruptionState, NodeObject, StateNode};
 use crate::taint::Taint;
 
 /// A node in the making.
 #[derive(Clone, Debug)]
 pub struct NodeBuilder {
-    node: Node,
+    node: StateNode,
     has_object: bool,
     raw_taints: Option<Vec<Taint>>,
 }
@@ -21,8 +21,8 @@ pub struct NodeBuilder {
 pub fn node(name: &str) -> NodeBuilder {
     let resources = resources(&[("cpu", "16"), ("memory", "64Gi"), ("pods", "110")]);
     let labels = [("hostname", name), ("karpenter.sh/registered", "true")]
-        .map(|(k, value)| (key(k).to_owned(), value.to_owned()));
-    let node = Node {
+        .map(|(k, value)| (label_key(k).to_owned(), value.to_owned()));
+    let node = StateNode {
         name: name.to_owned(),
         labels: labels.into(),
         taints: Vec::new(),
@@ -33,19 +33,19 @@ pub fn node(name: &str) -> NodeBuilder {
         is_deleting: false,
         capacity: resources.clone(),
         allocatable: resources,
-        published_drivers: [].into(),
+        published_volume_limits: [].into(),
         initialized_at: None,
         last_pod_event: None,
         provider_id: format!("test:///{name}"),
-        standing: NodeStanding {
+        disruption_state: NodeDisruptionState {
             node_claim: format!("claim-{name}"),
             node_claim_uid: format!("uid-{name}"),
-            created: Some(Timestamp::UNIX_EPOCH),
+            node_claim_created_at: Some(Timestamp::UNIX_EPOCH),
             is_registered: true,
             is_ready: true,
             is_consolidatable: true,
-            node_created: Some(Timestamp::UNIX_EPOCH),
-            ..NodeStanding::default()
+            node_created_at: Some(Timestamp::UNIX_EPOCH),
+            ..NodeDisruptionState::default()
         },
     };
     NodeBuilder { node, has_object: true, raw_taints: None }.pool("default")
@@ -56,10 +56,10 @@ impl NodeBuilder {
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         name.clone_into(&mut self.node.name);
-        self.node.standing.node_claim = format!("claim-{name}");
-        self.node.standing.node_claim_uid = format!("uid-{name}");
+        self.node.disruption_state.node_claim = format!("claim-{name}");
+        self.node.disruption_state.node_claim_uid = format!("uid-{name}");
         self.node.provider_id = format!("test:///{name}");
-        if self.node.labels.contains_key(key("hostname")) {
+        if self.node.labels.contains_key(label_key("hostname")) {
             return self.label("hostname", name);
         }
         self
@@ -77,8 +77,8 @@ impl NodeBuilder {
     pub fn unmanaged(mut self) -> Self {
         self.node.pool = None;
         self.node.is_managed = false;
-        self.node.standing.node_claim.clear();
-        self.no_label("nodepool").no_label("karpenter.sh/registered")
+        self.node.disruption_state.node_claim.clear();
+        self.without_label("nodepool").without_label("karpenter.sh/registered")
     }
 
     /// Of an instance type: what it has, and its labels with one value.
@@ -97,7 +97,7 @@ impl NodeBuilder {
     /// Has a label.
     #[must_use]
     pub fn label(mut self, short_key: &str, value: &str) -> Self {
-        self.node.labels.insert(key(short_key).to_owned(), value.to_owned());
+        self.node.labels.insert(label_key(short_key).to_owned(), value.to_owned());
         self
     }
 
@@ -110,8 +110,8 @@ impl NodeBuilder {
 
     /// Lacks a label that it has by default.
     #[must_use]
-    pub fn no_label(mut self, short_key: &str) -> Self {
-        self.node.labels.remove(key(short_key));
+    pub fn without_label(mut self, short_key: &str) -> Self {
+        self.node.labels.remove(label_key(short_key));
         self
     }
 
@@ -137,7 +137,7 @@ impl NodeBuilder {
 
     /// Has so much of a resource, and gives all of it to pods.
     #[must_use]
-    pub fn has(mut self, name: &str, amount: &str) -> Self {
+    pub fn resource(mut self, name: &str, amount: &str) -> Self {
         self.node.capacity.set(name, quantity(amount));
         self.node.allocatable.set(name, quantity(amount));
         self
@@ -152,7 +152,7 @@ impl NodeBuilder {
 
     /// Is not initialized yet.
     #[must_use]
-    pub fn starting(mut self) -> Self {
+    pub fn uninitialized(mut self) -> Self {
         self.node.is_initialized = false;
         self
     }
@@ -161,7 +161,7 @@ impl NodeBuilder {
     #[must_use]
     pub fn in_flight(mut self) -> Self {
         self.has_object = false;
-        self.starting()
+        self.uninitialized()
     }
 
     /// Is on its way out.
@@ -173,14 +173,18 @@ impl NodeBuilder {
 
     /// Published a CSI driver.
     #[must_use]
-    pub fn driver(mut self, name: &str, count: Option<u32>) -> Self {
-        self.node.published_drivers.insert(name.to_owned(), count);
+    pub fn csi_driver(mut self, name: &str, count: Option<u32>) -> Self {
+        self.node.published_volume_limits.insert(name.to_owned(), count);
         self
     }
 
     /// Became initialized, and saw its last pod event, at these times (seconds).
     #[must_use]
-    pub fn times(mut self, initialized: Option<i64>, last_pod_event: Option<i64>) -> Self {
+    pub fn initialized_and_last_pod_event_at(
+        mut self,
+        initialized: Option<i64>,
+        last_pod_event: Option<i64>,
+    ) -> Self {
         let time = |second: i64| Timestamp::from_second(second).expect("in range");
         self.node.initialized_at = initialized.map(time);
         self.node.last_pod_event = last_pod_event.map(time);
@@ -189,13 +193,13 @@ impl NodeBuilder {
 
     /// Stands otherwise in its life.
     #[must_use]
-    pub fn standing(mut self, change: impl FnOnce(&mut NodeStanding)) -> Self {
-        change(&mut self.node.standing);
+    pub fn disruption_state(mut self, change: impl FnOnce(&mut NodeDisruptionState)) -> Self {
+        change(&mut self.node.disruption_state);
         self
     }
 
     /// The node.
-    pub fn build(mut self) -> Node {
+    pub fn build(mut self) -> StateNode {
         let node = &mut self.node;
         if node.is_initialized && node.is_managed {
             node.labels.insert("karpenter.sh/initialized".to_owned(), "true".to_owned());

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::labels::{quantity, requirement};
-use super::terms::{Spread, Term};
-use super::{key, taint};
+use super::terms::{AffinityTermBuilder, SpreadBuilder};
+use super::{label_key, taint};
 use crate::host_port::HostPort;
-use crate::pod::{Controller, Owner, Phase, Pod, PodSpec, Weighted, example};
+use crate::pod::{ControllerRef, OwnerKind, Phase, Pod, PodSpec, WeightedTerm, example};
 use crate::requirement::{Aliases, Operator, Requirement, Requirements};
 use crate::resources::{CPU, MEMORY, PODS, Quantity};
 use crate::scheduling::dra::ClaimRef;
@@ -24,11 +24,11 @@ pub struct PodBuilder {
     pod: Pod,
     spec: PodSpec,
     labels: Labels,
-    spreads: Vec<Spread>,
-    affinity: Vec<Term>,
-    anti_affinity: Vec<Term>,
-    preferred_affinity: Vec<(i32, Term)>,
-    preferred_anti_affinity: Vec<(i32, Term)>,
+    spreads: Vec<SpreadBuilder>,
+    affinity: Vec<AffinityTermBuilder>,
+    anti_affinity: Vec<AffinityTermBuilder>,
+    preferred_affinity: Vec<(i32, AffinityTermBuilder)>,
+    preferred_anti_affinity: Vec<(i32, AffinityTermBuilder)>,
     replicas: Option<usize>,
     /// The name of the node that holds it.
     pub(super) node: Option<String>,
@@ -42,7 +42,7 @@ pub fn pod(name: &str) -> PodBuilder {
         pod: Pod {
             uid: String::new(),
             created: Timestamp::from_second(CREATED).expect("in range"),
-            ..example::pending(name)
+            ..example::pending_pod(name)
         },
         spec,
         labels: [("app".to_owned(), name.to_owned())].into(),
@@ -67,7 +67,7 @@ impl PodBuilder {
 
     /// So many replicas, named `<name>-0` and on.
     #[must_use]
-    pub fn times(mut self, replicas: usize) -> Self {
+    pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = Some(replicas);
         self
     }
@@ -94,7 +94,7 @@ impl PodBuilder {
     /// Adds to the node selector.
     #[must_use]
     pub fn select(mut self, short_key: &str, value: &str) -> Self {
-        let labels = [(key(short_key), value)];
+        let labels = [(label_key(short_key), value)];
         self.spec
             .node_selector
             .extend(all(&Requirements::from_labels(labels, &Aliases::default())));
@@ -129,13 +129,13 @@ impl PodBuilder {
         values: &[&str],
     ) -> Self {
         let term = Requirements::from_iter([requirement(short_key, operator, values)]);
-        self.spec.preferred_node_affinity.push(Weighted { weight, term });
+        self.spec.preferred_node_affinity.push(WeightedTerm { weight, term });
         self
     }
 
     /// Adds a spread constraint.
     #[must_use]
-    pub fn spread(mut self, spread: Spread) -> Self {
+    pub fn spread(mut self, spread: SpreadBuilder) -> Self {
         self.spreads.push(spread);
         self
     }
@@ -148,28 +148,28 @@ impl PodBuilder {
 
     /// Requires to be near pods.
     #[must_use]
-    pub fn near(mut self, term: Term) -> Self {
+    pub fn pod_affinity(mut self, term: AffinityTermBuilder) -> Self {
         self.affinity.push(term);
         self
     }
 
     /// Requires to be away from pods.
     #[must_use]
-    pub fn away_from(mut self, term: Term) -> Self {
+    pub fn pod_anti_affinity(mut self, term: AffinityTermBuilder) -> Self {
         self.anti_affinity.push(term);
         self
     }
 
     /// Prefers to be near pods.
     #[must_use]
-    pub fn prefer_near(mut self, weight: i32, term: Term) -> Self {
+    pub fn prefer_pod_affinity(mut self, weight: i32, term: AffinityTermBuilder) -> Self {
         self.preferred_affinity.push((weight, term));
         self
     }
 
     /// Prefers to be away from pods.
     #[must_use]
-    pub fn prefer_away_from(mut self, weight: i32, term: Term) -> Self {
+    pub fn prefer_pod_anti_affinity(mut self, weight: i32, term: AffinityTermBuilder) -> Self {
         self.preferred_anti_affinity.push((weight, term));
         self
     }
@@ -210,14 +210,14 @@ impl PodBuilder {
     /// Mounts a PersistentVolumeClaim.
     #[must_use]
     pub fn mount(mut self, claim: &str) -> Self {
-        self.pod.claims.push(claim.to_owned());
+        self.pod.volume_claims.push(claim.to_owned());
         self
     }
 
     /// Asks for dynamic resources.
     #[must_use]
     pub fn dynamic_resources(mut self) -> Self {
-        self.spec.asks_dynamic_resources = true;
+        self.spec.requests_dynamic_resources = true;
         self
     }
 
@@ -248,7 +248,7 @@ impl PodBuilder {
 
     /// Loses the label `app` that pods have by default.
     #[must_use]
-    pub fn no_app(mut self) -> Self {
+    pub fn without_app_label(mut self) -> Self {
         self.labels.remove("app");
         self
     }
@@ -262,14 +262,14 @@ impl PodBuilder {
 
     /// Was created so many seconds later than others.
     #[must_use]
-    pub fn later(mut self, seconds: i64) -> Self {
+    pub fn created_later(mut self, seconds: i64) -> Self {
         self.pod.created = Timestamp::from_second(CREATED + seconds).expect("in range");
         self
     }
 
     /// Runs on a node that the world has already.
     #[must_use]
-    pub fn on(mut self, node: &str) -> Self {
+    pub fn on_node(mut self, node: &str) -> Self {
         self.node = Some(node.to_owned());
         self.pod.phase = Phase::Running;
         self.pod.unschedulable = false;
@@ -313,14 +313,14 @@ impl PodBuilder {
 
     /// Is not marked Unschedulable, so a solve of all pending pods leaves it out.
     #[must_use]
-    pub fn not_yet_tried(mut self) -> Self {
+    pub fn not_marked_unschedulable(mut self) -> Self {
         self.pod.unschedulable = false;
         self
     }
 
     /// Belongs to a DaemonSet, a StatefulSet or a Node.
     #[must_use]
-    pub fn owner(mut self, owner: Owner) -> Self {
+    pub fn owner(mut self, owner: OwnerKind) -> Self {
         self.pod.owner = owner;
         self
     }
@@ -328,7 +328,7 @@ impl PodBuilder {
     /// Has a controller, e.g. `("apps", "ReplicaSet", "web")`.
     #[must_use]
     pub fn controller(mut self, group: &str, kind: &str, name: &str) -> Self {
-        self.pod.controller = Some(Controller {
+        self.pod.controller = Some(ControllerRef {
             group: group.to_owned(),
             kind: kind.to_owned(),
             name: name.to_owned(),
@@ -339,7 +339,7 @@ impl PodBuilder {
 
     /// Stands for spare capacity.
     #[must_use]
-    pub fn spare(mut self) -> Self {
+    pub fn buffer_pod(mut self) -> Self {
         self.pod.is_virtual = true;
         self.pod.phase = Phase::Unset;
         self
@@ -366,16 +366,22 @@ impl PodBuilder {
     /// What it asks for, with selectors filled in.
     pub fn spec(&self) -> PodSpec {
         let labels = &self.labels;
-        let terms = |terms: &[Term]| terms.iter().map(|term| term.clone().build(labels)).collect();
-        let preferred = |terms: &[(i32, Term)]| {
-            let one = |(weight, term): &(i32, Term)| Weighted {
+        let terms = |terms: &[AffinityTermBuilder]| {
+            terms.iter().map(|term| term.clone().build(labels)).collect()
+        };
+        let preferred = |terms: &[(i32, AffinityTermBuilder)]| {
+            let one = |(weight, term): &(i32, AffinityTermBuilder)| WeightedTerm {
                 weight: *weight,
                 term: term.clone().build(labels),
             };
             terms.iter().map(one).collect()
         };
         PodSpec {
-            spread: self.spreads.iter().map(|spread| spread.clone().build(labels)).collect(),
+            topology_spread: self
+                .spreads
+                .iter()
+                .map(|spread| spread.clone().build(labels))
+                .collect(),
             pod_affinity: terms(&self.affinity),
             pod_anti_affinity: terms(&self.anti_affinity),
             preferred_pod_affinity: preferred(&self.preferred_affinity),

@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 
 use super::labels::{quantity, requirement};
 use super::types::TypeBuilder;
-use super::{PodBuilder, key, taint};
+use super::{PodBuilder, label_key, taint};
 use crate::catalog::InstanceType;
 use crate::disruption::budget::Budget;
 use crate::disruption::{ConsolidationPolicy, Reason};
@@ -102,7 +102,7 @@ impl PoolBuilder {
     /// Labels its nodes.
     #[must_use]
     pub fn label(mut self, short_key: &str, value: &str) -> Self {
-        self.pool.labels.insert(key(short_key).to_owned(), value.to_owned());
+        self.pool.labels.insert(label_key(short_key).to_owned(), value.to_owned());
         self
     }
 

@@ -2,74 +2,76 @@
 
 use crate::id::{NodeId, PodId};
 use crate::plan::Plan;
-use crate::scheduling::{Fuel, Prepared, Request, Sizes, reference, solve, solve_sized};
+use crate::scheduling::{
+    Fuel, ListSizes, PreparedSolver, Request, reference, solve, solve_with_sizes,
+};
 use crate::verify;
 
 /// Solves with every solver there is, checks that they agree and that the plan keeps the rules of
 /// Kubernetes.
 #[track_caller]
 pub fn solve_both(request: &Request<'_>) -> Plan {
-    verified(request, solve_alike(request))
+    assert_no_violations(request, solve_both_unverified(request))
 }
 
 /// Solves with the product's solver alone and checks that the plan keeps the rules of Kubernetes.
 #[track_caller]
 pub fn solve_fast(request: &Request<'_>) -> Plan {
-    verified(request, solve(request, &mut Fuel::unlimited()))
+    assert_no_violations(request, solve(request, &mut Fuel::unlimited()))
 }
 
 #[track_caller]
-fn verified(request: &Request<'_>, plan: Plan) -> Plan {
-    let violations = verify::plan(request, &plan);
+fn assert_no_violations(request: &Request<'_>, plan: Plan) -> Plan {
+    let violations = verify::check_plan(request, &plan);
     assert!(violations.is_empty(), "the plan breaks rules: {violations:#?}");
     plan
 }
 
 /// Solves with every solver there is and checks that they agree.
 #[track_caller]
-pub fn solve_alike(request: &Request<'_>) -> Plan {
+pub fn solve_both_unverified(request: &Request<'_>) -> Plan {
     let slow = reference::solve(request, &mut Fuel::unlimited());
     let fast = solve(request, &mut Fuel::unlimited());
-    assert_alike(&fast, &slow);
-    let small = Sizes { nodes_per_block: 2, claims_per_run: 2, ..Sizes::default() };
-    assert_alike(&solve_sized(request, &mut Fuel::unlimited(), small), &slow);
-    assert_prepared(request, &slow);
+    assert_equal_plans(&fast, &slow);
+    let small = ListSizes { nodes_per_block: 2, claims_per_run: 2, ..ListSizes::default() };
+    assert_equal_plans(&solve_with_sizes(request, &mut Fuel::unlimited(), small), &slow);
+    assert_prepared_solver_agrees(request, &slow);
     fast
 }
 
 /// Asks somebody who is prepared for many questions, first and after another question.
 #[track_caller]
-fn assert_prepared(request: &Request<'_>, expected: &Plan) {
-    let Request { snapshot, catalog, pods, without, options } = *request;
-    let prepared = Prepared::new(snapshot, catalog, options);
+fn assert_prepared_solver_agrees(request: &Request<'_>, expected: &Plan) {
+    let Request { snapshot, catalog, pods, excluded_nodes: without, options } = *request;
+    let prepared = PreparedSolver::new(snapshot, catalog, options);
     let mut session = prepared.session();
-    assert_alike(&session.solve(pods, without, &mut Fuel::unlimited()), expected);
+    assert_equal_plans(&session.solve(pods, without, &mut Fuel::unlimited()), expected);
     let all: Vec<_> = (0..snapshot.pods.len()).map(PodId::new).collect();
     let others = (0..snapshot.nodes.len()).map(NodeId::new).filter(|node| !without.contains(node));
     session.solve(&all, &others.collect(), &mut Fuel::unlimited());
-    assert_alike(&session.solve(pods, without, &mut Fuel::unlimited()), expected);
+    assert_equal_plans(&session.solve(pods, without, &mut Fuel::unlimited()), expected);
 }
 
 /// The same where NodeClaims list so few instance types only.
 #[track_caller]
-pub fn solve_listing(request: &Request<'_>, listed_types: usize) -> Plan {
-    let sizes = Sizes { listed_types, ..Sizes::default() };
-    let slow = reference::solve_sized(request, &mut Fuel::unlimited(), sizes);
-    let fast = solve_sized(request, &mut Fuel::unlimited(), sizes);
-    assert_alike(&fast, &slow);
+pub fn solve_with_type_limit(request: &Request<'_>, listed_types: usize) -> Plan {
+    let sizes = ListSizes { listed_types, ..ListSizes::default() };
+    let slow = reference::solve_with_sizes(request, &mut Fuel::unlimited(), sizes);
+    let fast = solve_with_sizes(request, &mut Fuel::unlimited(), sizes);
+    assert_equal_plans(&fast, &slow);
     fast
 }
 
 /// Says where two plans differ first, since whole ones are too long to read.
 #[track_caller]
-fn assert_alike(fast: &Plan, slow: &Plan) {
+fn assert_equal_plans(fast: &Plan, slow: &Plan) {
     const WHY: &str = "the fast solver (left) and the plain one disagree";
     for (fast, slow) in fast.claims.iter().zip(&slow.claims) {
         assert_eq!(fast, slow, "{WHY} on a NodeClaim");
     }
     assert_eq!(fast.claims.len(), slow.claims.len(), "{WHY} on how many NodeClaims");
-    assert_eq!(fast.existing, slow.existing, "{WHY} on existing nodes");
-    for ((pod, fast), (other, slow)) in fast.refused.iter().zip(&slow.refused) {
+    assert_eq!(fast.existing_nodes, slow.existing_nodes, "{WHY} on existing nodes");
+    for ((pod, fast), (other, slow)) in fast.rejected.iter().zip(&slow.rejected) {
         assert_eq!((pod, fast), (other, slow), "{WHY} on a refusal");
     }
     assert_eq!(fast, slow, "{WHY}");

@@ -1,22 +1,22 @@
 //! Spread constraints and affinity terms. Without a selector they mean the pod's own labels.
 
-use super::key;
-use super::labels::labels_of;
+use super::label_key;
+use super::labels::labels_by_short_key;
 use crate::pod::{AffinityTerm, SpreadConstraint};
 use crate::selector::{LabelSelector, Labels, Selector};
 
 /// A spread constraint in the making.
 #[derive(Clone, Debug)]
-pub struct Spread {
+pub struct SpreadBuilder {
     constraint: SpreadConstraint,
-    own_labels: bool,
+    selects_own_labels: bool,
 }
 
 /// Spread over a (short) key: DoNotSchedule, policies as Kubernetes defaults them.
-pub fn spread(short_key: &str, max_skew: i32) -> Spread {
-    Spread {
+pub fn spread(short_key: &str, max_skew: i32) -> SpreadBuilder {
+    SpreadBuilder {
         constraint: SpreadConstraint {
-            topology_key: key(short_key).to_owned(),
+            topology_key: label_key(short_key).to_owned(),
             max_skew,
             is_required: true,
             selector: Selector::Nothing,
@@ -25,15 +25,15 @@ pub fn spread(short_key: &str, max_skew: i32) -> Spread {
             honors_node_affinity: true,
             honors_node_taints: false,
         },
-        own_labels: true,
+        selects_own_labels: true,
     }
 }
 
-impl Spread {
+impl SpreadBuilder {
     /// Counts pods with these labels.
     #[must_use]
     pub fn selecting(mut self, labels: &[(&str, &str)]) -> Self {
-        self.own_labels = false;
+        self.selects_own_labels = false;
         self.constraint.selector = selector(labels);
         self
     }
@@ -41,14 +41,14 @@ impl Spread {
     /// Has no selector.
     #[must_use]
     pub fn selecting_nothing(mut self) -> Self {
-        self.own_labels = false;
+        self.selects_own_labels = false;
         self.constraint.selector = Selector::Nothing;
         self
     }
 
     /// ScheduleAnyway.
     #[must_use]
-    pub fn anyway(mut self) -> Self {
+    pub fn schedule_anyway(mut self) -> Self {
         self.constraint.is_required = false;
         self
     }
@@ -83,8 +83,9 @@ impl Spread {
 
     /// The constraint of a pod with these labels.
     pub fn build(mut self, labels: &Labels) -> SpreadConstraint {
-        if self.own_labels {
-            self.constraint.selector = Selector::Matching(LabelSelector::of_labels(labels.clone()));
+        if self.selects_own_labels {
+            self.constraint.selector =
+                Selector::Matching(LabelSelector::from_labels(labels.clone()));
         }
         self.constraint
     }
@@ -92,29 +93,29 @@ impl Spread {
 
 /// An affinity term in the making.
 #[derive(Clone, Debug)]
-pub struct Term {
+pub struct AffinityTermBuilder {
     term: AffinityTerm,
-    own_labels: bool,
+    selects_own_labels: bool,
 }
 
 /// An affinity term on a (short) key, in the pod's own namespace.
-pub fn term(short_key: &str) -> Term {
-    Term {
+pub fn term(short_key: &str) -> AffinityTermBuilder {
+    AffinityTermBuilder {
         term: AffinityTerm {
-            topology_key: key(short_key).to_owned(),
+            topology_key: label_key(short_key).to_owned(),
             selector: Selector::Nothing,
             namespaces: Vec::new(),
             namespace_selector: None,
         },
-        own_labels: true,
+        selects_own_labels: true,
     }
 }
 
-impl Term {
+impl AffinityTermBuilder {
     /// Means pods with these labels.
     #[must_use]
     pub fn selecting(mut self, labels: &[(&str, &str)]) -> Self {
-        self.own_labels = false;
+        self.selects_own_labels = false;
         self.term.selector = selector(labels);
         self
     }
@@ -122,7 +123,7 @@ impl Term {
     /// Has no selector.
     #[must_use]
     pub fn selecting_nothing(mut self) -> Self {
-        self.own_labels = false;
+        self.selects_own_labels = false;
         self.term.selector = Selector::Nothing;
         self
     }
@@ -137,19 +138,20 @@ impl Term {
     /// Selects namespaces by label.
     #[must_use]
     pub fn in_namespaces_with(mut self, labels: &[(&str, &str)]) -> Self {
-        self.term.namespace_selector = Some(LabelSelector::of_labels(labels_of(labels)));
+        self.term.namespace_selector =
+            Some(LabelSelector::from_labels(labels_by_short_key(labels)));
         self
     }
 
     /// The term of a pod with these labels.
     pub fn build(mut self, labels: &Labels) -> AffinityTerm {
-        if self.own_labels {
-            self.term.selector = Selector::Matching(LabelSelector::of_labels(labels.clone()));
+        if self.selects_own_labels {
+            self.term.selector = Selector::Matching(LabelSelector::from_labels(labels.clone()));
         }
         self.term
     }
 }
 
 fn selector(labels: &[(&str, &str)]) -> Selector {
-    Selector::Matching(LabelSelector::of_labels(labels_of(labels)))
+    Selector::Matching(LabelSelector::from_labels(labels_by_short_key(labels)))
 }

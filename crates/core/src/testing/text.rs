@@ -19,13 +19,13 @@ use crate::requirement::Operator;
 /// Solves the pending pods of a world in text, and compares the plan in text. Indentation and empty
 /// lines do not matter.
 #[track_caller]
-pub fn check(text: &str, expect: &str) {
-    assert_eq!(trimmed(&world(text).solve().text()), trimmed(expect));
+pub fn assert_plan_text(text: &str, expect: &str) {
+    assert_eq!(trimmed(&parse_world(text).solve().text()), trimmed(expect));
 }
 
 /// The world that a text describes.
 #[track_caller]
-pub fn world(text: &str) -> World {
+pub fn parse_world(text: &str) -> World {
     let lines: Vec<Line<'_>> = text.lines().filter_map(Line::read).collect();
     let types = lines.iter().filter(|line| line.kind == "type").map(type_of).collect::<Vec<_>>();
     let mut world = World::empty();
@@ -73,7 +73,7 @@ fn type_of(line: &Line<'_>) -> TypeBuilder {
     for &(name, value) in &line.words {
         built = match name {
             "zones" | "price" => built,
-            resource => built.has(resource, value),
+            resource => built.resource(resource, value),
         };
     }
     let price: f64 = word("price").map_or(-1.0, |price| price.parse().expect("a price"));
@@ -108,7 +108,7 @@ fn node_of(line: &Line<'_>, types: &[TypeBuilder]) -> NodeBuilder {
     for (position, &flag) in line.flags.iter().enumerate() {
         built = match (position, flag) {
             (_, "unmanaged") => built.unmanaged(),
-            (_, "starting") => built.starting(),
+            (_, "starting") => built.uninitialized(),
             (_, "deleting") => built.deleting(),
             (0, pool) => built.pool(pool),
             (_, name) => {
@@ -121,7 +121,7 @@ fn node_of(line: &Line<'_>, types: &[TypeBuilder]) -> NodeBuilder {
     for &(name, value) in &line.words {
         built = match name {
             "taint" => built.taint(value),
-            "cpu" | "memory" | "pods" => built.has(name, value),
+            "cpu" | "memory" | "pods" => built.resource(name, value),
             key => built.label(key, value),
         };
     }
@@ -133,7 +133,7 @@ fn pod_of(line: &Line<'_>) -> PodBuilder {
     let mut built = pod(line.name);
     for flag in &line.flags {
         let count = flag.strip_prefix('x').and_then(|count| count.parse().ok());
-        built = built.times(count.unwrap_or_else(|| panic!("x<replicas> and not {flag}")));
+        built = built.replicas(count.unwrap_or_else(|| panic!("x<replicas> and not {flag}")));
     }
     for &(name, value) in &line.words {
         let (first, number) = value.split_once(':').unwrap_or((value, "1"));
@@ -146,14 +146,14 @@ fn pod_of(line: &Line<'_>) -> PodBuilder {
             _ => match name {
                 "spread" => built.spread(spread(first, number.parse().expect("a skew"))),
                 "spread-anyway" => {
-                    built.spread(spread(first, number.parse().expect("a skew")).anyway())
+                    built.spread(spread(first, number.parse().expect("a skew")).schedule_anyway())
                 }
-                "near" => built.near(term(value)),
-                "away" => built.away_from(term(value)),
-                "near-app" => built.near(term("hostname").selecting(&[("app", value)])),
+                "near" => built.pod_affinity(term(value)),
+                "away" => built.pod_anti_affinity(term(value)),
+                "near-app" => built.pod_affinity(term("hostname").selecting(&[("app", value)])),
                 "tolerate" => built.tolerate_all(value),
                 "port" => built.host_port(value.parse().expect("a port")),
-                "on" => built.on(value),
+                "on" => built.on_node(value),
                 "cpu" | "memory" => built.request(name, value),
                 key => built.require(key, Operator::In, &value.split(',').collect::<Vec<_>>()),
             },

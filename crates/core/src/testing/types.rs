@@ -1,6 +1,6 @@
 //! Instance types and offerings with the defaults of upstream's fake provider (spec 40 §10.5).
 
-use super::labels::{ZONES, key, quantity, requirement, resources};
+use super::labels::{ZONES, label_key, quantity, requirement, resources};
 use crate::catalog::{CAPACITY_TYPE, InstanceType, Offering, RESERVED};
 use crate::requirement::{Operator, Requirement, Requirements};
 use crate::resources::{CPU, MEMORY, PODS, Quantity, Resources};
@@ -26,7 +26,7 @@ pub struct TypeBuilder {
 }
 
 /// `t<cpu>` with that many cpu, all of it for pods, and room for all else. Nobody sells it yet.
-pub fn roomy_type(cpu: u32) -> TypeBuilder {
+pub fn cpu_bound_type(cpu: u32) -> TypeBuilder {
     let name = format!("t{cpu}");
     instance_type(&name).cpu(&cpu.to_string()).memory("100Gi").pods("100").no_overhead()
 }
@@ -57,24 +57,24 @@ impl TypeBuilder {
     /// Has so much cpu.
     #[must_use]
     pub fn cpu(self, amount: &str) -> Self {
-        self.has(CPU, amount)
+        self.resource(CPU, amount)
     }
 
     /// Has so much memory.
     #[must_use]
     pub fn memory(self, amount: &str) -> Self {
-        self.has(MEMORY, amount)
+        self.resource(MEMORY, amount)
     }
 
     /// Runs so many pods.
     #[must_use]
     pub fn pods(self, count: &str) -> Self {
-        self.has(PODS, count)
+        self.resource(PODS, count)
     }
 
     /// Has so much of a resource.
     #[must_use]
-    pub fn has(mut self, name: &str, amount: &str) -> Self {
+    pub fn resource(mut self, name: &str, amount: &str) -> Self {
         self.capacity.set(name, quantity(amount));
         self
     }
@@ -100,27 +100,27 @@ impl TypeBuilder {
         self
     }
 
-    /// Adds an offering; the first one replaces the five default ones, see [`Self::also_sold`]. A
+    /// Adds an offering; the first one replaces the five default ones, see [`Self::additional_offering`]. A
     /// negative price follows from the type's size.
     #[must_use]
-    pub fn sold(mut self, offering: Offering) -> Self {
+    pub fn offering(mut self, offering: Offering) -> Self {
         self.offerings.push(offering);
         self
     }
 
     /// Adds an offering to those that there are, which are the default ones at first.
     #[must_use]
-    pub fn also_sold(mut self, offering: Offering) -> Self {
+    pub fn additional_offering(mut self, offering: Offering) -> Self {
         if self.offerings.is_empty() {
             self.offerings = default_offerings();
         }
-        self.sold(offering)
+        self.offering(offering)
     }
 
     /// On demand, in one zone, at a price.
     #[must_use]
     pub fn on_demand(self, zone: &str, price: f64) -> Self {
-        self.sold(offering("on-demand", zone, price))
+        self.offering(offering("on-demand", zone, price))
     }
 
     /// Defines a label.
@@ -139,7 +139,7 @@ impl TypeBuilder {
 
     /// Its nodes publish these devices.
     #[must_use]
-    pub fn publishing(mut self, devices: DynamicResources) -> Self {
+    pub fn publishes_devices(mut self, devices: DynamicResources) -> Self {
         self.dynamic_resources = devices;
         self
     }
@@ -180,10 +180,10 @@ impl TypeBuilder {
         let is_large = cpu > quantity("4") && self.capacity.amount(MEMORY) > quantity("8Gi");
         let special = if is_large { vec!["optional"] } else { Vec::new() };
         let mut labels = Requirements::from_iter([
-            Requirement::in_values(key("type"), [self.name.clone()]),
-            Requirement::in_values(key("arch"), [self.arch.clone()]),
-            Requirement::in_values(key("os"), self.systems.clone()),
-            offered(key("zone")),
+            Requirement::in_values(label_key("type"), [self.name.clone()]),
+            Requirement::in_values(label_key("arch"), [self.arch.clone()]),
+            Requirement::in_values(label_key("os"), self.systems.clone()),
+            offered(label_key("zone")),
             offered(CAPACITY_TYPE),
             Requirement::in_values("size", [if is_large { "large" } else { "small" }]),
             Requirement::in_values("special", special),
@@ -198,7 +198,7 @@ impl TypeBuilder {
 pub fn offering(capacity_type: &str, zone: &str, price: f64) -> Offering {
     let requirements = [
         Requirement::in_values(CAPACITY_TYPE, [capacity_type]),
-        Requirement::in_values(key("zone"), [zone]),
+        Requirement::in_values(label_key("zone"), [zone]),
     ];
     Offering::new(Requirements::from_iter(requirements), price)
 }

@@ -1,11 +1,11 @@
 //! PersistentVolumeClaims, volumes and classes.
 
-use super::labels::{key, requirement};
+use super::labels::{label_key, requirement};
 use crate::requirement::{Operator, Requirement, Requirements};
 use crate::volume::{PersistentVolume, StorageClass, VolumeClaim};
 
 /// A claim that is bound to a volume, or waits for its class if the name is empty.
-pub fn claim(volume: &str, class: &str) -> VolumeClaim {
+pub fn volume_claim(volume: &str, class: &str) -> VolumeClaim {
     VolumeClaim {
         volume_name: volume.to_owned(),
         storage_class: (!class.is_empty()).then(|| class.to_owned()),
@@ -16,7 +16,7 @@ pub fn claim(volume: &str, class: &str) -> VolumeClaim {
 }
 
 /// A volume of a driver that can be reached from these zones; from everywhere if there are none.
-pub fn volume(driver: &str, zones: &[&str]) -> PersistentVolume {
+pub fn persistent_volume(driver: &str, zones: &[&str]) -> PersistentVolume {
     let term = Requirements::from_iter([requirement("zone", Operator::In, zones)]);
     PersistentVolume {
         driver: Some(driver.to_owned()),
@@ -28,7 +28,7 @@ pub fn volume(driver: &str, zones: &[&str]) -> PersistentVolume {
 
 /// A volume on the disk of a node.
 pub fn local_volume(hostname: &str) -> PersistentVolume {
-    let term = Requirements::from_iter([Requirement::in_values(key("hostname"), [hostname])]);
+    let term = Requirements::from_iter([Requirement::in_values(label_key("hostname"), [hostname])]);
     PersistentVolume { driver: None, is_local: true, node_affinity: vec![term], is_deleting: false }
 }
 
@@ -42,7 +42,7 @@ pub fn storage_class(driver: &str) -> StorageClass {
 }
 
 /// The same in these zones only.
-pub fn allowed_zones(driver: &str, zones: &[&str]) -> StorageClass {
+pub fn zonal_storage_class(driver: &str, zones: &[&str]) -> StorageClass {
     let term = Requirements::from_iter([requirement("zone", Operator::In, zones)]);
     StorageClass { allowed_topologies: vec![term], ..storage_class(driver) }
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::types::{RESERVATION_ID, TypeBuilder};
 use super::{
-    NodeBuilder, Outcome, PodBuilder, PoolBuilder, daemon, default_types, key, node, pod, pool,
-    solve_alike, solve_both, solve_fast, well_known,
+    NodeBuilder, Outcome, PodBuilder, PoolBuilder, daemon, default_types, label_key, node, pod,
+    pool, solve_both, solve_both_unverified, solve_fast, well_known,
 };
 use crate::catalog::{Catalog, InstanceType, InstanceTypes, Offering};
 use crate::id::{NodeId, PodId};
-use crate::plan::{Plan, PlannedClaim};
+use crate::plan::{Plan, PlannedNodeClaim};
 use crate::pod::{Phase, Pod};
 use crate::requirement::Requirements;
 use crate::scheduling::demand::demand;
@@ -54,7 +54,7 @@ impl World {
     }
 
     /// One NodePool, `default`, with these types.
-    pub fn of(types: impl IntoIterator<Item = TypeBuilder>) -> Self {
+    pub fn with_types(types: impl IntoIterator<Item = TypeBuilder>) -> Self {
         Self::empty().types(types).pool(pool("default"))
     }
 
@@ -104,8 +104,9 @@ impl World {
     /// Adds a node without room in a zone, and so many pods with label `app` on it.
     #[must_use]
     pub fn full_node(self, name: &str, zone: &str, app: &str, pods: usize) -> Self {
-        let full = node(name).zone(zone).has("pods", &pods.to_string());
-        self.node(full).pod(pod(&format!("on-{name}")).label("app", app).on(name).times(pods))
+        let full = node(name).zone(zone).resource("pods", &pods.to_string());
+        self.node(full)
+            .pod(pod(&format!("on-{name}")).label("app", app).on_node(name).replicas(pods))
     }
 
     /// Adds a DaemonSet whose pods look like this one.
@@ -117,7 +118,7 @@ impl World {
 
     /// Adds a PersistentVolumeClaim of namespace `default`.
     #[must_use]
-    pub fn claim(mut self, name: &str, claim: VolumeClaim) -> Self {
+    pub fn volume_claim(mut self, name: &str, claim: VolumeClaim) -> Self {
         let name = ("default".to_owned(), name.to_owned());
         self.snapshot.volumes.claims.insert(name, claim);
         self
@@ -125,21 +126,21 @@ impl World {
 
     /// Adds a PersistentVolume.
     #[must_use]
-    pub fn volume(mut self, name: &str, volume: PersistentVolume) -> Self {
+    pub fn persistent_volume(mut self, name: &str, volume: PersistentVolume) -> Self {
         self.snapshot.volumes.volumes.insert(name.to_owned(), volume);
         self
     }
 
     /// Adds a StorageClass.
     #[must_use]
-    pub fn class(mut self, name: &str, class: StorageClass) -> Self {
+    pub fn storage_class(mut self, name: &str, class: StorageClass) -> Self {
         self.snapshot.volumes.classes.insert(name.to_owned(), class);
         self
     }
 
     /// Changes the switches.
     #[must_use]
-    pub fn with(mut self, change: impl FnOnce(&mut Options)) -> Self {
+    pub fn with_options(mut self, change: impl FnOnce(&mut Options)) -> Self {
         change(&mut self.options);
         self
     }
@@ -169,7 +170,7 @@ impl World {
 
     /// The pods that a provisioning loop would solve for.
     pub fn pending(&self) -> Vec<PodId> {
-        demand(&self.snapshot).place
+        demand(&self.snapshot).to_place
     }
 
     /// The instance types of a NodePool.
@@ -190,7 +191,7 @@ impl World {
     /// labels can break.
     #[track_caller]
     pub fn solve_unverified(&self) -> Outcome {
-        self.solve_with(solve_alike, &self.pending(), &BTreeSet::new())
+        self.solve_with(solve_both_unverified, &self.pending(), &BTreeSet::new())
     }
 
     /// Solves for all pending pods with the product's solver alone: the slow one knows neither
@@ -203,7 +204,7 @@ impl World {
     /// The same as [`Self::solve_for`] without looking for broken rules.
     #[track_caller]
     pub fn solve_for_unverified(&self, pods: &[PodId], without: &BTreeSet<NodeId>) -> Outcome {
-        self.solve_with(solve_alike, pods, without)
+        self.solve_with(solve_both_unverified, pods, without)
     }
 
     /// Solves for these pods as if these nodes were gone.
@@ -220,16 +221,16 @@ impl World {
         without: &BTreeSet<NodeId>,
     ) -> Outcome {
         let Self { snapshot, catalog, options, .. } = self;
-        let plan = solve(&Request { snapshot, catalog, pods, without, options });
+        let plan = solve(&Request { snapshot, catalog, pods, excluded_nodes: without, options });
         Outcome::new(self.clone(), plan)
     }
 
     /// The world after a plan was carried out: a ready node for each NodeClaim, launched as the fake
     /// provider does, and its pods bound if `bind`.
     #[must_use]
-    pub fn after(&self, plan: &Plan, bind: bool) -> Self {
+    pub fn apply_plan(&self, plan: &Plan, bind: bool) -> Self {
         let mut world = self.clone();
-        for (node, pods) in &plan.existing {
+        for (node, pods) in &plan.existing_nodes {
             world.bind(pods, *node, bind);
         }
         for claim in &plan.claims {
@@ -249,7 +250,7 @@ impl World {
     }
 
     /// Buys the cheapest offering of the cheapest type, a reserved one before all others.
-    fn launch(&mut self, claim: &PlannedClaim) -> NodeId {
+    fn launch(&mut self, claim: &PlannedNodeClaim) -> NodeId {
         let pool = self.snapshot.pool(claim.pool).clone();
         let well_known = self.catalog.well_known.clone();
         let suits = |offering: &&Offering| {
@@ -281,13 +282,13 @@ impl World {
         }
         self.snapshot.nodes.push(built.build().into());
         if let Some(id) = offering.reservation_id(self.catalog.reservation_id_label.as_deref()) {
-            self.take_slot(id);
+            self.decrement_reservation(id);
         }
         NodeId::new(self.snapshot.nodes.len() - 1)
     }
 
     /// One instance less in a reservation, wherever it is offered.
-    fn take_slot(&mut self, id: &str) {
+    fn decrement_reservation(&mut self, id: &str) {
         let label = self.catalog.reservation_id_label.clone();
         for types in self.catalog.pools.values_mut() {
             let mut changed: Vec<Arc<InstanceType>> = types.to_vec();
@@ -303,7 +304,7 @@ impl World {
 
 /// The labels that requirements leave no choice about, and the smallest value of the others.
 fn single_values(requirements: &Requirements) -> Labels {
-    let named = requirements.iter().filter(|r| !r.is_complement() && r.key() != key("type"));
+    let named = requirements.iter().filter(|r| !r.is_complement() && r.key() != label_key("type"));
     let values = named.filter_map(|r| Some((r.key().to_owned(), r.values().first()?.clone())));
     values.collect()
 }

@@ -2,37 +2,46 @@
 
 use std::collections::BTreeSet;
 
-use super::place::{HOSTNAME, Kind, Place, Places, alternatives, keeping_off};
+use super::planned_cluster::{
+    HOSTNAME, PlannedCluster, PlannedNode, PlannedNodeKind, first_untolerated_taint,
+    node_affinity_alternatives,
+};
 use super::violation::Violation;
 use crate::catalog::InstanceType;
-use crate::plan::PlannedClaim;
-use crate::pod::{Owner, Pod, PodSpec};
+use crate::plan::PlannedNodeClaim;
+use crate::pod::{OwnerKind, Pod, PodSpec};
 use crate::requirement::{Requirement, Requirements};
 use crate::resources::{Quantity, Resources};
 use crate::scheduling::{MinValuesPolicy, min_values};
-use crate::snapshot::{Daemon, Node, Pool};
+use crate::snapshot::{Daemon, Pool, StateNode};
 use crate::volume::Attachments;
 
-pub(super) fn check(places: &Places<'_>, place: &Place<'_>, found: &mut Vec<Violation>) {
+pub(super) fn check(
+    places: &PlannedCluster<'_>,
+    place: &PlannedNode<'_>,
+    found: &mut Vec<Violation>,
+) {
     for pod in &place.placed {
-        admission(places, place, pod, found);
+        check_admission(places, place, pod, found);
     }
-    ports(place, found);
+    check_host_ports(place, found);
     let attached = attached(places, place);
     match &place.kind {
-        Kind::Node { node, is_active } => {
+        PlannedNodeKind::Node { node, is_active } => {
             if !is_active {
                 found.push(Violation::NodeGone { node: node.name.clone() });
             }
-            node_room(places, place, node, found);
-            for driver in over_limit(&attached, |driver| node_limit(places, node, driver)) {
+            check_existing_node(places, place, node, found);
+            for driver in
+                drivers_over_limit(&attached, |driver| volume_limit_of_node(places, node, driver))
+            {
                 found.push(Violation::VolumeLimit { target: place.target.clone(), driver });
             }
         }
-        Kind::Claim { claim, pool, position, types } => {
-            claim_room(places, place, (claim, *position), pool, types, found);
+        PlannedNodeKind::Claim { claim, pool, position, types } => {
+            check_node_claim(places, place, (claim, *position), pool, types, found);
             for own in types {
-                for driver in over_limit(&attached, |d| own.volume_limits.get(d).copied()) {
+                for driver in drivers_over_limit(&attached, |d| own.volume_limits.get(d).copied()) {
                     found.push(Violation::VolumeLimit { target: place.target.clone(), driver });
                 }
             }
@@ -41,17 +50,26 @@ pub(super) fn check(places: &Places<'_>, place: &Place<'_>, found: &mut Vec<Viol
 }
 
 /// Taints, node affinity and where the volumes are.
-fn admission(places: &Places<'_>, place: &Place<'_>, pod: &Pod, found: &mut Vec<Violation>) {
+fn check_admission(
+    places: &PlannedCluster<'_>,
+    place: &PlannedNode<'_>,
+    pod: &Pod,
+    found: &mut Vec<Violation>,
+) {
     let (name, target) = (|| pod.full_name(), || place.target.clone());
-    if let Some(taint) = keeping_off(place.taints(), &pod.spec.tolerations) {
+    if let Some(taint) = first_untolerated_taint(place.taints(), &pod.spec.tolerations) {
         found.push(Violation::Taint { pod: name(), target: target(), taint: taint.clone() });
     }
-    if !alternatives(&pod.spec).iter().any(|asked| is_met(places, place, asked)) {
+    if !node_affinity_alternatives(&pod.spec)
+        .iter()
+        .any(|requested| meets_requirements(places, place, requested))
+    {
         found.push(Violation::NodeAffinity { pod: name(), target: target() });
     }
-    let volumes = places.request.snapshot.volumes.alternatives(pod);
+    let volumes = places.request.snapshot.volumes.node_requirement_alternatives(pod);
     let is_reachable = volumes.is_ok_and(|volumes| {
-        volumes.is_empty() || volumes.iter().any(|asked| is_met(places, place, asked))
+        volumes.is_empty()
+            || volumes.iter().any(|requested| meets_requirements(places, place, requested))
     });
     if !is_reachable {
         found.push(Violation::VolumeTopology { pod: name(), target: target() });
@@ -59,20 +77,24 @@ fn admission(places: &Places<'_>, place: &Place<'_>, pod: &Pod, found: &mut Vec<
 }
 
 /// Whether the labels are as asked, for a NodeClaim whatever comes of it.
-fn is_met(places: &Places<'_>, place: &Place<'_>, asked: &Requirements) -> bool {
+fn meets_requirements(
+    places: &PlannedCluster<'_>,
+    place: &PlannedNode<'_>,
+    requested: &Requirements,
+) -> bool {
     match &place.kind {
-        Kind::Node { node, .. } => {
-            let mut labels = places.labels(&node.labels);
+        PlannedNodeKind::Node { node, .. } => {
+            let mut labels = places.label_requirements(&node.labels);
             let hostname = node.labels.get(HOSTNAME).unwrap_or(&node.name);
             labels.add(Requirement::in_values(HOSTNAME, [hostname.as_str()]));
-            labels.compatible(asked, &BTreeSet::new()).is_ok()
+            labels.compatible(requested, &BTreeSet::new()).is_ok()
         }
         // The hostname of a node to come is not known; that it is not some other node's is.
-        Kind::Claim { claim, .. } => asked.iter().all(|asked| {
-            claim.requirements.get(asked.key()).map_or_else(
-                || asked.key() == HOSTNAME && asked.is_complement(),
+        PlannedNodeKind::Claim { claim, .. } => requested.iter().all(|requested| {
+            claim.requirements.get(requested.key()).map_or_else(
+                || requested.key() == HOSTNAME && requested.is_complement(),
                 |own| {
-                    let both = own.intersection(asked).with_min_values(None);
+                    let both = own.intersection(requested).with_min_values(None);
                     both == own.clone().with_min_values(None)
                 },
             )
@@ -82,9 +104,9 @@ fn is_met(places: &Places<'_>, place: &Place<'_>, asked: &Requirements) -> bool 
 
 /// No port twice: between the pods, and with the daemons of every type of a NodeClaim. Daemons of
 /// existing nodes that have not come yet are not looked at, as nobody keeps their ports free.
-fn ports(place: &Place<'_>, found: &mut Vec<Violation>) {
+fn check_host_ports(place: &PlannedNode<'_>, found: &mut Vec<Violation>) {
     let collide = |a: &PodSpec, b: &PodSpec| {
-        a.host_ports.iter().any(|port| b.host_ports.iter().any(|other| port.collides(other)))
+        a.host_ports.iter().any(|port| b.host_ports.iter().any(|other| port.conflicts_with(other)))
     };
     for (position, pod) in place.placed.iter().enumerate() {
         for other in place.placed.iter().skip(position + 1).chain(&place.bound) {
@@ -100,7 +122,7 @@ fn ports(place: &Place<'_>, found: &mut Vec<Violation>) {
 }
 
 /// Everything that the pods of a place attach.
-fn attached(places: &Places<'_>, place: &Place<'_>) -> Attachments {
+fn attached(places: &PlannedCluster<'_>, place: &PlannedNode<'_>) -> Attachments {
     let mut all = Attachments::new();
     for pod in place.bound.iter().chain(&place.placed) {
         for (driver, claims) in places.request.snapshot.volumes.attachments(pod).unwrap_or_default()
@@ -111,7 +133,7 @@ fn attached(places: &Places<'_>, place: &Place<'_>) -> Attachments {
     all
 }
 
-fn over_limit(attached: &Attachments, limit: impl Fn(&str) -> Option<u32>) -> Vec<String> {
+fn drivers_over_limit(attached: &Attachments, limit: impl Fn(&str) -> Option<u32>) -> Vec<String> {
     let over = attached.iter().filter(|(driver, claims)| {
         limit(driver).is_some_and(|limit| claims.len() > limit as usize)
     });
@@ -119,8 +141,12 @@ fn over_limit(attached: &Attachments, limit: impl Fn(&str) -> Option<u32>) -> Ve
 }
 
 /// Published by the node, or known of its instance type.
-fn node_limit(places: &Places<'_>, node: &Node, driver: &str) -> Option<u32> {
-    if let Some(published) = node.published_drivers.get(driver) {
+fn volume_limit_of_node(
+    places: &PlannedCluster<'_>,
+    node: &StateNode,
+    driver: &str,
+) -> Option<u32> {
+    if let Some(published) = node.published_volume_limits.get(driver) {
         return *published;
     }
     let list = places.request.catalog.pools.get(node.pool.as_ref()?)?;
@@ -129,12 +155,18 @@ fn node_limit(places: &Places<'_>, node: &Node, driver: &str) -> Option<u32> {
 }
 
 /// Bound and new pods, and daemons that have not come yet, fit.
-fn node_room(places: &Places<'_>, place: &Place<'_>, node: &Node, found: &mut Vec<Violation>) {
-    let labels = places.labels(&node.labels);
-    let daemons =
-        daemons(places, &node.taints, |asked| labels.compatible(asked, &BTreeSet::new()).is_ok());
+fn check_existing_node(
+    places: &PlannedCluster<'_>,
+    place: &PlannedNode<'_>,
+    node: &StateNode,
+    found: &mut Vec<Violation>,
+) {
+    let labels = places.label_requirements(&node.labels);
+    let daemons = matching_daemons(places, &node.taints, |requested| {
+        labels.compatible(requested, &BTreeSet::new()).is_ok()
+    });
     let came =
-        sum(place.bound.iter().filter(|pod| pod.owner == Owner::DaemonSet).map(|p| &*p.spec));
+        sum(place.bound.iter().filter(|pod| pod.owner == OwnerKind::DaemonSet).map(|p| &*p.spec));
     let to_come = sum(daemons.iter().map(|daemon| &*daemon.spec)).subtract(&came);
     let new = sum(place.placed.iter().map(|pod| &*pod.spec));
     let mut used = sum(place.bound.iter().map(|pod| &*pod.spec)).merge(&new);
@@ -153,10 +185,10 @@ fn node_room(places: &Places<'_>, place: &Place<'_>, node: &Node, found: &mut Ve
 }
 
 /// Every instance type that may be launched holds the pods and its daemons.
-fn claim_room(
-    places: &Places<'_>,
-    place: &Place<'_>,
-    (claim, position): (&PlannedClaim, usize),
+fn check_node_claim(
+    places: &PlannedCluster<'_>,
+    place: &PlannedNode<'_>,
+    (claim, position): (&PlannedNodeClaim, usize),
     pool: &Pool,
     types: &[&std::sync::Arc<InstanceType>],
     found: &mut Vec<Violation>,
@@ -173,7 +205,7 @@ fn claim_room(
     let requirements = &claim.requirements;
     let offered = types.iter().map(|own| &own.requirements);
     if places.request.options.min_values == MinValuesPolicy::Strict
-        && min_values::needed(requirements, offered).is_err()
+        && min_values::required_type_count(requirements, offered).is_err()
     {
         found.push(Violation::MinValues { claim: position });
     }
@@ -181,9 +213,9 @@ fn claim_room(
     for own in types {
         let daemons = daemons_of_type(places, pool, requirements, own);
         let need = pods.merge(&sum(daemons.iter().map(|daemon| &*daemon.spec)));
-        let (is_launchable, fits) = launch(places, own, requirements, &need);
+        let (is_launchable, fits) = is_launchable_and_fits(places, own, requirements, &need);
         // Reservations are held for an instance type, not for one of its ways to be bought.
-        let fits = fits || (!claim.reservations.is_empty() && fits_somehow(own, &need));
+        let fits = fits || (!claim.reservations.is_empty() && fits_any_offering(own, &need));
         can_launch |= is_launchable;
         let instance_type = own.name.clone();
         if is_launchable && !fits {
@@ -191,7 +223,7 @@ fn claim_room(
         } else if !is_launchable && claim.reservations.is_empty() {
             found.push(Violation::TypeUnsuitable { claim: position, instance_type });
         }
-        daemon_ports(place, &daemons, found);
+        check_daemon_host_ports(place, &daemons, found);
     }
     // A NodeClaim that holds reservations lists the types that it could have had without them.
     if !can_launch && !claim.reservations.is_empty() {
@@ -201,8 +233,8 @@ fn claim_room(
 }
 
 /// Whether the type can be bought with the requirements, and whether some such way is large enough.
-fn launch(
-    places: &Places<'_>,
+fn is_launchable_and_fits(
+    places: &PlannedCluster<'_>,
     own: &InstanceType,
     requirements: &Requirements,
     need: &Resources,
@@ -220,14 +252,18 @@ fn launch(
     (!groups.is_empty(), groups.iter().any(|group| need.fits_in(&group.allocatable)))
 }
 
-fn fits_somehow(own: &InstanceType, need: &Resources) -> bool {
+fn fits_any_offering(own: &InstanceType, need: &Resources) -> bool {
     own.allocatable_groups().iter().any(|group| need.fits_in(&group.allocatable))
 }
 
-fn daemon_ports(place: &Place<'_>, daemons: &[&Daemon], found: &mut Vec<Violation>) {
+fn check_daemon_host_ports(
+    place: &PlannedNode<'_>,
+    daemons: &[&Daemon],
+    found: &mut Vec<Violation>,
+) {
     for (pod, daemon) in place.placed.iter().flat_map(|pod| daemons.iter().map(move |d| (pod, d))) {
         let mut ports = pod.spec.host_ports.iter();
-        if ports.any(|port| daemon.spec.host_ports.iter().any(|other| port.collides(other))) {
+        if ports.any(|port| daemon.spec.host_ports.iter().any(|other| port.conflicts_with(other))) {
             found.push(Violation::HostPort {
                 pod: pod.full_name(),
                 other: format!("{}/{}", daemon.namespace, daemon.name),
@@ -240,7 +276,7 @@ fn daemon_ports(place: &Place<'_>, daemons: &[&Daemon], found: &mut Vec<Violatio
 /// The daemons that a new node of a type gets. Those that the pool cannot have are left out even if
 /// a pod's requirements made their label known.
 fn daemons_of_type<'a>(
-    places: &Places<'a>,
+    places: &PlannedCluster<'a>,
     pool: &Pool,
     requirements: &Requirements,
     own: &InstanceType,
@@ -249,34 +285,34 @@ fn daemons_of_type<'a>(
     let class = &pool.node_class;
     let class_label = format!("{}/{}", class.group, class.kind.to_lowercase());
     let mut template = pool.requirements.clone();
-    template.extend(places.labels(&pool.labels).iter().cloned());
+    template.extend(places.label_requirements(&pool.labels).iter().cloned());
     template.extend([
         Requirement::in_values(crate::labels::NODE_POOL, [pool.name.as_str()]),
         Requirement::in_values(&class_label, [class.name.as_str()]),
         Requirement::in_values(crate::labels::REGISTERED, ["true"]),
         Requirement::in_values(crate::labels::INITIALIZED, ["true"]),
     ]);
-    daemons(places, &pool.taints, |asked| {
-        template.compatible(asked, well_known).is_ok()
-            && requirements.compatible(asked, well_known).is_ok()
-            && own.requirements.intersects(asked).is_ok()
+    matching_daemons(places, &pool.taints, |requested| {
+        template.compatible(requested, well_known).is_ok()
+            && requirements.compatible(requested, well_known).is_ok()
+            && own.requirements.intersects(requested).is_ok()
     })
 }
 
 /// The daemons that tolerate the taints and have a term that suits.
-fn daemons<'a>(
-    places: &Places<'a>,
+fn matching_daemons<'a>(
+    places: &PlannedCluster<'a>,
     taints: &[crate::taint::Taint],
     suits: impl Fn(&Requirements) -> bool,
 ) -> Vec<&'a Daemon> {
     let is_ignored = |spec: &PodSpec| {
-        spec.asks_dynamic_resources && places.request.options.ignore_dynamic_resources
+        spec.requests_dynamic_resources && places.request.options.ignore_dynamic_resources
     };
     let daemons = places.request.snapshot.daemons.iter();
     daemons
         .filter(|daemon| !is_ignored(&daemon.spec))
-        .filter(|daemon| keeping_off(taints, &daemon.spec.tolerations).is_none())
-        .filter(|daemon| alternatives(&daemon.spec).iter().any(&suits))
+        .filter(|daemon| first_untolerated_taint(taints, &daemon.spec.tolerations).is_none())
+        .filter(|daemon| node_affinity_alternatives(&daemon.spec).iter().any(&suits))
         .collect()
 }
 

@@ -2,27 +2,29 @@
 
 use std::collections::BTreeMap;
 
-use super::place::{Kind, Places};
+use super::planned_cluster::{PlannedCluster, PlannedNodeKind};
 use super::violation::Violation;
 use crate::plan::Plan;
 use crate::resources::{NODES, Quantity, Resources};
 
-pub(super) fn check(places: &Places<'_>, plan: &Plan, found: &mut Vec<Violation>) {
-    pools(places, found);
-    reservations(places, plan, found);
+pub(super) fn check(places: &PlannedCluster<'_>, plan: &Plan, found: &mut Vec<Violation>) {
+    check_pool_limits(places, found);
+    check_reservations(places, plan, found);
 }
 
 /// Existing nodes and the largest that each NodeClaim may become stay within the limits.
-fn pools(places: &Places<'_>, found: &mut Vec<Violation>) {
+fn check_pool_limits(places: &PlannedCluster<'_>, found: &mut Vec<Violation>) {
     for pool in &places.request.snapshot.pools {
         let (mut used, mut nodes, mut claims) = (Resources::default(), 0_i64, 0_usize);
-        for place in &places.all {
+        for place in &places.nodes {
             match &place.kind {
-                Kind::Node { node, is_active: true } if node.pool.as_ref() == Some(&pool.name) => {
+                PlannedNodeKind::Node { node, is_active: true }
+                    if node.pool.as_ref() == Some(&pool.name) =>
+                {
                     used.add(&node.capacity);
                     nodes += 1;
                 }
-                Kind::Claim { pool: own, types, .. } if own.name == pool.name => {
+                PlannedNodeKind::Claim { pool: own, types, .. } if own.name == pool.name => {
                     used.add(&Resources::max(types.iter().map(|own| &own.capacity)));
                     claims += 1;
                 }
@@ -41,7 +43,7 @@ fn pools(places: &Places<'_>, found: &mut Vec<Violation>) {
 }
 
 /// No reservation is held by more NodeClaims than it has slots.
-fn reservations(places: &Places<'_>, plan: &Plan, found: &mut Vec<Violation>) {
+fn check_reservations(places: &PlannedCluster<'_>, plan: &Plan, found: &mut Vec<Violation>) {
     let request = &places.request;
     let label = request.catalog.reservation_id_label.as_deref();
     let mut slots: BTreeMap<&str, u32> = BTreeMap::new();

@@ -7,35 +7,38 @@ use crate::host_port::HostPort;
 use crate::id::{NodeId, PodId, PoolId};
 use crate::plan::Plan;
 use crate::pod::PodSpec;
-use crate::reason::Refusal;
+use crate::rejection::PodRejection;
 use crate::requirement::{Requirement, Requirements};
 use crate::resources::{NODES, Quantity};
-use crate::scheduling::reference::tests::small::{
-    HOSTNAME, Small, ZONE, daemon, in_values, labelled, spread, term,
+use crate::scheduling::reference::tests::small_cluster::{
+    HOSTNAME, SmallCluster, ZONE, daemon, in_values, labelled, spread, term,
 };
 use crate::taint::{Taint, TaintEffect};
 use crate::volume::{PersistentVolume, VolumeClaim};
 
-type Break<'b> = &'b dyn Fn(&mut Small, &mut Plan);
+type PlanChange<'b> = &'b dyn Fn(&mut SmallCluster, &mut Plan);
 
 /// What is wrong with a good plan after a change to it or its world.
-fn after(mut small: Small, change: impl FnOnce(&mut Small, &mut Plan)) -> Vec<String> {
+fn violations_after(
+    mut small: SmallCluster,
+    change: impl FnOnce(&mut SmallCluster, &mut Plan),
+) -> Vec<String> {
     let mut plan = small.solve();
     change(&mut small, &mut plan);
     small.violations(&plan)
 }
 
 /// One pod on a NodeClaim of types `two` and `four`.
-fn on_claim() -> Small {
-    Small::new(&[("two", 2, 0.2), ("four", 4, 0.4)]).pod("web", 500)
+fn on_claim() -> SmallCluster {
+    SmallCluster::new(&[("two", 2, 0.2), ("four", 4, 0.4)]).pod("web", 500)
 }
 
 /// One pod on node `a`.
-fn on_node() -> Small {
+fn on_node() -> SmallCluster {
     on_claim().node("a", 2, |_| ())
 }
 
-fn respec(small: &mut Small, pod: &str, change: impl FnOnce(&mut PodSpec)) {
+fn change_spec(small: &mut SmallCluster, pod: &str, change: impl FnOnce(&mut PodSpec)) {
     let id = small.id(pod);
     change(Arc::make_mut(&mut small.snapshot.pods[id.index()].spec));
 }
@@ -55,12 +58,12 @@ fn requirements(plan: &mut Plan, claim: usize, requirement: &Requirement) {
 }
 
 #[test]
-fn every_pod_must_have_exactly_one_answer() {
-    let refuse = |_: &mut Small, plan: &mut Plan| {
-        plan.refused.insert(PodId(0), Arc::new(Refusal::NoUsablePool));
+fn the_plan_must_place_or_reject_every_requested_pod_once() {
+    let refuse = |_: &mut SmallCluster, plan: &mut Plan| {
+        plan.rejected.insert(PodId(0), Arc::new(PodRejection::NoUsablePool));
     };
     #[rustfmt::skip]
-    let cases: [(&str, Break<'_>, &str); 5] = [
+    let cases: [(&str, PlanChange<'_>, &str); 5] = [
         ("unknown",   &|_, plan| plan.claims[0].pods.push(PodId(7)),          "there is no pod 7"),
         ("not asked", &|_, plan| plan.claims[0].pods.push(PodId(1)),          "default/old-0 was not to be placed"),
         ("twice",     &|_, plan| plan.claims[0].pods.push(PodId(0)),          "default/web-0 is placed twice"),
@@ -68,45 +71,47 @@ fn every_pod_must_have_exactly_one_answer() {
         ("forgotten", &|_, plan| plan.claims.clear(),                         "default/web-0 is neither placed nor refused"),
     ];
     for (case, change, expected) in cases {
-        let small = Small::new(&[("two", 2, 0.2)])
+        let small = SmallCluster::new(&[("two", 2, 0.2)])
             .pod("web", 500)
             .node("full", 1, |node| node.taints.push(taint()))
             .bound("old", 1000, "full");
-        let found = after(small, change);
+        let found = violations_after(small, change);
         assert!(found.contains(&expected.to_owned()), "{case}: {found:?}");
     }
 }
 
 #[test]
 fn a_plan_that_was_cut_short_may_leave_pods_out() {
-    let found = after(on_claim(), |_, plan| *plan = Plan { ran_dry: true, ..Plan::default() });
+    let found = violations_after(on_claim(), |_, plan| {
+        *plan = Plan { was_cut_short: true, ..Plan::default() }
+    });
     assert_eq!(found, Vec::<String>::new());
 }
 
 #[test]
-fn targets_must_be_there() {
+fn target_nodes_pools_and_types_must_exist() {
     #[rustfmt::skip]
-    let cases: [(&str, Small, Break<'_>, &str); 7] = [
-        ("node",     on_node(),  &|_, plan| plan.existing[0].0 = NodeId(9),               "there is no node 9"),
+    let cases: [(&str, SmallCluster, PlanChange<'_>, &str); 7] = [
+        ("node",     on_node(),  &|_, plan| plan.existing_nodes[0].0 = NodeId(9),               "there is no node 9"),
         ("pool",     on_claim(), &|_, plan| plan.claims[0].pool = PoolId(9),              "there is no nodepool 9"),
         ("type",     on_claim(), &|_, plan| plan.claims[0].instance_types = [9].into(),   "nodeclaim 0: there is no instance type 9"),
         ("deleting", on_node(),  &|small, _| small.snapshot.nodes[0].is_deleting = true,  "node a takes no pods"),
-        ("without",  on_node(),  &|small, _| small.without = [NodeId(0)].into(),          "node a takes no pods"),
+        ("without",  on_node(),  &|small, _| small.excluded_nodes = [NodeId(0)].into(),          "node a takes no pods"),
         ("no types", on_claim(), &|_, plan| plan.claims[0].instance_types = [].into(),    "nodeclaim 0 has no pods or no instance types"),
         ("no pods",  on_claim(), &|_, plan| plan.claims[0].pods.clear(),                  "nodeclaim 0 has no pods or no instance types"),
     ];
     for (case, small, change, expected) in cases {
-        let found = after(small, change);
+        let found = violations_after(small, change);
         assert!(found.contains(&expected.to_owned()), "{case}: {found:?}");
     }
 }
 
 #[test]
 fn taints_labels_and_volumes_must_allow_the_target() {
-    let lost = |small: &mut Small, _: &mut Plan| {
-        small.snapshot.pods[0].claims.push("data".to_owned());
+    let lost = |small: &mut SmallCluster, _: &mut Plan| {
+        small.snapshot.pods[0].volume_claims.push("data".to_owned());
     };
-    let elsewhere = |small: &mut Small, plan: &mut Plan| {
+    let elsewhere = |small: &mut SmallCluster, plan: &mut Plan| {
         lost(small, plan);
         let (name, claim) = (
             "pv".to_owned(),
@@ -120,21 +125,21 @@ fn taints_labels_and_volumes_must_allow_the_target() {
             .volumes
             .insert(name, PersistentVolume { node_affinity, ..PersistentVolume::default() });
     };
-    let tainted = |small: &mut Small, _: &mut Plan| {
+    let tainted = |small: &mut SmallCluster, _: &mut Plan| {
         small.snapshot.pools[0].taints.push(taint());
         small.snapshot.nodes.iter_mut().for_each(|node| node.taints.push(taint()));
     };
-    let selecting = |small: &mut Small, _: &mut Plan| {
-        respec(small, "web-0", |spec| spec.node_selector.add(in_values(ZONE, &["c"])));
+    let selecting = |small: &mut SmallCluster, _: &mut Plan| {
+        change_spec(small, "web-0", |spec| spec.node_selector.add(in_values(ZONE, &["c"])));
     };
-    let terms = |small: &mut Small, _: &mut Plan| {
+    let terms = |small: &mut SmallCluster, _: &mut Plan| {
         let terms: Vec<Requirements> = vec![labelled(&[(ZONE, "b")]), labelled(&[(ZONE, "c")])];
-        respec(small, "web-0", |spec| spec.node_affinity = terms);
+        change_spec(small, "web-0", |spec| spec.node_affinity = terms);
     };
     let open = "default/web-0 does not allow the labels of nodeclaim 0";
     let node = "default/web-0 does not allow the labels of node a";
     #[rustfmt::skip]
-    let cases: [(&str, Small, Break<'_>, &str); 10] = [
+    let cases: [(&str, SmallCluster, PlanChange<'_>, &str); 10] = [
         ("taint, claim",    on_claim(), &tainted,   "default/web-0 does not tolerate team:NoSchedule of nodeclaim 0"),
         ("taint, node",     on_node(),  &tainted,   "default/web-0 does not tolerate team:NoSchedule of node a"),
         ("selector, claim", on_claim(), &selecting, open),
@@ -145,43 +150,43 @@ fn taints_labels_and_volumes_must_allow_the_target() {
         ("volume, node",    on_node(),  &elsewhere, "the volumes of default/web-0 do not allow node a"),
         ("volume is gone",  on_node(),  &lost,      "the volumes of default/web-0 do not allow node a"),
         ("too wide",        on_claim(), &|small, plan| {
-            respec(small, "web-0", |spec| spec.node_selector.add(in_values(ZONE, &["c"])));
+            change_spec(small, "web-0", |spec| spec.node_selector.add(in_values(ZONE, &["c"])));
             requirements(plan, 0, &in_values(ZONE, &["b", "c"]));
         }, open),
     ];
     for (case, small, change, expected) in cases {
-        let found = after(small, change);
+        let found = violations_after(small, change);
         assert_eq!(found, [expected], "{case}");
     }
 }
 
 #[test]
-fn soft_taints_and_preferences_do_not_matter() {
-    let found = after(on_node(), |small, _| {
+fn prefer_no_schedule_taints_and_preferences_are_not_violations() {
+    let found = violations_after(on_node(), |small, _| {
         let soft = Taint { effect: TaintEffect::PreferNoSchedule, ..taint() };
         small.snapshot.nodes[0].taints.push(soft);
-        respec(small, "web-0", |spec| {
+        change_spec(small, "web-0", |spec| {
             let term = labelled(&[(ZONE, "x")]);
-            spec.preferred_node_affinity.push(crate::pod::Weighted { weight: 1, term });
+            spec.preferred_node_affinity.push(crate::pod::WeightedTerm { weight: 1, term });
         });
     });
     assert_eq!(found, Vec::<String>::new());
 }
 
 #[test]
-fn everything_must_fit() {
+fn requests_of_pods_and_daemons_must_fit() {
     let cpu =
         |millis| move |spec: &mut PodSpec| spec.requests.set("cpu", Quantity::from_millis(millis));
     let gpu = |spec: &mut PodSpec| spec.requests.set("gpu", Quantity::from_units(1));
     #[rustfmt::skip]
-    let cases: [(&str, Small, Break<'_>, &[&str]); 8] = [
-        ("node",      on_node(), &|small, _| respec(small, "web-0", cpu(2500)), &["node a has too little cpu"]),
-        ("not there", on_node(), &|small, _| respec(small, "web-0", gpu),       &["node a has too little gpu"]),
-        ("bound",     on_node().bound("old", 1000, "a"), &|small, _| respec(small, "old-0", cpu(1600)),
+    let cases: [(&str, SmallCluster, PlanChange<'_>, &[&str]); 8] = [
+        ("node",      on_node(), &|small, _| change_spec(small, "web-0", cpu(2500)), &["node a has too little cpu"]),
+        ("not there", on_node(), &|small, _| change_spec(small, "web-0", gpu),       &["node a has too little gpu"]),
+        ("bound",     on_node().bound("old", 1000, "a"), &|small, _| change_spec(small, "old-0", cpu(1600)),
             &["node a has too little cpu"]),
         ("daemon",    on_node(), &|small, _| small.snapshot.daemons.push(daemon("agent", 1600, |_| ())),
             &["node a has too little cpu"]),
-        ("one type",  on_claim(), &|small, _| respec(small, "web-0", cpu(2500)),
+        ("one type",  on_claim(), &|small, _| change_spec(small, "web-0", cpu(2500)),
             &["nodeclaim 0 asks for less cpu than its pods", "nodeclaim 0: two is too small"]),
         ("daemon",    on_claim(), &|small, _| small.snapshot.daemons.push(daemon("agent", 1600, |_| ())),
             &["nodeclaim 0: two is too small"]),
@@ -192,25 +197,28 @@ fn everything_must_fit() {
         }, &["nodeclaim 0: four cannot be launched"]),
     ];
     for (case, small, change, expected) in cases {
-        assert_eq!(after(small, change), expected, "{case}");
+        assert_eq!(violations_after(small, change), expected, "{case}");
     }
 }
 
 #[test]
-fn ports_must_not_collide() {
-    let both = |small: &mut Small, _: &mut Plan| {
+fn host_ports_must_not_conflict() {
+    let both = |small: &mut SmallCluster, _: &mut Plan| {
         let ids = 0..small.snapshot.pods.len();
         ids.for_each(|id| {
             Arc::make_mut(&mut small.snapshot.pods[id].spec).host_ports.push(port());
         });
     };
     let claim = "default/web-0 and default/web-1 want one port of nodeclaim 0";
-    assert_eq!(after(on_claim().pods("web", 500, 0), both), Vec::<String>::new());
-    let two = Small::new(&[("four", 4, 0.4)]).pods("web", 500, 2);
-    assert_eq!(after(two, both), [claim]);
+    assert_eq!(violations_after(on_claim().pods("web", 500, 0), both), Vec::<String>::new());
+    let two = SmallCluster::new(&[("four", 4, 0.4)]).pods("web", 500, 2);
+    assert_eq!(violations_after(two, both), [claim]);
     let bound = on_node().bound("old", 100, "a");
-    assert_eq!(after(bound, both), ["default/web-0 and default/old-0 want one port of node a"]);
-    let with_daemon = after(on_claim(), |small, plan| {
+    assert_eq!(
+        violations_after(bound, both),
+        ["default/web-0 and default/old-0 want one port of node a"]
+    );
+    let with_daemon = violations_after(on_claim(), |small, plan| {
         both(small, plan);
         small.snapshot.daemons.push(daemon("agent", 100, |spec| spec.host_ports.push(port())));
     });
@@ -218,93 +226,95 @@ fn ports_must_not_collide() {
 }
 
 #[test]
-fn volumes_must_be_attachable() {
-    let claim = |small: &mut Small| {
+fn volume_limits_must_be_kept() {
+    let claim = |small: &mut SmallCluster| {
         let claim = VolumeClaim { volume_name: "pv".to_owned(), ..VolumeClaim::default() };
         small.snapshot.volumes.claims.insert(("default".to_owned(), "data".to_owned()), claim);
         let volume =
             PersistentVolume { driver: Some("ebs".to_owned()), ..PersistentVolume::default() };
         small.snapshot.volumes.volumes.insert("pv".to_owned(), volume);
-        small.snapshot.pods[0].claims.push("data".to_owned());
+        small.snapshot.pods[0].volume_claims.push("data".to_owned());
     };
-    let on_claim = after(on_claim(), |small, _| {
+    let on_claim = violations_after(on_claim(), |small, _| {
         claim(small);
         *small = small.clone().volume_limit("ebs", 0);
     });
     assert_eq!(on_claim, ["nodeclaim 0 cannot attach so many volumes of ebs"]);
-    let on_node = after(on_node(), |small, _| {
+    let on_node = violations_after(on_node(), |small, _| {
         claim(small);
-        small.snapshot.nodes[0].published_drivers.insert("ebs".to_owned(), Some(0));
+        small.snapshot.nodes[0].published_volume_limits.insert("ebs".to_owned(), Some(0));
     });
     assert_eq!(on_node, ["node a cannot attach so many volumes of ebs"]);
 }
 
 #[test]
-fn anti_affinity_must_hold_both_ways_and_wherever_a_claim_may_be() {
+fn anti_affinity_must_hold_both_ways_in_all_possible_domains() {
     let lone =
         |key: &'static str| move |spec: &mut PodSpec| spec.pod_anti_affinity.push(term(key, "web"));
     let kept = |pod: &str, other: &str, key: &str| {
         format!("default/{pod} keeps default/{other} away, and both may be in one {key}")
     };
-    let one_claim = || Small::new(&[("four", 4, 0.4)]).pod("web", 500).pod("lone", 400);
-    let found = after(one_claim(), |small, _| respec(small, "lone-0", lone(HOSTNAME)));
+    let one_claim = || SmallCluster::new(&[("four", 4, 0.4)]).pod("web", 500).pod("lone", 400);
+    let found =
+        violations_after(one_claim(), |small, _| change_spec(small, "lone-0", lone(HOSTNAME)));
     assert_eq!(found, [kept("lone-0", "web-0", HOSTNAME)]);
-    let found = after(one_claim(), |small, _| respec(small, "lone-0", lone(ZONE)));
+    let found = violations_after(one_claim(), |small, _| change_spec(small, "lone-0", lone(ZONE)));
     assert_eq!(found, [kept("lone-0", "web-0", ZONE)]);
 
-    let two_claims = || Small::new(&[("two", 2, 0.2)]).pod("web", 1500).pod("lone", 1400);
-    let found = after(two_claims(), |small, _| respec(small, "lone-0", lone(HOSTNAME)));
+    let two_claims = || SmallCluster::new(&[("two", 2, 0.2)]).pod("web", 1500).pod("lone", 1400);
+    let found =
+        violations_after(two_claims(), |small, _| change_spec(small, "lone-0", lone(HOSTNAME)));
     assert_eq!(found, Vec::<String>::new());
-    let found = after(two_claims(), |small, plan| {
-        respec(small, "lone-0", lone(ZONE));
+    let found = violations_after(two_claims(), |small, plan| {
+        change_spec(small, "lone-0", lone(ZONE));
         requirements(plan, 0, &in_values(ZONE, &["a", "b"]));
         requirements(plan, 1, &in_values(ZONE, &["b", "c"]));
     });
     assert_eq!(found, [kept("lone-0", "web-0", ZONE)]);
 
     let bound = || on_node().bound("lone", 100, "a");
-    let found = after(bound(), |small, _| respec(small, "lone-0", lone(HOSTNAME)));
+    let found = violations_after(bound(), |small, _| change_spec(small, "lone-0", lone(HOSTNAME)));
     assert_eq!(found, [kept("lone-0", "web-0", HOSTNAME)], "the owner was there before");
-    let found = after(bound(), |small, _| {
-        respec(small, "lone-0", lone(HOSTNAME));
+    let found = violations_after(bound(), |small, _| {
+        change_spec(small, "lone-0", lone(HOSTNAME));
         small.snapshot.pods[1].terminating = true;
     });
     assert_eq!(found, Vec::<String>::new(), "it is about to go");
 }
 
 #[test]
-fn affinity_needs_a_pod_that_is_surely_there() {
+fn pod_affinity_needs_a_matching_pod_in_every_possible_domain() {
     let needs = |key: &'static str, name: &'static str| {
         move |spec: &mut PodSpec| spec.pod_affinity.push(term(key, name))
     };
     let without = format!("default/web-0 may be in a {ZONE} without the pods that it needs");
-    let two_claims = || Small::new(&[("two", 2, 0.2)]).pod("db", 1500).pod("web", 1400);
-    let found = after(two_claims(), |small, plan| {
-        respec(small, "web-0", needs(ZONE, "db"));
+    let two_claims = || SmallCluster::new(&[("two", 2, 0.2)]).pod("db", 1500).pod("web", 1400);
+    let found = violations_after(two_claims(), |small, plan| {
+        change_spec(small, "web-0", needs(ZONE, "db"));
         requirements(plan, 0, &in_values(ZONE, &["a"]));
         requirements(plan, 1, &in_values(ZONE, &["b"]));
     });
     assert_eq!(found, [&without[..]], "elsewhere");
-    let found = after(two_claims(), |small, plan| {
-        respec(small, "web-0", needs(ZONE, "db"));
+    let found = violations_after(two_claims(), |small, plan| {
+        change_spec(small, "web-0", needs(ZONE, "db"));
         requirements(plan, 0, &in_values(ZONE, &["a", "b"]));
         requirements(plan, 1, &in_values(ZONE, &["a"]));
     });
     assert_eq!(found, [&without[..]], "not surely there");
-    let found = after(two_claims(), |small, plan| {
-        respec(small, "web-0", needs(ZONE, "db"));
+    let found = violations_after(two_claims(), |small, plan| {
+        change_spec(small, "web-0", needs(ZONE, "db"));
         requirements(plan, 0, &in_values(ZONE, &["a"]));
         requirements(plan, 1, &in_values(ZONE, &["a"]));
     });
     assert_eq!(found, Vec::<String>::new());
 
-    let pinned = |small: &mut Small, plan: &mut Plan| {
-        respec(small, "web-0", needs(ZONE, "web"));
+    let pinned = |small: &mut SmallCluster, plan: &mut Plan| {
+        change_spec(small, "web-0", needs(ZONE, "web"));
         requirements(plan, 0, &in_values(ZONE, &["b"]));
     };
-    assert_eq!(after(on_claim(), pinned), Vec::<String>::new(), "the first of its kind");
+    assert_eq!(violations_after(on_claim(), pinned), Vec::<String>::new(), "the first of its kind");
     let second = on_claim().node("full", 1, |_| ()).bound("old", 1000, "full");
-    let found = after(second, |small, plan| {
+    let found = violations_after(second, |small, plan| {
         pinned(small, plan);
         small.snapshot.pods[1].labels = small.snapshot.pods[0].labels.clone();
     });
@@ -312,43 +322,44 @@ fn affinity_needs_a_pod_that_is_surely_there() {
 }
 
 #[test]
-fn spread_must_not_be_uneven() {
-    let with =
-        |key: &'static str| move |spec: &mut PodSpec| spec.spread.push(spread(key, 1, "web"));
-    let crowded = |key, domain| format!("too many pods like default/web-0 in {key} {domain}");
-    let both = |small: &mut Small, key| {
-        respec(small, "web-0", with(key));
-        respec(small, "web-1", with(key));
+fn topology_spread_must_not_exceed_max_skew() {
+    let with = |key: &'static str| {
+        move |spec: &mut PodSpec| spec.topology_spread.push(spread(key, 1, "web"))
     };
-    let one_claim = || Small::new(&[("four", 4, 0.4)]).pods("web", 500, 2);
-    let found = after(one_claim(), |small, _| both(small, HOSTNAME));
+    let crowded = |key, domain| format!("too many pods like default/web-0 in {key} {domain}");
+    let both = |small: &mut SmallCluster, key| {
+        change_spec(small, "web-0", with(key));
+        change_spec(small, "web-1", with(key));
+    };
+    let one_claim = || SmallCluster::new(&[("four", 4, 0.4)]).pods("web", 500, 2);
+    let found = violations_after(one_claim(), |small, _| both(small, HOSTNAME));
     assert_eq!(found, [crowded(HOSTNAME, "nodeclaim/0")]);
-    let found = after(one_claim(), |small, plan| {
+    let found = violations_after(one_claim(), |small, plan| {
         both(small, ZONE);
         requirements(plan, 0, &in_values(ZONE, &["a"]));
     });
     assert_eq!(found, [crowded(ZONE, "a")]);
     // The second pod only matches: it may have come later.
-    let found = after(one_claim(), |small, plan| {
-        respec(small, "web-0", with(ZONE));
+    let found = violations_after(one_claim(), |small, plan| {
+        change_spec(small, "web-0", with(ZONE));
         requirements(plan, 0, &in_values(ZONE, &["a"]));
     });
     assert_eq!(found, Vec::<String>::new());
     // A pod that was there before has come before.
     let with_bound = on_node().bound("web-old", 100, "a");
-    let found = after(with_bound, |small, _| respec(small, "web-0", with(ZONE)));
+    let found = violations_after(with_bound, |small, _| change_spec(small, "web-0", with(ZONE)));
     assert_eq!(found, [crowded(ZONE, "a")]);
 }
 
 #[test]
-fn affinity_and_spread_need_a_known_domain() {
+fn pod_affinity_and_spread_need_a_known_domain() {
     let lost = [format!("default/web-0 is in no known {ZONE}")];
-    let found = after(on_claim(), |small, _| {
-        respec(small, "web-0", |spec| spec.pod_affinity.push(term(ZONE, "web")));
+    let found = violations_after(on_claim(), |small, _| {
+        change_spec(small, "web-0", |spec| spec.pod_affinity.push(term(ZONE, "web")));
     });
     assert_eq!(found, lost, "affinity");
-    let found = after(on_claim(), |small, plan| {
-        respec(small, "web-0", |spec| spec.spread.push(spread(ZONE, 1, "web")));
+    let found = violations_after(on_claim(), |small, plan| {
+        change_spec(small, "web-0", |spec| spec.topology_spread.push(spread(ZONE, 1, "web")));
         requirements(plan, 0, &in_values(ZONE, &["a", "b"]));
     });
     assert_eq!(found, lost, "spread");
@@ -357,7 +368,7 @@ fn affinity_and_spread_need_a_known_domain() {
 #[test]
 fn limits_reservations_and_min_values_must_be_kept() {
     let limited = |resource: &'static str, units| {
-        after(on_claim(), move |small: &mut Small, _: &mut Plan| {
+        violations_after(on_claim(), move |small: &mut SmallCluster, _: &mut Plan| {
             small.snapshot.pools[0].limits.set(resource, Quantity::from_units(units));
         })
     };
@@ -365,8 +376,8 @@ fn limits_reservations_and_min_values_must_be_kept() {
     assert_eq!(limited("cpu", 4), Vec::<String>::new());
     assert_eq!(limited(NODES, 0), ["nodepool default exceeds its limit of nodes"]);
 
-    let reserved = Small::new(&[("two", 2, 0.2)]).reserved("res", 2).pods("web", 1500, 2);
-    let found = after(reserved, |small, _| {
+    let reserved = SmallCluster::new(&[("two", 2, 0.2)]).reserved("res", 2).pods("web", 1500, 2);
+    let found = violations_after(reserved, |small, _| {
         *small = small.clone().types_with(|own| {
             own.offerings
                 .iter_mut()
@@ -375,7 +386,7 @@ fn limits_reservations_and_min_values_must_be_kept() {
     });
     assert_eq!(found, ["reservation res is promised too often"]);
 
-    let found = after(on_claim(), |_, plan| {
+    let found = violations_after(on_claim(), |_, plan| {
         let any = Requirement::exists("node.kubernetes.io/instance-type");
         requirements(plan, 0, &any.with_min_values(Some(3)));
     });

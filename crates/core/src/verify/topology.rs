@@ -2,16 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::place::{Domains, HOSTNAME, Kind, Place, Places, alternatives};
+use super::planned_cluster::{
+    HOSTNAME, PlannedCluster, PlannedNode, PlannedNodeKind, TopologyDomains,
+    node_affinity_alternatives,
+};
 use super::violation::Violation;
 use crate::pod::{AffinityTerm, Pod, SpreadConstraint};
 use crate::requirement::{Requirement, Requirements};
 use crate::scheduling::default_spread;
 use crate::selector::{Condition, Expression, Selector};
-use crate::taint::untolerated;
+use crate::taint::untolerated_taints;
 
 /// Whether a term of `owner` means the other pod.
-fn means(places: &Places<'_>, owner: &Pod, term: &AffinityTerm, other: &Pod) -> bool {
+fn term_selects(
+    places: &PlannedCluster<'_>,
+    owner: &Pod,
+    term: &AffinityTerm,
+    other: &Pod,
+) -> bool {
     let is_listed = term.namespaces.contains(&other.namespace);
     let is_own = term.namespaces.is_empty()
         && term.namespace_selector.is_none()
@@ -24,32 +32,37 @@ fn means(places: &Places<'_>, owner: &Pod, term: &AffinityTerm, other: &Pod) -> 
 }
 
 /// A pod and its domains of a key.
-type Located<'p> = (&'p Pod, Domains);
+type PodDomains<'p> = (&'p Pod, TopologyDomains);
 
 /// Pods that are there after the plan: new ones, and those that were there before.
-fn located<'a>(places: &Places<'a>, key: &str) -> (Vec<Located<'a>>, Vec<Located<'a>>) {
-    let new = places.placed().map(|(place, pod)| (pod, place.domains(key))).collect();
-    let bound = places.active_bound().map(|(place, pod)| (pod, place.bound_domains(key))).collect();
+fn pod_domains<'a>(
+    places: &PlannedCluster<'a>,
+    key: &str,
+) -> (Vec<PodDomains<'a>>, Vec<PodDomains<'a>>) {
+    let new = places.placed_pods().map(|(place, pod)| (pod, place.domains(key))).collect();
+    let bound =
+        places.active_bound_pods().map(|(place, pod)| (pod, place.bound_domains(key))).collect();
     (new, bound)
 }
 
 /// No pod that keeps another away may share a domain with it, if one of the two is new. Nodes
 /// without the label are in no domain. A NodeClaim counts in every domain that is left to it.
-pub(super) fn anti_affinity(places: &Places<'_>, found: &mut Vec<Violation>) {
-    let all = places.placed().chain(places.active_bound());
+pub(super) fn check_anti_affinity(places: &PlannedCluster<'_>, found: &mut Vec<Violation>) {
+    let all = places.placed_pods().chain(places.active_bound_pods());
     let owners: Vec<&Pod> =
         all.map(|(_, pod)| pod).filter(|pod| !pod.spec.pod_anti_affinity.is_empty()).collect();
     let mut by_key = BTreeMap::new();
     for owner in owners {
         for term in &owner.spec.pod_anti_affinity {
             let key = term.topology_key.as_str();
-            let (new, bound) = by_key.entry(key).or_insert_with(|| located(places, key));
-            let is_owner = |(pod, _): &&Located<'_>| std::ptr::eq(*pod, owner);
+            let (new, bound) = by_key.entry(key).or_insert_with(|| pod_domains(places, key));
+            let is_owner = |(pod, _): &&PodDomains<'_>| std::ptr::eq(*pod, owner);
             let is_new = new.iter().any(|one| is_owner(&one));
             let Some((_, own)) = new.iter().chain(bound.iter()).find(is_owner) else { continue };
             for (other, domains) in new.iter().chain(bound.iter().filter(|_| is_new)) {
-                let is_other = !std::ptr::eq(*other, owner) && means(places, owner, term, other);
-                if is_other && own.may_meet(domains) {
+                let is_other =
+                    !std::ptr::eq(*other, owner) && term_selects(places, owner, term, other);
+                if is_other && own.may_overlap(domains) {
                     found.push(Violation::AntiAffinity {
                         pod: owner.full_name(),
                         other: other.full_name(),
@@ -63,16 +76,20 @@ pub(super) fn anti_affinity(places: &Places<'_>, found: &mut Vec<Violation>) {
 
 /// Wherever a new pod may end up there is a pod that it needs, unless it may be the first of its
 /// kind.
-pub(super) fn affinity(places: &Places<'_>, found: &mut Vec<Violation>) {
-    for (place, pod) in places.placed() {
+pub(super) fn check_affinity(places: &PlannedCluster<'_>, found: &mut Vec<Violation>) {
+    for (place, pod) in places.placed_pods() {
         for term in &pod.spec.pod_affinity {
             let key = &term.topology_key;
-            if !matches!(place.named(place.domains(key), key), Domains::Of(_)) {
+            if !matches!(
+                place.with_node_name_fallback(place.domains(key), key),
+                TopologyDomains::OneOf(_)
+            ) {
                 found.push(Violation::NoDomain { pod: pod.full_name(), key: key.clone() });
                 continue;
             }
-            let is_met = has_company(places, place, pod, term)
-                || (means(places, pod, term, pod) && may_be_first(places, pod, term));
+            let is_met = has_matching_pod(places, place, pod, term)
+                || (term_selects(places, pod, term, pod)
+                    && may_be_first_of_group(places, pod, term));
             if !is_met {
                 found.push(Violation::Affinity { pod: pod.full_name(), key: key.clone() });
             }
@@ -80,51 +97,59 @@ pub(super) fn affinity(places: &Places<'_>, found: &mut Vec<Violation>) {
     }
 }
 
-fn has_company(places: &Places<'_>, place: &Place<'_>, pod: &Pod, term: &AffinityTerm) -> bool {
+fn has_matching_pod(
+    places: &PlannedCluster<'_>,
+    place: &PlannedNode<'_>,
+    pod: &Pod,
+    term: &AffinityTerm,
+) -> bool {
     let key = &term.topology_key;
-    let is_meant = |other: &Pod| !std::ptr::eq(other, pod) && means(places, pod, term, other);
-    let new = places.placed().filter(|(_, other)| is_meant(other));
-    let bound = places.active_bound().filter(|(_, other)| is_meant(other));
+    let is_meant =
+        |other: &Pod| !std::ptr::eq(other, pod) && term_selects(places, pod, term, other);
+    let new = places.placed_pods().filter(|(_, other)| is_meant(other));
+    let bound = places.active_bound_pods().filter(|(_, other)| is_meant(other));
     let inhabited: BTreeSet<String> = new
-        .map(|(place, _)| place.named(place.domains(key), key))
-        .chain(bound.map(|(place, _)| place.named(place.bound_domains(key), key)))
-        .filter_map(|domains| domains.only().map(str::to_owned))
+        .map(|(place, _)| place.with_node_name_fallback(place.domains(key), key))
+        .chain(bound.map(|(place, _)| place.with_node_name_fallback(place.bound_domains(key), key)))
+        .filter_map(|domains| domains.single_value().map(str::to_owned))
         .collect();
-    match place.named(place.domains(key), key) {
-        Domains::Of(values) => values.is_subset(&inhabited),
-        Domains::None | Domains::Open(_) => false,
+    match place.with_node_name_fallback(place.domains(key), key) {
+        TopologyDomains::OneOf(values) => values.is_subset(&inhabited),
+        TopologyDomains::None | TopologyDomains::AllowedBy(_) => false,
     }
 }
 
 /// Not if a pod that was there before is where this one may be by all of its own alternatives.
-fn may_be_first(places: &Places<'_>, pod: &Pod, term: &AffinityTerm) -> bool {
+fn may_be_first_of_group(places: &PlannedCluster<'_>, pod: &Pod, term: &AffinityTerm) -> bool {
     let key = &term.topology_key;
-    let own: Vec<Requirement> =
-        alternatives(&pod.spec).iter().map(|asked| allowed(asked, key)).collect();
-    !places.active_bound().any(|(place, other)| {
-        means(places, pod, term, other)
+    let own: Vec<Requirement> = node_affinity_alternatives(&pod.spec)
+        .iter()
+        .map(|node_requirements| allowed_values(node_requirements, key))
+        .collect();
+    !places.active_bound_pods().any(|(place, other)| {
+        term_selects(places, pod, term, other)
             && place
                 .bound_domains(key)
-                .only()
+                .single_value()
                 .is_some_and(|domain| own.iter().all(|allowed| allowed.has(domain)))
     })
 }
 
-fn allowed(requirements: &Requirements, key: &str) -> Requirement {
+fn allowed_values(requirements: &Requirements, key: &str) -> Requirement {
     requirements.get(key).cloned().unwrap_or_else(|| Requirement::exists(key))
 }
 
 /// A required spread constraint of a pod that counts itself.
-struct Spread<'s> {
+struct SpreadCheck<'s> {
     pod: &'s Pod,
     constraint: SpreadConstraint,
     /// With `matchLabelKeys` worked in.
     selector: Selector,
     /// Node selector and the only required term.
-    asked: Requirements,
+    node_requirements: Requirements,
 }
 
-impl<'s> Spread<'s> {
+impl<'s> SpreadCheck<'s> {
     /// None for constraints that are not looked at.
     fn new(pod: &'s Pod, constraint: SpreadConstraint) -> Option<Self> {
         let mut selector = constraint.selector.clone();
@@ -138,17 +163,18 @@ impl<'s> Spread<'s> {
             }
         }
         let is_simple = constraint.is_required && pod.spec.node_affinity.len() <= 1;
-        let asked = alternatives(&pod.spec).into_iter().next().unwrap_or_default();
+        let node_requirements =
+            node_affinity_alternatives(&pod.spec).into_iter().next().unwrap_or_default();
         (is_simple && selector.matches(&pod.labels)).then_some(Self {
             pod,
             constraint,
             selector,
-            asked,
+            node_requirements,
         })
     }
 
     /// Whether two pods have the same constraint and the same nodes count for both.
-    fn is_like(&self, other: &Self) -> bool {
+    fn is_equivalent_to(&self, other: &Self) -> bool {
         self.pod.namespace == other.pod.namespace
             && self.selector == other.selector
             && self.constraint.topology_key == other.constraint.topology_key
@@ -156,28 +182,29 @@ impl<'s> Spread<'s> {
             && self.constraint.min_domains == other.constraint.min_domains
             && self.constraint.honors_node_affinity == other.constraint.honors_node_affinity
             && self.constraint.honors_node_taints == other.constraint.honors_node_taints
-            && self.asked == other.asked
+            && self.node_requirements == other.node_requirements
             && self.pod.spec.tolerations == other.pod.spec.tolerations
     }
 
-    fn counts(&self, other: &Pod) -> bool {
+    fn counts_pod(&self, other: &Pod) -> bool {
         self.pod.namespace == other.namespace && self.selector.matches(&other.labels)
     }
 
     /// Whether a pod counts that has this constraint and is placed here. It meets its own node
     /// affinity; taints may have been tolerated late.
-    fn counts_at(&self, place: &Place<'_>) -> bool {
+    fn counts_placed_on(&self, place: &PlannedNode<'_>) -> bool {
         !self.constraint.honors_node_taints
-            || untolerated(place.taints(), &self.pod.spec.tolerations).is_empty()
+            || untolerated_taints(place.taints(), &self.pod.spec.tolerations).is_empty()
     }
 
     /// Whether pods that are bound to a node count.
-    fn counts_bound(&self, places: &Places<'_>, place: &Place<'_>) -> bool {
-        let Kind::Node { node, .. } = &place.kind else { return false };
+    fn counts_bound_on(&self, places: &PlannedCluster<'_>, place: &PlannedNode<'_>) -> bool {
+        let PlannedNodeKind::Node { node, .. } = &place.kind else { return false };
         node.object.as_ref().is_some_and(|object| {
-            let labels = places.labels(&object.labels);
-            let is_allowed = labels.compatible(&self.asked, &BTreeSet::new()).is_ok();
-            let is_tolerated = untolerated(&object.taints, &self.pod.spec.tolerations).is_empty();
+            let labels = places.label_requirements(&object.labels);
+            let is_allowed = labels.compatible(&self.node_requirements, &BTreeSet::new()).is_ok();
+            let is_tolerated =
+                untolerated_taints(&object.taints, &self.pod.spec.tolerations).is_empty();
             (!self.constraint.honors_node_affinity || is_allowed)
                 && (!self.constraint.honors_node_taints || is_tolerated)
         })
@@ -185,30 +212,31 @@ impl<'s> Spread<'s> {
 
     /// Domains that pods with this constraint can surely be spread over: those of nodes that count
     /// and those that a pool offers.
-    fn sure_domains(&self, places: &Places<'_>) -> BTreeSet<String> {
+    fn certain_domains(&self, places: &PlannedCluster<'_>) -> BTreeSet<String> {
         let key = &self.constraint.topology_key;
         let request = &places.request;
         let mut sure = BTreeSet::new();
-        for place in &places.all {
-            if let Kind::Node { node, is_active: true } = &place.kind
-                && self.counts_bound(places, place)
+        for place in &places.nodes {
+            if let PlannedNodeKind::Node { node, is_active: true } = &place.kind
+                && self.counts_bound_on(places, place)
             {
                 sure.extend(node.labels.get(key).cloned());
             }
         }
         for pool in &request.snapshot.pools {
-            let is_tolerated = untolerated(&pool.taints, &self.pod.spec.tolerations).is_empty();
+            let is_tolerated =
+                untolerated_taints(&pool.taints, &self.pod.spec.tolerations).is_empty();
             let list = request.catalog.pools.get(&pool.name);
             let list = list.filter(|_| is_tolerated || !self.constraint.honors_node_taints);
             for own in list.into_iter().flat_map(|list| list.iter()) {
                 let mut all = pool.requirements.clone();
-                all.extend(places.labels(&pool.labels).iter().cloned());
+                all.extend(places.label_requirements(&pool.labels).iter().cloned());
                 all.extend(own.requirements.iter().cloned());
                 let values = all.get(key).filter(|values| !values.is_complement());
                 sure.extend(values.into_iter().flat_map(|values| values.values().clone()));
             }
         }
-        let allowed = allowed(&self.asked, key);
+        let allowed = allowed_values(&self.node_requirements, key);
         sure.retain(|domain| allowed.has(domain));
         sure
     }
@@ -216,29 +244,33 @@ impl<'s> Spread<'s> {
 
 /// Pods with required spread are in one known domain. Of pods with the same constraint: when the last of them came to a domain it saw at least
 /// the others there, and the least filled domain was at most as full as it is in the end.
-pub(super) fn spread(places: &Places<'_>, found: &mut Vec<Violation>) {
+pub(super) fn check_spread(places: &PlannedCluster<'_>, found: &mut Vec<Violation>) {
     let snapshot = places.request.snapshot;
     let defaults = &places.request.options.default_spread;
     let of_pod = |(place, pod)| {
-        let constraints = default_spread::applied(snapshot, pod, defaults).into_iter();
-        constraints.filter_map(move |own| Some((place, Spread::new(pod, own)?)))
+        let constraints = default_spread::spread_constraints(snapshot, pod, defaults).into_iter();
+        constraints.filter_map(move |own| Some((place, SpreadCheck::new(pod, own)?)))
     };
-    for (place, pod) in places.placed() {
-        for own in default_spread::applied(snapshot, pod, defaults) {
+    for (place, pod) in places.placed_pods() {
+        for own in default_spread::spread_constraints(snapshot, pod, defaults) {
             let key = own.topology_key;
-            if own.is_required && place.named(place.domains(&key), &key).only().is_none() {
+            if own.is_required
+                && place.with_node_name_fallback(place.domains(&key), &key).single_value().is_none()
+            {
                 found.push(Violation::NoDomain { pod: pod.full_name(), key });
             }
         }
     }
-    let all: Vec<(&Place<'_>, Spread<'_>)> = places.placed().flat_map(of_pod).collect();
+    let all: Vec<(&PlannedNode<'_>, SpreadCheck<'_>)> =
+        places.placed_pods().flat_map(of_pod).collect();
     for (position, (_, spread)) in all.iter().enumerate() {
         // Once for all that are alike.
-        if all[..position].iter().any(|(_, earlier)| earlier.is_like(spread)) {
+        if all[..position].iter().any(|(_, earlier)| earlier.is_equivalent_to(spread)) {
             continue;
         }
-        let alike: Vec<_> = all.iter().filter(|(_, other)| other.is_like(spread)).collect();
-        for (domain, least) in crowded(places, spread, &alike) {
+        let alike: Vec<_> =
+            all.iter().filter(|(_, other)| other.is_equivalent_to(spread)).collect();
+        for (domain, least) in least_possible_skews(places, spread, &alike) {
             if least > i64::from(spread.constraint.max_skew) {
                 found.push(Violation::Spread {
                     pod: spread.pod.full_name(),
@@ -251,34 +283,36 @@ pub(super) fn spread(places: &Places<'_>, found: &mut Vec<Violation>) {
 }
 
 /// By domain: the least skew that the last of the pods there can have seen.
-fn crowded(
-    places: &Places<'_>,
-    spread: &Spread<'_>,
-    alike: &[&(&Place<'_>, Spread<'_>)],
+fn least_possible_skews(
+    places: &PlannedCluster<'_>,
+    spread: &SpreadCheck<'_>,
+    alike: &[&(&PlannedNode<'_>, SpreadCheck<'_>)],
 ) -> Vec<(String, i64)> {
     let key = &spread.constraint.topology_key;
-    let domain_of =
-        |place: &Place<'_>| place.named(place.domains(key), key).only().map(str::to_owned);
+    let domain_of = |place: &PlannedNode<'_>| {
+        place.with_node_name_fallback(place.domains(key), key).single_value().map(str::to_owned)
+    };
     let counted: Vec<String> = alike
         .iter()
-        .filter(|(place, _)| spread.counts_at(place))
+        .filter(|(place, _)| spread.counts_placed_on(place))
         .filter_map(|(place, _)| domain_of(place))
         .collect();
-    let sure = spread.sure_domains(places);
+    let sure = spread.certain_domains(places);
     // There can always be another node, so the emptiest host is empty.
     let emptiest = if key == HOSTNAME {
         Some(0)
     } else {
-        sure.iter().map(|domain| most(places, spread, domain)).min()
+        sure.iter().map(|domain| max_matching_pods(places, spread, domain)).min()
     };
     let Some(emptiest) = emptiest else { return Vec::new() };
     let domains: BTreeSet<&String> = counted.iter().collect();
     let skew = |domain: &String| {
         let new = counted.iter().filter(|own| *own == domain).count();
-        let before = places.active_bound().filter(|(place, pod)| {
-            spread.counts(pod)
-                && spread.counts_bound(places, place)
-                && place.named(place.bound_domains(key), key).only() == Some(domain)
+        let before = places.active_bound_pods().filter(|(place, pod)| {
+            spread.counts_pod(pod)
+                && spread.counts_bound_on(places, place)
+                && place.with_node_name_fallback(place.bound_domains(key), key).single_value()
+                    == Some(domain)
         });
         count(new) + count(before.count()) - emptiest
     };
@@ -286,14 +320,14 @@ fn crowded(
 }
 
 /// How many matching pods there can be in a domain, at most.
-fn most(places: &Places<'_>, spread: &Spread<'_>, domain: &str) -> i64 {
+fn max_matching_pods(places: &PlannedCluster<'_>, spread: &SpreadCheck<'_>, domain: &str) -> i64 {
     let key = &spread.constraint.topology_key;
     let new = places
-        .placed()
-        .filter(|(place, pod)| spread.counts(pod) && place.domains(key).may_be(domain));
-    let bound = places
-        .active_bound()
-        .filter(|(place, pod)| spread.counts(pod) && place.bound_domains(key).may_be(domain));
+        .placed_pods()
+        .filter(|(place, pod)| spread.counts_pod(pod) && place.domains(key).may_contain(domain));
+    let bound = places.active_bound_pods().filter(|(place, pod)| {
+        spread.counts_pod(pod) && place.bound_domains(key).may_contain(domain)
+    });
     count(new.count() + bound.count())
 }
 

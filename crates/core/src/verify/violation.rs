@@ -27,7 +27,7 @@ pub enum Violation {
     /// A position that the pool's list of instance types does not have.
     UnknownType { claim: usize, position: u32 },
     /// A pod that was not to be placed.
-    NotAsked { pod: String },
+    NotRequested { pod: String },
     /// A pod with two places.
     PlacedTwice { pod: String },
     /// A pod with a place and a refusal.
@@ -103,7 +103,7 @@ impl fmt::Display for Violation {
             Self::UnknownType { claim, position } => {
                 write!(f, "nodeclaim {claim}: there is no instance type {position}")
             }
-            Self::NotAsked { pod } => write!(f, "{pod} was not to be placed"),
+            Self::NotRequested { pod } => write!(f, "{pod} was not to be placed"),
             Self::PlacedTwice { pod } => write!(f, "{pod} is placed twice"),
             Self::PlacedAndRefused { pod } => write!(f, "{pod} is placed and refused"),
             Self::Forgotten { pod } => write!(f, "{pod} is neither placed nor refused"),

@@ -13,7 +13,7 @@ impl Volumes {
     /// The error is the pod's: a claim names a volume that is gone.
     pub fn attachments(&self, pod: &Pod) -> Result<Attachments, String> {
         let mut attachments = Attachments::new();
-        for name in &pod.claims {
+        for name in &pod.volume_claims {
             let Ok(claim) = self.claim(pod, name) else { continue };
             if let Some(driver) = self.driver(claim)?.filter(|driver| !driver.is_empty()) {
                 let claims = attachments.entry(driver.to_owned()).or_default();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::pod::example::with_claims;
+use crate::pod::example::pod_with_volume_claims;
 use crate::requirement::{Aliases, Operator, RequirementItem};
 use Operator::In;
 
@@ -42,7 +42,10 @@ fn class(allowed_topologies: Vec<Requirements>) -> StorageClass {
 }
 
 /// A claim for each volume or class, of the same name.
-fn world(volumes: Vec<(&str, PersistentVolume)>, classes: Vec<(&str, StorageClass)>) -> Volumes {
+fn volume_objects(
+    volumes: Vec<(&str, PersistentVolume)>,
+    classes: Vec<(&str, StorageClass)>,
+) -> Volumes {
     let mut world = Volumes::default();
     for (name, volume) in volumes {
         world.volumes.insert(name.to_owned(), volume);
@@ -60,8 +63,8 @@ fn add_claim(world: &mut Volumes, name: &str, claim: VolumeClaim) {
 }
 
 #[test]
-fn claims_that_are_not_ready_refuse_the_pod() {
-    let mut world = world(
+fn a_claim_that_is_not_ready_rejects_the_pod() {
+    let mut world = volume_objects(
         vec![
             ("fine", ebs(vec![])),
             ("pv-going", PersistentVolume { is_deleting: true, ..ebs(vec![]) }),
@@ -114,30 +117,31 @@ fn claims_that_are_not_ready_refuse_the_pod() {
         ("fine", "bound-immediate",    ""),
     ];
     for (case, claim, expected) in cases {
-        let got = world.validate(&with_claims("p", &[claim])).err().unwrap_or_default();
+        let got = world.validate(&pod_with_volume_claims("p", &[claim])).err().unwrap_or_default();
         assert_eq!(got, expected, "{case}: {claim}");
     }
 }
 
 #[test]
-fn the_first_claim_that_is_not_ready_decides() {
-    let mut world = world(vec![("fine", ebs(vec![]))], vec![]);
+fn the_error_is_of_the_first_claim_that_is_not_ready() {
+    let mut world = volume_objects(vec![("fine", ebs(vec![]))], vec![]);
     add_claim(&mut world, "going", VolumeClaim { is_deleting: true, ..bound("fine", None) });
-    let error = world.validate(&with_claims("p", &["fine", "going", "none"])).unwrap_err();
+    let error =
+        world.validate(&pod_with_volume_claims("p", &["fine", "going", "none"])).unwrap_err();
     let expected = "persistentvolumeclaim is being deleted (PersistentVolumeClaim=default/going)";
     assert_eq!(error, expected);
 }
 
 #[test]
-fn claims_of_other_namespaces_are_others() {
-    let world = world(vec![("a", ebs(vec![]))], vec![]);
-    let pod = Pod { namespace: "other".to_owned(), ..with_claims("p", &["a"]) };
+fn claims_of_other_namespaces_are_not_found() {
+    let world = volume_objects(vec![("a", ebs(vec![]))], vec![]);
+    let pod = Pod { namespace: "other".to_owned(), ..pod_with_volume_claims("p", &["a"]) };
     assert!(world.validate(&pod).is_err());
 }
 
 #[test]
-fn volumes_leave_alternatives_for_the_node() {
-    let world = world(
+fn volumes_give_alternative_requirements_for_the_node() {
+    let world = volume_objects(
         vec![
             ("zone-3", ebs(vec![zone(&["zone-3"])])),
             ("zones-1-or-2", ebs(vec![zone(&["zone-1"]), zone(&["zone-2"])])),
@@ -174,21 +178,25 @@ fn volumes_leave_alternatives_for_the_node() {
         ("local and zone",  &["local-host", "zone-3"],      vec![zone(&["zone-3"])]),
     ];
     for (case, claims, expected) in cases {
-        let got = world.alternatives(&with_claims("p", claims));
+        let got = world.node_requirement_alternatives(&pod_with_volume_claims("p", claims));
         assert_eq!(got, Ok(expected), "{case}: {claims:?}");
     }
 }
 
 #[test]
 fn volumes_add_nothing_to_the_pods_own_requirements() {
-    let world = world(vec![("zone-3", ebs(vec![zone(&["zone-3"])]))], vec![]);
-    let pod = with_claims("p", &["zone-3"]);
-    assert_eq!(world.alternatives(&pod).map(|alternatives| alternatives.len()), Ok(1), "20/C58");
+    let world = volume_objects(vec![("zone-3", ebs(vec![zone(&["zone-3"])]))], vec![]);
+    let pod = pod_with_volume_claims("p", &["zone-3"]);
+    assert_eq!(
+        world.node_requirement_alternatives(&pod).map(|alternatives| alternatives.len()),
+        Ok(1),
+        "20/C58"
+    );
     assert_eq!(pod.spec.requirements(), Requirements::default(), "20/C58");
 }
 
 #[test]
-fn volumes_that_cannot_be_found_leave_no_answer() {
+fn missing_volumes_and_storage_classes_are_errors() {
     let mut world = Volumes::default();
     add_claim(&mut world, "bound", bound("gone", Some("none")));
     add_claim(&mut world, "unbound", unbound(Some("none")));
@@ -201,18 +209,22 @@ fn volumes_that_cannot_be_found_leave_no_answer() {
         ("classless", Ok(Vec::new())),
     ];
     for (claim, expected) in cases {
-        let got = world.alternatives(&with_claims("p", &[claim]));
+        let got = world.node_requirement_alternatives(&pod_with_volume_claims("p", &[claim]));
         assert_eq!(got, expected.map_err(str::to_owned), "{claim}");
     }
 }
 
 #[test]
 fn bound_claims_need_no_class() {
-    let mut world = world(vec![("pv", ebs(vec![zone(&["a"])]))], vec![]);
+    let mut world = volume_objects(vec![("pv", ebs(vec![zone(&["a"])]))], vec![]);
     for class in [None, Some(""), Some("gone")] {
         add_claim(&mut world, "claim", bound("pv", class));
-        let pod = with_claims("p", &["claim"]);
-        assert_eq!(world.alternatives(&pod), Ok(vec![zone(&["a"])]), "20/C63: {class:?}");
+        let pod = pod_with_volume_claims("p", &["claim"]);
+        assert_eq!(
+            world.node_requirement_alternatives(&pod),
+            Ok(vec![zone(&["a"])]),
+            "20/C63: {class:?}"
+        );
         let drivers = world.attachments(&pod).map(|a| a.into_keys().collect::<Vec<_>>());
         assert_eq!(drivers, Ok(vec![EBS.to_owned()]), "20/C63: {class:?}");
     }
@@ -222,7 +234,7 @@ fn bound_claims_need_no_class() {
 fn attachments_are_distinct_claims_by_driver() {
     let nfs = PersistentVolume::default();
     let other = StorageClass { provisioner: "efs.csi.aws.com".to_owned(), ..class(vec![]) };
-    let mut world = world(
+    let mut world = volume_objects(
         vec![("a", ebs(vec![])), ("b", ebs(vec![])), ("nfs", nfs)],
         vec![("late", class(vec![])), ("efs", other)],
     );
@@ -244,7 +256,7 @@ fn attachments_are_distinct_claims_by_driver() {
             let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
             drivers.into_iter().map(|(driver, names)| (driver.to_owned(), owned(names))).collect()
         });
-        let got = world.attachments(&with_claims("p", claims));
+        let got = world.attachments(&pod_with_volume_claims("p", claims));
         assert_eq!(got, expected, "{case}: {claims:?}");
     }
 }

@@ -11,10 +11,10 @@ impl Volumes {
     ///
     /// They restrict the node only and are no part of the pod's own requirements, so that spread and
     /// relaxation do not see them.
-    pub fn alternatives(&self, pod: &Pod) -> Result<Vec<Requirements>, String> {
+    pub fn node_requirement_alternatives(&self, pod: &Pod) -> Result<Vec<Requirements>, String> {
         let mut alternatives = Vec::new();
-        for name in &pod.claims {
-            let terms = self.terms(pod, name)?;
+        for name in &pod.volume_claims {
+            let terms = self.claim_terms(pod, name)?;
             if alternatives.is_empty() {
                 alternatives = terms;
             } else if !terms.is_empty() {
@@ -25,7 +25,7 @@ impl Volumes {
     }
 
     /// What one claim asks: one of these terms, or nothing if there is none.
-    fn terms(&self, pod: &Pod, name: &str) -> Result<Vec<Requirements>, String> {
+    fn claim_terms(&self, pod: &Pod, name: &str) -> Result<Vec<Requirements>, String> {
         let claim = self
             .claim(pod, name)
             .map_err(|error| format!("discovering persistent volume claim, {error}"))?;
@@ -37,9 +37,9 @@ impl Volumes {
                      (PersistentVolume={name})"
                 )
             })?;
-            return Ok(volume.terms());
+            return Ok(volume.node_affinity_terms());
         }
-        match claim.class_name() {
+        match claim.storage_class_name() {
             "" => Ok(Vec::new()),
             name => self
                 .class(name)
@@ -52,7 +52,7 @@ impl Volumes {
 impl PersistentVolume {
     /// The terms of the node affinity. A local volume is made anew on the next node, so the old
     /// node's name is no constraint; a term with nothing else holds anywhere.
-    fn terms(&self) -> Vec<Requirements> {
+    fn node_affinity_terms(&self) -> Vec<Requirements> {
         if !self.is_local {
             return self.node_affinity.clone();
         }

@@ -7,7 +7,7 @@ use crate::requirement::Requirements;
 impl Volumes {
     /// Why the pod cannot run, by the first of its claims that is not ready for it.
     pub fn validate(&self, pod: &Pod) -> Result<(), String> {
-        for name in &pod.claims {
+        for name in &pod.volume_claims {
             let claim = self.claim(pod, name)?;
             let full_name = format!("{}/{name}", pod.namespace);
             validate_state(claim, &full_name)?;
@@ -37,7 +37,7 @@ impl Volumes {
             }
         });
         volume.map_err(|error| {
-            let class = claim.class_name();
+            let class = claim.storage_class_name();
             format!(
                 "failed to validate pvc, {error} (PersistentVolume={volume_name}, \
                  PersistentVolumeClaim={full_name}, StorageClass={class})"
@@ -56,7 +56,7 @@ impl Volumes {
 
     /// A claim whose volume is made when a pod needs it.
     fn validate_unbound(&self, claim: &VolumeClaim, full_name: &str) -> Result<(), String> {
-        let class_name = claim.class_name();
+        let class_name = claim.storage_class_name();
         let place = format!("PersistentVolumeClaim={full_name}, StorageClass={class_name}");
         if class_name.is_empty() {
             return Err(format!("unbound pvc must define a storage class ({place})"));
@@ -81,7 +81,7 @@ impl Volumes {
     }
 
     fn validate_driver(&self, claim: &VolumeClaim, full_name: &str) -> Result<(), String> {
-        let class = claim.class_name();
+        let class = claim.storage_class_name();
         let driver = self.driver(claim).map_err(|error| {
             format!(
                 "failed to validate pvc, {error} \

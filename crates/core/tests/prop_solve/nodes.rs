@@ -1,55 +1,59 @@
 //! Nodes and volumes of random worlds.
 
 use karpenter_core::requirement::Operator::In;
-use karpenter_core::snapshot::Node;
+use karpenter_core::snapshot::StateNode;
 use karpenter_core::testing::{
-    NodeBuilder, World, allowed_zones, claim, key, local_volume, node, requirement, storage_class,
-    volume,
+    NodeBuilder, World, label_key, local_volume, node, persistent_volume, requirement,
+    storage_class, volume_claim, zonal_storage_class,
 };
 use karpenter_core::volume::PersistentVolume;
 use proptest::prelude::*;
 use proptest::{option, sample};
 
-use super::offers::TAINTS;
+use super::pools::TAINTS;
 use super::{BETA_ZONE, CSI, RACKS, RARE, ZONES};
 
 /// A node, and what is odd about it.
-pub(super) type AnyNode = (NodeBuilder, Odd);
+pub(super) type AnyNode = (NodeBuilder, NodeInconsistency);
 
 /// How the parts of a node may disagree.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Odd {
+pub(super) struct NodeInconsistency {
     /// It shares its hostname with others.
-    is_twin: bool,
+    shares_hostname: bool,
     /// The Node object lacks this label.
-    unlabelled: Option<&'static str>,
+    missing_label: Option<&'static str>,
     /// It has a NodePool, but no NodeClaim.
-    unclaimed: bool,
+    has_no_node_claim: bool,
 }
 
-impl Odd {
-    pub(super) fn apply(self, node: &mut Node) {
-        let hostname = key("hostname");
-        if self.is_twin && node.labels.contains_key(hostname) {
+impl NodeInconsistency {
+    pub(super) fn apply(self, node: &mut StateNode) {
+        let hostname = label_key("hostname");
+        if self.shares_hostname && node.labels.contains_key(hostname) {
             node.labels.insert(hostname.to_owned(), "twin".to_owned());
         }
-        node.is_managed &= !self.unclaimed;
+        node.is_managed &= !self.has_no_node_claim;
         if let Some(object) = &mut node.object {
             object.labels.clone_from(&node.labels);
-            if let Some(short) = self.unlabelled {
-                object.labels.remove(key(short));
+            if let Some(short) = self.missing_label {
+                object.labels.remove(label_key(short));
             }
         }
     }
 }
 
-fn any_odd() -> impl Strategy<Value = Odd> {
+fn any_inconsistency() -> impl Strategy<Value = NodeInconsistency> {
     let parts = (
         prop::bool::weighted(RARE),
         option::weighted(0.1, sample::select(&["hostname", "zone", "rack"][..])),
         prop::bool::weighted(0.1),
     );
-    parts.prop_map(|(is_twin, unlabelled, unclaimed)| Odd { is_twin, unlabelled, unclaimed })
+    parts.prop_map(|(shares_hostname, unlabelled, unclaimed)| NodeInconsistency {
+        shares_hostname,
+        missing_label: unlabelled,
+        has_no_node_claim: unclaimed,
+    })
 }
 
 pub(super) fn any_node() -> impl Strategy<Value = AnyNode> {
@@ -70,7 +74,7 @@ pub(super) fn any_node() -> impl Strategy<Value = AnyNode> {
         let (of, zone, rack, cpu, taint, state, driver, nameless, of_type, event, is_old) = parts;
         let mut built = node("");
         built = if of.is_empty() { built.unmanaged() } else { built.pool(of) };
-        built = built.has("cpu", cpu).label("capacity-type", "spot").label("arch", "amd64");
+        built = built.resource("cpu", cpu).label("capacity-type", "spot").label("arch", "amd64");
         let zone_label = if is_old { BETA_ZONE } else { "zone" };
         for (key, value) in [(zone_label, zone), ("rack", rack), ("type", of_type)] {
             if let Some(value) = value {
@@ -81,20 +85,20 @@ pub(super) fn any_node() -> impl Strategy<Value = AnyNode> {
             built = built.taint(taint);
         }
         if let Some(count) = driver {
-            built = built.driver(CSI, count);
+            built = built.csi_driver(CSI, count);
         }
         if nameless {
-            built = built.no_label("hostname");
+            built = built.without_label("hostname");
         }
-        built = built.times(event.map(|_| 0), event);
+        built = built.initialized_and_last_pod_event_at(event.map(|_| 0), event);
         match state {
-            "starting" => built.starting(),
+            "starting" => built.uninitialized(),
             "in-flight" => built.in_flight(),
             "deleting" => built.deleting(),
             _ => built,
         }
     });
-    (built, any_odd())
+    (built, any_inconsistency())
 }
 
 /// What a claim leads to: zones of its volume or class, whether it is bound, and a host that its
@@ -106,22 +110,27 @@ pub(super) fn any_volume() -> impl Strategy<Value = AnyVolume> {
     (sample::subsequence(&ZONES[..], 0..3), any::<bool>(), option::weighted(RARE, host))
 }
 
-pub(super) fn with_claim(world: World, number: usize, (zones, bound, host): AnyVolume) -> World {
+pub(super) fn with_volume_claim(
+    world: World,
+    number: usize,
+    (zones, bound, host): AnyVolume,
+) -> World {
     let name = format!("claim-{number}");
     if bound {
-        let mut volume = volume(CSI, &zones);
+        let mut volume = persistent_volume(CSI, &zones);
         match host {
             Some((host, true)) => volume = local_volume(host),
-            Some((host, false)) => tie(&mut volume, host),
+            Some((host, false)) => add_hostname_term(&mut volume, host),
             None => {}
         }
-        return world.volume(&name, volume).claim(&name, claim(&name, ""));
+        return world.persistent_volume(&name, volume).volume_claim(&name, volume_claim(&name, ""));
     }
-    let class = if zones.is_empty() { storage_class(CSI) } else { allowed_zones(CSI, &zones) };
-    world.class(&name, class).claim(&name, claim("", &name))
+    let class =
+        if zones.is_empty() { storage_class(CSI) } else { zonal_storage_class(CSI, &zones) };
+    world.storage_class(&name, class).volume_claim(&name, volume_claim("", &name))
 }
 
 /// One more place for a volume: a host.
-fn tie(volume: &mut PersistentVolume, host: &str) {
+fn add_hostname_term(volume: &mut PersistentVolume, host: &str) {
     volume.node_affinity.push([requirement("hostname", In, &[host])].into_iter().collect());
 }

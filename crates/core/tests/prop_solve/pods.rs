@@ -1,12 +1,12 @@
 //! Pods and daemons of random worlds.
 
-use karpenter_core::pod::{Owner, Phase};
+use karpenter_core::pod::{OwnerKind, Phase};
 use karpenter_core::requirement::Operator::In;
-use karpenter_core::testing::{PodBuilder, Spread, Term, pod, spread, term};
+use karpenter_core::testing::{AffinityTermBuilder, PodBuilder, SpreadBuilder, pod, spread, term};
 use proptest::prelude::*;
 use proptest::{collection, option, sample};
 
-use super::offers::{Expression, PAGES, TAINTS, expression};
+use super::pools::{Expression, PAGES, TAINTS, expression};
 use super::{APPS, BETA_ZONE, CLAIMS, CONTROLLERS, RARE};
 
 pub(super) fn any_daemon() -> impl Strategy<Value = PodBuilder> {
@@ -30,35 +30,36 @@ pub(super) fn any_daemon() -> impl Strategy<Value = PodBuilder> {
 
 /// Where a pod runs already, and how.
 #[derive(Clone, Debug)]
-pub(super) struct Home {
+pub(super) struct CurrentNode {
     /// Any number; the nodes are counted round.
     pub(super) node: usize,
     state: &'static str,
 }
 
-impl Home {
-    pub(super) fn settle(&self, pod: PodBuilder, node: &str) -> PodBuilder {
-        let pod = pod.on(node);
+impl CurrentNode {
+    pub(super) fn bind(&self, pod: PodBuilder, node: &str) -> PodBuilder {
+        let pod = pod.on_node(node);
         match self.state {
             "terminating" => pod.terminating(),
             "succeeded" => pod.phase(Phase::Succeeded),
             "failed" => pod.phase(Phase::Failed),
-            "daemon" => pod.owner(Owner::DaemonSet),
-            "static" => pod.owner(Owner::Node),
-            "stateful" => pod.owner(Owner::StatefulSet).terminating(),
+            "daemon" => pod.owner(OwnerKind::DaemonSet),
+            "static" => pod.owner(OwnerKind::Node),
+            "stateful" => pod.owner(OwnerKind::StatefulSet).terminating(),
             _ => pod,
         }
     }
 }
 
-fn any_home() -> impl Strategy<Value = Home> {
+fn any_current_node() -> impl Strategy<Value = CurrentNode> {
     const STATES: [&str; 10] =
         ["", "", "", "", "terminating", "succeeded", "failed", "daemon", "static", "stateful"];
-    (any::<usize>(), sample::select(&STATES[..])).prop_map(|(node, state)| Home { node, state })
+    (any::<usize>(), sample::select(&STATES[..]))
+        .prop_map(|(node, state)| CurrentNode { node, state })
 }
 
 /// A pod, and where it runs already, if anywhere.
-pub(super) fn any_pod() -> impl Strategy<Value = (PodBuilder, Option<Home>)> {
+pub(super) fn any_pod() -> impl Strategy<Value = (PodBuilder, Option<CurrentNode>)> {
     let size = (
         sample::select(&["0", "100m", "500m", "1", "3", "7"][..]),
         sample::select(&["0", "100Mi", "1Gi"][..]),
@@ -66,7 +67,7 @@ pub(super) fn any_pod() -> impl Strategy<Value = (PodBuilder, Option<Home>)> {
         option::weighted(0.1, Just("1")),
         option::weighted(0.05, Just("256Mi")),
     );
-    let who = (
+    let identity = (
         sample::select(&APPS[..]),
         prop::bool::weighted(0.1),
         0..3_i64,
@@ -90,12 +91,12 @@ pub(super) fn any_pod() -> impl Strategy<Value = (PodBuilder, Option<Home>)> {
         option::weighted(RARE, sample::select(&[80, 81][..])),
         option::weighted(RARE, 0..CLAIMS),
         option::weighted(0.1, 0..CLAIMS),
-        option::weighted(0.3, any_home()),
+        option::weighted(0.3, any_current_node()),
     );
-    (size, who, nodes, pods, rest).prop_map(|(size, who, nodes, pods, rest)| {
+    (size, identity, nodes, pods, rest).prop_map(|(size, identity, nodes, pods, rest)| {
         let (cpu, memory, replicas, devices, pages) = size;
-        let (app, elsewhere, age, revision, controller) = who;
-        let mut built = pod("").label("app", app).later(age).times(replicas);
+        let (app, elsewhere, age, revision, controller) = identity;
+        let mut built = pod("").label("app", app).created_later(age).replicas(replicas);
         if cpu != "0" {
             built = built.cpu(cpu);
         }
@@ -125,13 +126,17 @@ pub(super) fn any_pod() -> impl Strategy<Value = (PodBuilder, Option<Home>)> {
         for claim in first.into_iter().chain(second).filter(|_| !elsewhere) {
             built = built.mount(&format!("claim-{claim}"));
         }
-        (with_neighbours(with_nodes(built, nodes), pods), home)
+        (with_pod_constraints(with_node_constraints(built, nodes), pods), home)
     })
 }
 
-type Nodes = (Option<Expression>, Vec<Expression>, Vec<(i32, Expression)>, Option<&'static str>);
+type NodeConstraints =
+    (Option<Expression>, Vec<Expression>, Vec<(i32, Expression)>, Option<&'static str>);
 
-fn with_nodes(mut built: PodBuilder, (first, terms, preferred, taint): Nodes) -> PodBuilder {
+fn with_node_constraints(
+    mut built: PodBuilder,
+    (first, terms, preferred, taint): NodeConstraints,
+) -> PodBuilder {
     if let Some((key, operator, values)) = first.filter(|(_, operator, _)| *operator == In) {
         let _ = operator;
         built = built.select(key, values[0]);
@@ -148,20 +153,26 @@ fn with_nodes(mut built: PodBuilder, (first, terms, preferred, taint): Nodes) ->
     }
 }
 
-type Pods = (Vec<Spread>, Option<Term>, Option<Term>, Option<(i32, Term)>, Option<(i32, Term)>);
+type PodConstraints = (
+    Vec<SpreadBuilder>,
+    Option<AffinityTermBuilder>,
+    Option<AffinityTermBuilder>,
+    Option<(i32, AffinityTermBuilder)>,
+    Option<(i32, AffinityTermBuilder)>,
+);
 
-fn with_neighbours(
+fn with_pod_constraints(
     mut built: PodBuilder,
-    (spreads, near, away, likes, dislikes): Pods,
+    (spreads, near, away, likes, dislikes): PodConstraints,
 ) -> PodBuilder {
     built = spreads.into_iter().fold(built, PodBuilder::spread);
-    built = near.into_iter().fold(built, PodBuilder::near);
-    built = away.into_iter().fold(built, PodBuilder::away_from);
+    built = near.into_iter().fold(built, PodBuilder::pod_affinity);
+    built = away.into_iter().fold(built, PodBuilder::pod_anti_affinity);
     if let Some((weight, term)) = likes {
-        built = built.prefer_near(weight, term);
+        built = built.prefer_pod_affinity(weight, term);
     }
     match dislikes {
-        Some((weight, term)) => built.prefer_away_from(weight, term),
+        Some((weight, term)) => built.prefer_pod_anti_affinity(weight, term),
         None => built,
     }
 }
@@ -180,7 +191,7 @@ const DOMAINS: [&str; 11] = [
     BETA_ZONE,
 ];
 
-pub(super) fn any_spread() -> impl Strategy<Value = Spread> {
+pub(super) fn any_spread() -> impl Strategy<Value = SpreadBuilder> {
     let parts = (
         sample::select(&DOMAINS[..]),
         1..3_i32,
@@ -200,7 +211,7 @@ pub(super) fn any_spread() -> impl Strategy<Value = Spread> {
             built = built.selecting(&[("app", app)]);
         }
         if soft {
-            built = built.anyway();
+            built = built.schedule_anyway();
         }
         if let Some(domains) = domains {
             built = built.min_domains(domains);
@@ -212,7 +223,7 @@ pub(super) fn any_spread() -> impl Strategy<Value = Spread> {
     })
 }
 
-fn any_term() -> impl Strategy<Value = Term> {
+fn any_term() -> impl Strategy<Value = AffinityTermBuilder> {
     let parts = (
         sample::select(&DOMAINS[..]),
         option::weighted(0.5, sample::select(&APPS[..])),

@@ -8,19 +8,21 @@ use karpenter_core::requirement::Operator::In;
 use karpenter_core::scheduling::{MinValuesPolicy, Options, PreferencePolicy, ReservedMode};
 use karpenter_core::selector::LabelSelector;
 use karpenter_core::snapshot::{Pool, Service, WorkloadKey};
-use karpenter_core::testing::{PoolBuilder, TypeBuilder, World, key, label_selector, requirement};
+use karpenter_core::testing::{
+    PoolBuilder, TypeBuilder, World, label_key, label_selector, requirement,
+};
 use proptest::prelude::*;
 use proptest::{collection, option, sample};
 
+mod large_worlds;
 mod nodes;
-mod offers;
 mod pods;
-mod wide;
+mod pools;
 
-use nodes::{any_node, any_volume, with_claim};
-use offers::{any_pool, any_type};
+pub(crate) use large_worlds::any_large_world;
+use nodes::{any_node, any_volume, with_volume_claim};
 use pods::{any_daemon, any_pod, any_spread};
-pub(crate) use wide::wide_scene;
+use pools::{any_pool, any_type};
 
 const ZONES: [&str; 3] = ["a", "b", "c"];
 const RACKS: [&str; 3] = ["r1", "r2", "r3"];
@@ -41,9 +43,9 @@ const RARE: f64 = 0.2;
 
 /// A world that prints itself in lines.
 #[derive(Clone)]
-pub(crate) struct Scene(pub(crate) World);
+pub(crate) struct RandomWorld(pub(crate) World);
 
-impl fmt::Debug for Scene {
+impl fmt::Debug for RandomWorld {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\n{}", self.0)
     }
@@ -58,22 +60,22 @@ const LABELS: [(&str, &str); 5] =
 ///
 /// Where a label is missing, plans break rules as upstream's do: what contradicts itself on a key
 /// becomes "the label must not exist", and a node without the label is taken for a match.
-pub(crate) fn scene() -> impl Strategy<Value = Scene> {
-    wild_scene().prop_map(|Scene(mut world)| {
+pub(crate) fn any_labelled_world() -> impl Strategy<Value = RandomWorld> {
+    any_world().prop_map(|RandomWorld(mut world)| {
         for node in &mut world.snapshot.nodes {
             let node = &mut **node;
             let name = node.name.clone();
             for (short, value) in LABELS.into_iter().chain([("hostname", name.as_str())]) {
-                node.labels.entry(key(short).to_owned()).or_insert_with(|| value.to_owned());
+                node.labels.entry(label_key(short).to_owned()).or_insert_with(|| value.to_owned());
             }
-            let zone = node.labels[key("zone")].clone();
+            let zone = node.labels[label_key("zone")].clone();
             node.labels.insert(BETA_ZONE.to_owned(), zone);
             if let Some(object) = &mut node.object {
                 object.labels.clone_from(&node.labels);
             }
         }
         world.snapshot.pools.iter_mut().for_each(with_rack);
-        Scene(world)
+        RandomWorld(world)
     })
 }
 
@@ -88,7 +90,7 @@ fn with_rack(pool: &mut Pool) {
 }
 
 /// A world that solves in milliseconds, with nodes that may lack any label.
-pub(crate) fn wild_scene() -> impl Strategy<Value = Scene> {
+pub(crate) fn any_world() -> impl Strategy<Value = RandomWorld> {
     let parts = (
         collection::vec(any_type(), 1..5),
         collection::vec(any_pool(), 0..4),
@@ -107,7 +109,7 @@ pub(crate) fn wild_scene() -> impl Strategy<Value = Scene> {
             odd.apply(&mut world.snapshot.nodes[number]);
         }
         for (number, volume) in volumes.into_iter().enumerate() {
-            world = with_claim(world, number, volume);
+            world = with_volume_claim(world, number, volume);
         }
         for (number, daemon) in daemons.into_iter().enumerate() {
             world = world.daemon(&daemon.named(&format!("daemon-{number}")));
@@ -116,7 +118,7 @@ pub(crate) fn wild_scene() -> impl Strategy<Value = Scene> {
         for (number, (pod, home)) in pods.into_iter().enumerate() {
             let pod = pod.named(&format!("pod-{number}"));
             world = world.pod(match home.filter(|_| node_count > 0) {
-                Some(home) => home.settle(pod, &format!("node-{}", home.node % node_count)),
+                Some(home) => home.bind(pod, &format!("node-{}", home.node % node_count)),
                 None => pod,
             });
         }
@@ -126,7 +128,7 @@ pub(crate) fn wild_scene() -> impl Strategy<Value = Scene> {
         world.snapshot.services = services.into();
         world.snapshot.workloads = workloads().into();
         world.options = options;
-        Scene(world)
+        RandomWorld(world)
     })
 }
 
@@ -173,7 +175,7 @@ fn any_options() -> impl Strategy<Value = Options> {
     parts.prop_map(|(ignore, best_effort, fallback, gate, default, now, credit)| Options {
         preferences: if ignore { PreferencePolicy::Ignore } else { PreferencePolicy::Respect },
         min_values: if best_effort { MinValuesPolicy::BestEffort } else { MinValuesPolicy::Strict },
-        reserved: if fallback { ReservedMode::Fallback } else { ReservedMode::Strict },
+        reserved_mode: if fallback { ReservedMode::Fallback } else { ReservedMode::Strict },
         reserved_capacity: gate,
         reservation_credits: credit.map(|id| (id.to_owned(), 1)).into_iter().collect(),
         default_spread: default

@@ -1,6 +1,8 @@
 //! `karpenter controller`: the real thing, on a cluster.
 
-use karpenter_operator::options::{Definition, Kind, Options, Parsed, definitions, help};
+use karpenter_operator::options::{
+    OptionDefinition, Options, ParsedCommandLine, ValueKind, definitions, help,
+};
 
 use super::{Failure, Outcome, print};
 use crate::diagnostic::Diagnostic;
@@ -19,20 +21,20 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
-    let mut all = vec![provider()];
+    let mut all = vec![provider_option()];
     all.extend(definitions());
     let usage = |problem: String| {
-        Failure::Usage(Diagnostic::new(problem).more("karpenter controller --help").into())
+        Failure::Usage(Diagnostic::new(problem).help_command("karpenter controller --help").into())
     };
     let parsed = Options::parse_with(&all, &args.arguments, environment::variable);
     let (options, resolved) = match parsed.map_err(|error| usage(error.to_string()))? {
-        Parsed::Help => {
+        ParsedCommandLine::Help => {
             print(&help(&all))?;
-            return Ok(Outcome::Fine);
+            return Ok(Outcome::Success);
         }
-        Parsed::Run(options, resolved) => (*options, resolved),
+        ParsedCommandLine::Run(options, resolved) => (*options, resolved),
     };
-    if let Some(stray) = resolved.rest.first() {
+    if let Some(stray) = resolved.positional.first() {
         return Err(usage(format!("{stray} is no option; options begin with a dash")));
     }
     if resolved.text("provider") == "aws" {
@@ -41,16 +43,20 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
                 .to_owned(),
         ));
     }
-    Ok(if controller::run(options, &resolved.ignored)? { Outcome::Fine } else { Outcome::Finding })
+    Ok(if controller::run(options, &resolved.ignored_variables)? {
+        Outcome::Success
+    } else {
+        Outcome::Finding
+    })
 }
 
 /// Which cloud; the only option that is ours alone.
-fn provider() -> Definition {
-    Definition {
+fn provider_option() -> OptionDefinition {
+    OptionDefinition {
         flag: "provider",
         env: "KARPENTER_PROVIDER",
         default: "aws".to_owned(),
-        kind: Kind::OneOf(&["aws", "kwok"]),
+        kind: ValueKind::OneOf(&["aws", "kwok"]),
         help: "The cloud: aws, or kwok, whose instances are Node objects without machines."
             .to_owned(),
     }

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use super::{Failure, Outcome, print, report};
-use crate::convert::{self, Conversion, Converted, Fate, Finding, Output};
+use super::{Failure, Outcome, print, print_to_stderr};
+use crate::convert::{self, Conversion, ConversionResult, ConversionStatus, Finding, Output};
 use crate::diagnostic::{Diagnostic, printable};
-use crate::manifest::replace::{self, Entry, Replacement};
-use crate::manifest::{self, Bounds, Input, Manifests, write};
+use crate::manifest::replace::{self, NewDocument, Replacement};
+use crate::manifest::{self, Input, InputLimits, Manifests, write};
 
 /// Convert manifests of former releases (v1alpha5, v1beta1) to v1
 ///
@@ -79,11 +79,11 @@ enum Format {
 }
 
 pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
-    let manifests = manifest::read(&inputs(args)?, &Bounds::MANIFESTS);
+    let manifests = manifest::read(&inputs(args)?, &InputLimits::MANIFESTS);
     if manifests.objects.is_empty() && manifests.problems.is_empty() {
         return Err(Diagnostic::new("no objects passed to convert")
             .fix("name a file or directory with manifests (-f), or pipe them in")
-            .more("karpenter convert --help")
+            .help_command("karpenter convert --help")
             .into());
     }
     let objects: Vec<_> = manifests.objects.iter().map(|object| &object.value).collect();
@@ -94,11 +94,11 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
         workloads: args.workloads,
     };
     let run = Run { conversion: convert::convert(&objects, &options), manifests, args };
-    run.report();
+    run.print_findings();
     if args.check {
         run.check()
     } else if args.in_place {
-        Ok(run.rewrite())
+        Ok(run.rewrite_files())
     } else {
         run.print()
     }
@@ -106,8 +106,8 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
 
 fn inputs(args: &Args) -> Result<Vec<Input>, Failure> {
     let stdin = PathBuf::from("-");
-    let usage = |what: &str, fix: &str| {
-        let diagnostic = Diagnostic::new(what).fix(fix).more("karpenter convert --help");
+    let usage = |problem: &str, fix: &str| {
+        let diagnostic = Diagnostic::new(problem).fix(fix).help_command("karpenter convert --help");
         Failure::Usage(diagnostic.into())
     };
     let reads_stdin = args.paths.is_empty() || args.paths.contains(&stdin);
@@ -135,31 +135,31 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Says everything that is to be said, in the order of the input.
-    fn report(&self) {
+    fn print_findings(&self) {
         // What is not ours stays where it is when files are rewritten, and is not worth a word.
-        let tells_skipped = !self.args.in_place;
-        for place in self.manifests.strangers.iter().filter(|_| tells_skipped) {
-            report(&format!("W01 {place}: skipped, not a Kubernetes object"));
+        let reports_skipped = !self.args.in_place;
+        for place in self.manifests.non_objects.iter().filter(|_| reports_skipped) {
+            print_to_stderr(&format!("W01 {place}: skipped, not a Kubernetes object"));
         }
         for (input, result) in self.conversion.results.iter().enumerate() {
-            if result.fate == Fate::Foreign && !tells_skipped {
+            if result.status == ConversionStatus::Skipped && !reports_skipped {
                 continue;
             }
             let notes = result.outputs.iter().flat_map(|output| &output.notes);
             for finding in result.findings.iter().chain(notes) {
-                report(&self.line(input, finding));
+                print_to_stderr(&self.finding_text(input, finding));
             }
         }
         for problem in &self.manifests.problems {
-            report(&problem.diagnostic.to_string());
+            print_to_stderr(&problem.diagnostic.to_string());
         }
     }
 
     /// A finding with its place, and with the lines that belong below it.
-    fn line(&self, input: usize, finding: &Finding) -> String {
-        let place = self.manifests.place(&self.manifests.objects[input].origin, &finding.field);
+    fn finding_text(&self, input: usize, finding: &Finding) -> String {
+        let place = self.manifests.location(&self.manifests.objects[input].origin, &finding.field);
         let mut text = format!("{} ({place})", printable(&finding.to_string()));
-        for line in finding.note.block().lines() {
+        for line in finding.note.yaml_block().lines() {
             text.push_str("\n    ");
             text.push_str(line);
         }
@@ -168,11 +168,15 @@ impl Run<'_> {
 
     fn has_errors(&self) -> bool {
         !self.manifests.problems.is_empty()
-            || self.conversion.results.iter().any(|result| result.fate == Fate::Failed)
+            || self
+                .conversion
+                .results
+                .iter()
+                .any(|result| result.status == ConversionStatus::Failed)
     }
 
     fn outcome(&self) -> Outcome {
-        if self.has_errors() { Outcome::Finding } else { Outcome::Fine }
+        if self.has_errors() { Outcome::Finding } else { Outcome::Success }
     }
 
     fn outputs(&self) -> impl Iterator<Item = &Output> {
@@ -197,12 +201,13 @@ impl Run<'_> {
     fn check(&self) -> Result<Outcome, Failure> {
         let mut lines = Vec::new();
         for (object, result) in self.manifests.objects.iter().zip(&self.conversion.results) {
-            if result.fate.changes() {
-                let place = self.manifests.place(&object.origin, &manifest::FieldPath::default());
+            if result.status.is_changed() {
+                let place =
+                    self.manifests.location(&object.origin, &manifest::FieldPath::default());
                 let new: Vec<_> =
-                    result.outputs.iter().map(|output| name(&output.object)).collect();
+                    result.outputs.iter().map(|output| kind_and_name(&output.object)).collect();
                 let new = if new.is_empty() { "nothing".to_owned() } else { new.join(", ") };
-                lines.push(format!("{place}: {} -> {new}\n", name(&object.value)));
+                lines.push(format!("{place}: {} -> {new}\n", kind_and_name(&object.value)));
             }
         }
         print(&lines.concat())?;
@@ -212,10 +217,10 @@ impl Run<'_> {
     /// Rewrites files in two steps: first everything is written beside them, then, if that went
     /// well for all, the new files take the names. Classes go first, so that kubelet settings are
     /// in two places rather than in none should the machine stop in between.
-    fn rewrite(&self) -> Outcome {
+    fn rewrite_files(&self) -> Outcome {
         let mut outcome = self.outcome();
         let mut ready = Vec::new();
-        let plans = self.replacements().into_iter().zip(self.held_back());
+        let plans = self.document_replacements().into_iter().zip(self.skipped_sources());
         for (number, (replacements, held_back)) in plans.enumerate() {
             let source = &self.manifests.sources[number];
             let Some(path) = &source.path else { continue };
@@ -223,28 +228,37 @@ impl Run<'_> {
                 continue;
             }
             if held_back {
-                report(&format!("not written: {}", printable(&source.name)));
+                print_to_stderr(&format!("not written: {}", printable(&source.name)));
                 outcome = Outcome::Finding;
                 continue;
             }
-            match replace::prepare(path, source, &replace::text(source, &replacements)) {
-                Ok(prepared) => ready.push((self.receives(number), source, prepared)),
+            match replace::prepare_file(
+                path,
+                source,
+                &replace::replaced_text(source, &replacements),
+            ) {
+                Ok(prepared) => {
+                    ready.push((self.receives_kubelet_settings(number), source, prepared))
+                }
                 Err(diagnostic) => {
-                    report(&diagnostic.to_string());
-                    report("no file was written");
+                    print_to_stderr(&diagnostic.to_string());
+                    print_to_stderr("no file was written");
                     return Outcome::Finding;
                 }
             }
         }
         ready.sort_by_key(|(receives, ..)| !receives);
         for (_, source, prepared) in ready {
-            match prepared.finish() {
+            match prepared.commit() {
                 Ok(backup) => {
                     let backup = printable(&backup.display().to_string());
-                    report(&format!("rewritten: {} (backup: {backup})", printable(&source.name)));
+                    print_to_stderr(&format!(
+                        "rewritten: {} (backup: {backup})",
+                        printable(&source.name)
+                    ));
                 }
                 Err(diagnostic) => {
-                    report(&diagnostic.to_string());
+                    print_to_stderr(&diagnostic.to_string());
                     return Outcome::Finding;
                 }
             }
@@ -253,30 +267,30 @@ impl Run<'_> {
     }
 
     /// Whether a source holds a class that gets kubelet settings from elsewhere.
-    fn receives(&self, source: usize) -> bool {
+    fn receives_kubelet_settings(&self, source: usize) -> bool {
         let source_of = |input: usize| self.manifests.objects[input].origin.source;
-        self.conversion.links.iter().any(|(_, class)| source_of(*class) == source)
+        self.conversion.linked_inputs.iter().any(|(_, class)| source_of(*class) == source)
     }
 
     /// Which sources stay as they are: those with an error, and those that would lose kubelet
     /// settings to, or expect them from, a file that stays as it is. Where anything at all is in
     /// error, no kubelet settings move: what could not be read may be the class that they are
     /// for, or a pool that shares it.
-    fn held_back(&self) -> Vec<bool> {
+    fn skipped_sources(&self) -> Vec<bool> {
         let source_of = |input: usize| self.manifests.objects[input].origin.source;
         let mut held_back = vec![false; self.manifests.sources.len()];
         for source in self.manifests.problems.iter().filter_map(|problem| problem.source) {
             held_back[source] = true;
         }
         for (input, result) in self.conversion.results.iter().enumerate() {
-            held_back[source_of(input)] |= result.fate == Fate::Failed;
+            held_back[source_of(input)] |= result.status == ConversionStatus::Failed;
         }
-        for mover in self.conversion.movers.iter().filter(|_| self.has_errors()) {
+        for mover in self.conversion.inputs_with_kubelet.iter().filter(|_| self.has_errors()) {
             held_back[source_of(*mover)] = true;
         }
         loop {
             let mut spread = false;
-            for (pool, class) in &self.conversion.links {
+            for (pool, class) in &self.conversion.linked_inputs {
                 let (pool, class) = (source_of(*pool), source_of(*class));
                 if held_back[pool] != held_back[class] {
                     held_back[pool] = true;
@@ -291,17 +305,17 @@ impl Run<'_> {
     }
 
     /// What becomes of each document of each source.
-    fn replacements(&self) -> Vec<Vec<Replacement>> {
+    fn document_replacements(&self) -> Vec<Vec<Replacement>> {
         let blank = |source: &manifest::Source| vec![(false, Vec::new()); source.document_count()];
-        let mut plans: Vec<Vec<(bool, Vec<Entry>)>> =
+        let mut plans: Vec<Vec<(bool, Vec<NewDocument>)>> =
             self.manifests.sources.iter().map(blank).collect();
         for (object, result) in self.manifests.objects.iter().zip(&self.conversion.results) {
             let (changed, entries) = &mut plans[object.origin.source][object.origin.document];
-            *changed |= result.fate.changes();
-            entries.extend(in_place(&object.value, result));
+            *changed |= result.status.is_changed();
+            entries.extend(replacement_entries(&object.value, result));
         }
         let replacement = |(changed, entries)| {
-            if changed { Replacement::With(entries) } else { Replacement::Keep }
+            if changed { Replacement::Documents(entries) } else { Replacement::Keep }
         };
         let decide = |plan: Vec<_>| plan.into_iter().map(replacement).collect();
         plans.into_iter().map(decide).collect()
@@ -309,11 +323,11 @@ impl Run<'_> {
 }
 
 /// What stands in the place of an object, if its document is rewritten.
-fn in_place(object: &serde_json::Value, result: &Converted) -> Vec<Entry> {
-    if matches!(result.fate, Fate::Foreign | Fate::Failed) {
-        return vec![Entry { comments: String::new(), object: object.clone() }];
+fn replacement_entries(object: &serde_json::Value, result: &ConversionResult) -> Vec<NewDocument> {
+    if matches!(result.status, ConversionStatus::Skipped | ConversionStatus::Failed) {
+        return vec![NewDocument { comments: String::new(), object: object.clone() }];
     }
-    let entry = |output: &Output| Entry {
+    let entry = |output: &Output| NewDocument {
         comments: comments(&output.notes),
         object: output.object.clone(),
     };
@@ -325,14 +339,14 @@ fn comments(notes: &[Finding]) -> String {
     let lines: Vec<_> = notes
         .iter()
         .flat_map(|finding| {
-            let block = finding.note.block().lines().map(|line| format!("    {line}"));
+            let block = finding.note.yaml_block().lines().map(|line| format!("    {line}"));
             [printable(&finding.to_string())].into_iter().chain(block)
         })
         .collect();
     write::comments(lines.iter().map(String::as_str))
 }
 
-fn name(object: &serde_json::Value) -> String {
+fn kind_and_name(object: &serde_json::Value) -> String {
     let text = |pointer: &str| object.pointer(pointer).and_then(serde_json::Value::as_str);
     let name = text("/metadata/name").unwrap_or("?");
     printable(&format!("{}/{name}", text("/kind").unwrap_or("?")))

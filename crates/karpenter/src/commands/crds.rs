@@ -44,5 +44,5 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Failure> {
             print(&documents.join("---\n"))?;
         }
     }
-    Ok(Outcome::Fine)
+    Ok(Outcome::Success)
 }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use karpenter_sim::scenario::{Scenario, ScenarioError};
 
 use super::{Failure, Outcome};
-use crate::demo::{self, Settings, Source, Speed};
-use crate::diagnostic::{Diagnostic, Place};
+use crate::demo::{self, ScenarioSource, Settings, Speed};
+use crate::diagnostic::{Diagnostic, Location};
 use crate::{environment, options};
 
 const TOUR: &str = include_str!("../../../../scenarios/demo/tour.yaml");
@@ -70,9 +70,9 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Failure> {
     check_usage(args)?;
     let (text, file) = match &args.scenario {
         None => (TOUR.to_owned(), "the built-in tour".to_owned()),
-        Some(path) => (read(path)?, path.display().to_string()),
+        Some(path) => (read_scenario(path)?, path.display().to_string()),
     };
-    let scenario = Scenario::parse(&text).map_err(|error| mistake(&file, error))?;
+    let scenario = Scenario::parse(&text).map_err(|error| scenario_diagnostic(&file, error))?;
     // Two demos at once have a file each.
     let name = format!("karpenter-demo-{}.kubeconfig", std::process::id());
     let default = || std::env::temp_dir().join(name);
@@ -82,9 +82,9 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Failure> {
         exit_when_done: args.exit_when_done || args.speed == Speed::Max,
         kubeconfig: args.kubeconfig.clone().unwrap_or_else(default),
         port: args.port.unwrap_or_default(),
-        options: options::of_demo(environment::variable).map_err(Failure::Usage)?,
+        options: options::demo_options(environment::variable).map_err(Failure::Usage)?,
     };
-    let source = Source { file, text };
+    let source = ScenarioSource { file, text };
     demo::run(&scenario, &source, &settings)
 }
 
@@ -102,13 +102,13 @@ fn check_usage(args: &Args) -> Result<(), Failure> {
     }
 }
 
-fn read(path: &Path) -> Result<String, Failure> {
+fn read_scenario(path: &Path) -> Result<String, Failure> {
     let mut text = String::new();
     let file = File::open(path);
     let read = file.and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
     let unreadable = |found: String| {
         Diagnostic::new("cannot read the scenario")
-            .at(Place::file(path.display().to_string()))
+            .at(Location::file(path.display().to_string()))
             .found(found)
             .fix("name a YAML file that can be read, or leave --scenario out for the tour")
     };
@@ -122,8 +122,9 @@ fn read(path: &Path) -> Result<String, Failure> {
     }
 }
 
-fn mistake(file: &str, error: ScenarioError) -> Diagnostic {
-    let place = Place { line: error.line, field: Some(error.place), ..Place::file(file) };
+fn scenario_diagnostic(file: &str, error: ScenarioError) -> Diagnostic {
+    let place =
+        Location { line: error.line, field: Some(error.field_path), ..Location::file(file) };
     let diagnostic = Diagnostic::new("the scenario has a mistake").at(place).found(error.problem);
     match error.fix {
         Some(fix) => diagnostic.fix(fix),

@@ -7,17 +7,17 @@ use clap::ValueEnum;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{Failure, Outcome, count, print, report};
-use crate::diagnostic::{Diagnostic, Place, printable};
-use crate::manifest::{self, Bounds, Input, write};
-use crate::options::{Decision, DecisionArgs};
-use crate::plan::consolidate::Consolidation;
-use crate::plan::expand::Expanded;
-use crate::plan::gather::Gathered;
+use super::{Failure, Outcome, count_noun, print, print_to_stderr};
+use crate::diagnostic::{Diagnostic, Location, printable};
+use crate::manifest::{self, Input, InputLimits, write};
+use crate::options::{DecisionArgs, DecisionOptions};
+use crate::plan::cluster_objects::ClusterObjects;
+use crate::plan::consolidate::ConsolidationReport;
+use crate::plan::expand::ExpandedWorkload;
 use crate::plan::progress::Progress;
 use crate::plan::provider::{self, Provider};
 use crate::plan::report::{Remark, Report};
-use crate::plan::{consolidate, decide, expand, live, overlooked, table};
+use crate::plan::{consolidate, decision, expand, input_warnings, live, table};
 use crate::{clock, environment};
 
 /// Show what would be launched for pending pods, at what price, and which pods would stay pending
@@ -103,156 +103,164 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
             Diagnostic::new("manifests are named with -f")
                 .found(path.to_string())
                 .fix(format!("karpenter plan -f {path}"))
-                .more("karpenter plan --help")
+                .help_command("karpenter plan --help")
                 .into(),
         ));
     }
-    let options = args
-        .decision
-        .resolve(environment::variable)
-        .map_err(|diagnostic| Failure::Usage(diagnostic.more("karpenter plan --help").into()))?;
+    let options = args.decision.resolve(environment::variable).map_err(|diagnostic| {
+        Failure::Usage(diagnostic.help_command("karpenter plan --help").into())
+    })?;
     for warning in &options.warnings {
-        report(&format!("warning: {}", printable(warning)));
+        print_to_stderr(&format!("warning: {}", printable(warning)));
     }
     if args.decision.consolidation_search.is_some() && !args.consolidate {
         return Err(Failure::Usage(
             Diagnostic::new("--consolidation-search says nothing about pending pods")
                 .fix("add --consolidate, or leave it out")
-                .more("karpenter plan --help")
+                .help_command("karpenter plan --help")
                 .into(),
         ));
     }
     let now = args.now.unwrap_or_else(clock::now);
     let progress = Progress::start();
     let is_live = args.paths.is_empty();
-    let Read { mut gathered, unread } =
+    let ReadInput { objects: mut gathered, unreadable: unread } =
         if is_live { read_live(args, &options, &progress)? } else { read_files(args, &progress)? };
-    let expanded =
-        if is_live || args.no_expand { Vec::new() } else { expand::expand(&mut gathered) };
+    let expanded = if is_live || args.no_expand {
+        Vec::new()
+    } else {
+        expand::expand_workloads(&mut gathered)
+    };
     if !is_live {
-        gathered.objects.as_snapshot_file();
+        gathered.objects.fill_defaults();
     }
 
-    let hints = gathered.hints.notes(&expanded);
+    let hints = gathered.hints.autoscaler_note(&expanded);
     let missing = if is_live { Vec::new() } else { gathered.missing_node_classes() };
     gathered.remarks.extend(missing);
     if args.consolidate && !is_live {
-        let missing = gathered.missing_of_nodes();
+        let missing = gathered.missing_node_owners();
         gathered.remarks.extend(missing);
-        let unjudged = overlooked::unjudged_budgets(&gathered);
+        let unjudged = input_warnings::budgets_without_status(&gathered);
         gathered.remarks.extend(unjudged);
     }
     let instance_types = args.instance_types.as_deref();
-    let mut chosen = provider::choose(args.provider, instance_types, &mut gathered, now)?;
+    let mut chosen = provider::choose_provider(args.provider, instance_types, &mut gathered, now)?;
     chosen.settings.assume_pools_ready = !is_live;
     let remarks = std::mem::take(&mut gathered.remarks);
     let notes = std::mem::take(&mut chosen.notes);
-    let question = decide::question(gathered, chosen, &options);
-    let mut heard = Heard { expanded, remarks, notes, unread };
-    heard.notes.extend(hints);
+    let plan_input = decision::prepare(gathered, chosen, &options);
+    let mut input_report = InputReport { expanded, remarks, notes, unreadable: unread };
+    input_report.notes.extend(hints);
     if args.consolidate {
-        progress.say(format!("deciding about {}", count(question.nodes(), "node")));
-        let told = question.consolidate(&options, now, &heard.remarks);
+        progress
+            .set_message(format!("deciding about {}", count_noun(plan_input.node_count(), "node")));
+        let report = plan_input.consolidate(&options, now, &input_report.remarks);
         drop(progress);
-        return tell_consolidation(told, heard, args.output);
+        return print_consolidation(report, input_report, args.output);
     }
-    progress.say(format!("deciding about {}", count(question.pods(), "pod")));
-    let told = question.answer(&options, &heard.remarks);
+    progress.set_message(format!("deciding about {}", count_noun(plan_input.pod_count(), "pod")));
+    let report = plan_input.plan_pods(&options, &input_report.remarks);
     drop(progress);
-    tell(told, heard, args.output)
+    print_plan(report, input_report, args.output)
 }
 
 /// What the reader of the objects has to say beside the decision.
-struct Heard {
-    expanded: Vec<Expanded>,
+struct InputReport {
+    expanded: Vec<ExpandedWorkload>,
     remarks: Vec<Remark>,
     notes: Vec<String>,
-    unread: Vec<Remark>,
+    unreadable: Vec<Remark>,
 }
 
-impl Heard {
+impl InputReport {
     /// What is said of objects, the decision's own remarks last, and whether all of them count.
-    fn marked(self, mut marked: Vec<Remark>, format: Format) -> (Vec<Remark>, bool) {
+    fn merge_remarks(self, mut marked: Vec<Remark>, format: Format) -> (Vec<Remark>, bool) {
         marked.splice(0..0, self.remarks);
-        let is_whole = self.unread.is_empty() && !marked.iter().any(|remark| remark.broken);
+        let is_complete = self.unreadable.is_empty() && !marked.iter().any(|remark| remark.broken);
         if format != Format::Table {
             // People have read it on stderr.
-            marked.splice(0..0, self.unread);
+            marked.splice(0..0, self.unreadable);
         }
-        (marked, is_whole)
+        (marked, is_complete)
     }
 }
 
-fn tell(mut told: Report, mut heard: Heard, format: Format) -> Result<Outcome, Failure> {
-    told.expanded = std::mem::take(&mut heard.expanded);
-    told.notes = std::mem::take(&mut heard.notes);
-    let (marked, is_whole) = heard.marked(told.marked, format);
-    told.marked = marked;
-    print(&text(&told, format, table::table))?;
-    let is_fine = told.errors.is_empty() && told.ignored.iter().all(|ignored| ignored.opted_out);
-    Ok(if is_fine && is_whole { Outcome::Fine } else { Outcome::Finding })
-}
-
-fn tell_consolidation(
-    mut told: Consolidation,
-    mut heard: Heard,
+fn print_plan(
+    mut report: Report,
+    mut input_report: InputReport,
     format: Format,
 ) -> Result<Outcome, Failure> {
-    told.expanded = std::mem::take(&mut heard.expanded);
-    told.notes = std::mem::take(&mut heard.notes);
-    let (marked, is_whole) = heard.marked(told.marked, format);
-    told.marked = marked;
-    print(&text(&told, format, consolidate::table))?;
-    Ok(if is_whole { Outcome::Fine } else { Outcome::Finding })
+    report.expanded = std::mem::take(&mut input_report.expanded);
+    report.notes = std::mem::take(&mut input_report.notes);
+    let (marked, is_complete) = input_report.merge_remarks(report.marked, format);
+    report.marked = marked;
+    print(&format_report(&report, format, table::render))?;
+    let is_fine =
+        report.errors.is_empty() && report.ignored.iter().all(|ignored| ignored.opted_out);
+    Ok(if is_fine && is_complete { Outcome::Success } else { Outcome::Finding })
+}
+
+fn print_consolidation(
+    mut report: ConsolidationReport,
+    mut input_report: InputReport,
+    format: Format,
+) -> Result<Outcome, Failure> {
+    report.expanded = std::mem::take(&mut input_report.expanded);
+    report.notes = std::mem::take(&mut input_report.notes);
+    let (marked, is_complete) = input_report.merge_remarks(report.marked, format);
+    report.marked = marked;
+    print(&format_report(&report, format, consolidate::render))?;
+    Ok(if is_complete { Outcome::Success } else { Outcome::Finding })
 }
 
 /// What was read, and what could not be.
-struct Read {
-    gathered: Gathered,
-    unread: Vec<Remark>,
+struct ReadInput {
+    objects: ClusterObjects,
+    unreadable: Vec<Remark>,
 }
 
-fn read_files(args: &Args, progress: &Progress) -> Result<Read, Failure> {
-    progress.say("reading manifests");
+fn read_files(args: &Args, progress: &Progress) -> Result<ReadInput, Failure> {
+    progress.set_message("reading manifests");
     let input = |path: &PathBuf| match path.to_str() {
         Some("-") => Input::Stdin,
         _ => Input::Path(path.clone()),
     };
     let inputs: Vec<_> = args.paths.iter().map(input).collect();
-    let mut manifests = manifest::read(&inputs, &Bounds::SNAPSHOT);
-    for place in &manifests.strangers {
-        report(&format!("warning: {place}: skipped, not a Kubernetes object"));
+    let mut manifests = manifest::read(&inputs, &InputLimits::SNAPSHOT);
+    for place in &manifests.non_objects {
+        print_to_stderr(&format!("warning: {place}: skipped, not a Kubernetes object"));
     }
     let mut problems = std::mem::take(&mut manifests.problems);
-    let gathered = Gathered::from_manifests(manifests);
+    let gathered = ClusterObjects::from_manifests(manifests);
     // Of nothing there is no result, only what kept it from being read.
     let failure = gathered.is_empty().then(|| match problems.pop() {
         Some(problem) => problem.diagnostic,
-        None => nothing().into(),
+        None => no_objects_diagnostic().into(),
     });
     for problem in &problems {
-        report(&problem.diagnostic.to_string());
+        print_to_stderr(&problem.diagnostic.to_string());
     }
     if let Some(failure) = failure {
         return Err(failure.into());
     }
-    warn(&gathered);
-    Ok(Read {
-        gathered,
-        unread: problems.iter().map(|problem| unread(&problem.diagnostic)).collect(),
+    warn_unknown_kinds(&gathered);
+    Ok(ReadInput {
+        objects: gathered,
+        unreadable: problems.iter().map(|problem| unreadable_remark(&problem.diagnostic)).collect(),
     })
 }
 
-fn nothing() -> Diagnostic {
+fn no_objects_diagnostic() -> Diagnostic {
     Diagnostic::new("no objects passed to plan")
         .fix("name files or directories with NodePools and pods (-f), or pipe them in (-f -)")
-        .more("karpenter plan --help")
+        .help_command("karpenter plan --help")
 }
 
 /// A file or document that could not be read.
-fn unread(diagnostic: &Diagnostic) -> Remark {
-    let Place { file, line, column, .. } = diagnostic.place().clone();
-    let place = Place { file: file.clone(), line, column, field: None };
+fn unreadable_remark(diagnostic: &Diagnostic) -> Remark {
+    let Location { file, line, column, .. } = diagnostic.location().clone();
+    let place = Location { file: file.clone(), line, column, field: None };
     Remark {
         object: file.unwrap_or_default(),
         place: line.map(|_| place.to_string()),
@@ -264,29 +272,34 @@ fn unread(diagnostic: &Diagnostic) -> Remark {
     }
 }
 
-fn read_live(args: &Args, options: &Decision, progress: &Progress) -> Result<Read, Failure> {
-    let say = |what: &str| progress.say(format!("reading {what}"));
-    let gathered = live::gather(args.kubeconfig.as_deref(), args.context.as_deref(), options, say)?;
-    warn(&gathered);
-    Ok(Read { gathered, unread: Vec::new() })
+fn read_live(
+    args: &Args,
+    options: &DecisionOptions,
+    progress: &Progress,
+) -> Result<ReadInput, Failure> {
+    let set_step = |resource: &str| progress.set_message(format!("reading {resource}"));
+    let gathered =
+        live::read_cluster(args.kubeconfig.as_deref(), args.context.as_deref(), options, set_step)?;
+    warn_unknown_kinds(&gathered);
+    Ok(ReadInput { objects: gathered, unreadable: Vec::new() })
 }
 
 /// Once for each kind that nobody knows.
-fn warn(gathered: &Gathered) {
-    for (kind, count) in &gathered.unknown {
+fn warn_unknown_kinds(gathered: &ClusterObjects) {
+    for (kind, count) in &gathered.unknown_kinds {
         let kind = printable(kind);
-        report(&format!("warning: {kind}: unknown kind, {count} left out"));
+        print_to_stderr(&format!("warning: {kind}: unknown kind, {count} left out"));
     }
 }
 
-fn text<T: Serialize>(
-    told: &T,
+fn format_report<T: Serialize>(
+    report: &T,
     format: Format,
     table: impl Fn(&T, Option<usize>) -> String,
 ) -> String {
-    let value = || serde_json::to_value(told).expect("a report has text keys only");
+    let value = || serde_json::to_value(report).expect("a report has text keys only");
     match format {
-        Format::Table => table(told, width()),
+        Format::Table => table(report, terminal_width()),
         Format::Json => write::json(&value()),
         Format::Yaml => write::yaml(&value()),
     }
@@ -294,7 +307,7 @@ fn text<T: Serialize>(
 
 /// How wide the terminal is; nothing where the output goes elsewhere, which takes lines of any
 /// length.
-fn width() -> Option<usize> {
+fn terminal_width() -> Option<usize> {
     let terminal = console::Term::stdout();
     let (_, columns) = terminal.features().is_attended().then(|| terminal.size_checked())??;
     Some(usize::from(columns))

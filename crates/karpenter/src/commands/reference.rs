@@ -27,15 +27,15 @@ enum Page {
 
 pub(crate) fn run(args: &Args) -> Result<Outcome, Failure> {
     print(&match args.page {
-        Page::Annotations => karpenter_api::annotations::reference(),
-        Page::Metrics => metrics(),
+        Page::Annotations => karpenter_api::annotations::reference_page(),
+        Page::Metrics => metrics_reference(),
         Page::Options => karpenter_operator::options::reference(),
     })?;
-    Ok(Outcome::Fine)
+    Ok(Outcome::Success)
 }
 
 /// The metrics of a controller with the KWOK provider.
-fn metrics() -> String {
+fn metrics_reference() -> String {
     let well_known = labels::WELL_KNOWN.iter().chain(&labels::kwok::WELL_KNOWN);
     let config = MetricsConfig {
         well_known: well_known.map(|&key| key.to_owned()).collect(),

@@ -14,14 +14,14 @@ use crate::manifest::FieldPath;
 pub(super) struct Draft {
     /// Index of the input object that it comes from.
     pub(super) input: usize,
-    pub(super) part: Part,
+    pub(super) kind: DraftKind,
     pub(super) object: Value,
     pub(super) notes: Notes,
 }
 
 /// What a draft is to the others.
 #[derive(Debug)]
-pub(super) enum Part {
+pub(super) enum DraftKind {
     Pool {
         kubelet: Option<Kubelet>,
     },
@@ -37,12 +37,12 @@ impl Draft {
     }
 
     pub(super) fn is_class(&self) -> bool {
-        matches!(self.part, Part::Class | Part::InlineClass)
+        matches!(self.kind, DraftKind::Class | DraftKind::InlineClass)
     }
 
     pub(super) fn kubelet(&self) -> Option<&Kubelet> {
-        match &self.part {
-            Part::Pool { kubelet } => kubelet.as_ref(),
+        match &self.kind {
+            DraftKind::Pool { kubelet } => kubelet.as_ref(),
             _ => None,
         }
     }
@@ -53,7 +53,7 @@ impl Draft {
     }
 
     /// Adds what the API server or the controller would say about the result.
-    pub(super) fn refuse(&mut self, field: FieldPath, message: String) {
+    pub(super) fn add_validation_error(&mut self, field: FieldPath, message: String) {
         let kind = self.object["kind"].as_str().unwrap_or_default().to_owned();
         let subject = Subject { kind, name: self.name().to_owned() };
         self.notes.findings.push(Finding { subject, field, note: Note::Invalid { message } });
@@ -67,14 +67,14 @@ pub(super) fn failed_inputs(drafts: &[Draft]) -> BTreeSet<usize> {
 
 /// Blames objects whose name is taken by another one with different content (E04). An inline class
 /// that says the same as a class of that name is left out: the pool refers to the other one.
-pub(super) fn settle_names(drafts: &mut Vec<Draft>) {
+pub(super) fn resolve_name_conflicts(drafts: &mut Vec<Draft>) {
     let failed = failed_inputs(drafts);
     let mut claims: BTreeMap<(&'static str, String), Vec<usize>> = BTreeMap::new();
     for (index, draft) in drafts.iter().enumerate() {
-        let kind = match draft.part {
-            Part::Pool { .. } => NODE_POOL,
-            Part::Class | Part::InlineClass => EC2_NODE_CLASS,
-            Part::Workload => continue,
+        let kind = match draft.kind {
+            DraftKind::Pool { .. } => NODE_POOL,
+            DraftKind::Class | DraftKind::InlineClass => EC2_NODE_CLASS,
+            DraftKind::Workload => continue,
         };
         if !failed.contains(&draft.input) {
             claims.entry((kind, draft.name().to_owned())).or_default().push(index);
@@ -83,13 +83,14 @@ pub(super) fn settle_names(drafts: &mut Vec<Draft>) {
     let mut spare = BTreeSet::new();
     for ((kind, name), mut claimants) in claims {
         // An inline class gives way to any other, the rest to those before them.
-        claimants.sort_by_key(|index| matches!(drafts[*index].part, Part::InlineClass));
+        claimants.sort_by_key(|index| matches!(drafts[*index].kind, DraftKind::InlineClass));
         let [owner, rivals @ ..] = &claimants[..] else { continue };
         for rival in rivals {
             let same = drafts[*owner].content() == drafts[*rival].content();
-            let inline = matches!(drafts[*rival].part, Part::InlineClass);
+            let inline = matches!(drafts[*rival].kind, DraftKind::InlineClass);
             if !same {
-                let field = FieldPath::of(if inline { "spec.provider" } else { "metadata.name" });
+                let field =
+                    FieldPath::parse(if inline { "spec.provider" } else { "metadata.name" });
                 drafts[*rival].notes.add(&field, Note::NameTaken { kind, name: name.clone() });
             } else if inline {
                 spare.insert(*rival);

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::notes::{Note, Notes};
-use crate::manifest::{FieldPath, describe};
+use crate::manifest::{FieldPath, describe_value};
 
 /// A mapping somewhere in an object. One that is not there has no fields.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub(super) struct Section<'a> {
 
 /// An item of a list or a field of a mapping.
 #[derive(Clone, Debug)]
-pub(super) struct At<'a> {
+pub(super) struct FieldValue<'a> {
     pub(super) value: &'a Value,
     pub(super) path: FieldPath,
 }
@@ -25,9 +25,9 @@ impl<'a> Section<'a> {
         Self { fields: object.as_object(), path: FieldPath::default() }
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<At<'a>> {
+    pub(super) fn get(&self, key: &str) -> Option<FieldValue<'a>> {
         let value = self.fields?.get(key).filter(|value| !value.is_null())?;
-        Some(At { value, path: self.path.key(key) })
+        Some(FieldValue { value, path: self.path.key(key) })
     }
 
     pub(super) fn has(&self, key: &str) -> bool {
@@ -49,40 +49,40 @@ impl<'a> Section<'a> {
 
     pub(super) fn boolean(&self, key: &str, notes: &mut Notes) -> Option<bool> {
         let at = self.get(key)?;
-        at.value.as_bool().or_else(|| at.unexpected("true or false", notes))
+        at.value.as_bool().or_else(|| at.report_unexpected_type("true or false", notes))
     }
 
     pub(super) fn integer(&self, key: &str, notes: &mut Notes) -> Option<i64> {
         let at = self.get(key)?;
-        at.value.as_i64().or_else(|| at.unexpected("an integer", notes))
+        at.value.as_i64().or_else(|| at.report_unexpected_type("an integer", notes))
     }
 
     /// The items of a list; none where it is absent.
-    pub(super) fn list(&self, key: &str, notes: &mut Notes) -> Vec<At<'a>> {
+    pub(super) fn list(&self, key: &str, notes: &mut Notes) -> Vec<FieldValue<'a>> {
         let Some(at) = self.get(key) else { return Vec::new() };
         match at.value.as_array() {
             Some(items) => {
-                let item = |(index, value)| At { value, path: at.path.index(index) };
+                let item = |(index, value)| FieldValue { value, path: at.path.index(index) };
                 items.iter().enumerate().map(item).collect()
             }
-            None => at.unexpected("a list", notes).unwrap_or_default(),
+            None => at.report_unexpected_type("a list", notes).unwrap_or_default(),
         }
     }
 
     /// Every field that is set, in the order in which they were written.
-    pub(super) fn entries(&self) -> Vec<(&'a str, At<'a>)> {
+    pub(super) fn entries(&self) -> Vec<(&'a str, FieldValue<'a>)> {
         let keys = self.fields.into_iter().flat_map(Map::keys);
         keys.filter_map(|key| Some((key.as_str(), self.get(key)?))).collect()
     }
 
     /// A mapping from text to text.
-    pub(super) fn texts(&self, notes: &mut Notes) -> Vec<(&'a str, &'a str)> {
-        let text = |(key, at): (&'a str, At<'a>)| Some((key, at.string(notes)?));
+    pub(super) fn string_entries(&self, notes: &mut Notes) -> Vec<(&'a str, &'a str)> {
+        let text = |(key, at): (&'a str, FieldValue<'a>)| Some((key, at.string(notes)?));
         self.entries().into_iter().filter_map(text).collect()
     }
 
     /// Notes every field that is not in `known`: nothing goes missing unsaid.
-    pub(super) fn only(&self, known: &[&str], notes: &mut Notes) {
+    pub(super) fn report_unknown_fields(&self, known: &[&str], notes: &mut Notes) {
         for (key, at) in self.entries() {
             if !known.contains(&key) {
                 notes.add(&at.path, Note::UnknownField);
@@ -91,7 +91,7 @@ impl<'a> Section<'a> {
     }
 
     /// Copies the given fields that are set, as they are.
-    pub(super) fn copy(&self, keys: &[&str], into: &mut Map<String, Value>) {
+    pub(super) fn copy_fields(&self, keys: &[&str], into: &mut Map<String, Value>) {
         for key in keys {
             if let Some(at) = self.get(key) {
                 into.insert((*key).to_owned(), at.value.clone());
@@ -100,21 +100,25 @@ impl<'a> Section<'a> {
     }
 }
 
-impl<'a> At<'a> {
+impl<'a> FieldValue<'a> {
     pub(super) fn section(&self, notes: &mut Notes) -> Option<Section<'a>> {
         match self.value.as_object() {
             Some(fields) => Some(Section { fields: Some(fields), path: self.path.clone() }),
-            None => self.unexpected("a mapping", notes),
+            None => self.report_unexpected_type("a mapping", notes),
         }
     }
 
     pub(super) fn string(&self, notes: &mut Notes) -> Option<&'a str> {
-        self.value.as_str().or_else(|| self.unexpected("a text", notes))
+        self.value.as_str().or_else(|| self.report_unexpected_type("a text", notes))
     }
 
     /// Notes a wrong type. Returns nothing, in the type that the caller needs.
-    pub(super) fn unexpected<T>(&self, expected: &'static str, notes: &mut Notes) -> Option<T> {
-        notes.add(&self.path, Note::Unexpected { expected, found: describe(self.value) });
+    pub(super) fn report_unexpected_type<T>(
+        &self,
+        expected: &'static str,
+        notes: &mut Notes,
+    ) -> Option<T> {
+        notes.add(&self.path, Note::UnexpectedType { expected, found: describe_value(self.value) });
         None
     }
 }

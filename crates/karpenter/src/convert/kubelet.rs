@@ -19,14 +19,14 @@ pub(super) struct Kubelet {
 pub(super) fn read(from: &Section<'_>, notes: &mut Notes) -> Option<Kubelet> {
     const RUNTIME: &str = "containerRuntime";
     if from.string(RUNTIME, notes).is_some_and(|runtime| runtime != "containerd") {
-        notes.add(&from.path.key(RUNTIME), Note::Dockerd);
+        notes.add(&from.path.key(RUNTIME), Note::DockerdUnsupported);
     }
     let mut settings = Map::new();
     for (key, at) in from.entries() {
         // What v1alpha5 and v1beta1 knew is what the controller manages to this day.
         if MANAGED_KEYS.contains(&key) {
             let value = match key {
-                "systemReserved" | "kubeReserved" => as_texts(&at.section(notes)?),
+                "systemReserved" | "kubeReserved" => as_strings(&at.section(notes)?),
                 _ => at.value.clone(),
             };
             settings.insert(key.to_owned(), value);
@@ -39,7 +39,7 @@ pub(super) fn read(from: &Section<'_>, notes: &mut Notes) -> Option<Kubelet> {
 }
 
 /// Reserved quantities are texts in v1, where the old kinds also took numbers.
-fn as_texts(from: &Section<'_>) -> Value {
+fn as_strings(from: &Section<'_>) -> Value {
     let text = |value: &Value| match value {
         Value::Number(number) => number.to_string().into(),
         other => other.clone(),
@@ -48,7 +48,7 @@ fn as_texts(from: &Section<'_>) -> Value {
 }
 
 /// Reads the block that the conversion webhook of v1.0 parked on a v1 NodePool (spec 10 §16.6).
-pub(super) fn parked(metadata: &Section<'_>, notes: &mut Notes) -> Option<Kubelet> {
+pub(super) fn read_annotation(metadata: &Section<'_>, notes: &mut Notes) -> Option<Kubelet> {
     let at = metadata.section("annotations", notes).get(compatibility::V1BETA1_KUBELET)?;
     let text = at.string(notes)?;
     match serde_json::from_str(text) {
@@ -57,12 +57,12 @@ pub(super) fn parked(metadata: &Section<'_>, notes: &mut Notes) -> Option<Kubele
             let field = at.path;
             (!settings.is_empty()).then_some(Kubelet { settings: settings.into(), field })
         }
-        _ => at.unexpected("a JSON object", notes),
+        _ => at.report_unexpected_type("a JSON object", notes),
     }
 }
 
 /// Equal texts for equal settings, in whatever order they were written.
-pub(super) fn canonical(settings: &Value) -> String {
+pub(super) fn canonical_text(settings: &Value) -> String {
     fn sorted(value: &Value) -> Value {
         match value {
             Value::Object(fields) => {

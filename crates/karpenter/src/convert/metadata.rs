@@ -20,7 +20,7 @@ pub(super) fn convert(object: &Section<'_>, notes: &mut Notes) -> Value {
     let mut metadata = Map::new();
     if !from.has("name") {
         let (expected, found) = ("a name", "nothing".to_owned());
-        notes.add(&from.path.key("name"), Note::Unexpected { expected, found });
+        notes.add(&from.path.key("name"), Note::UnexpectedType { expected, found });
     }
     if let Some(name) = from.string("name", notes) {
         metadata.insert("name".into(), name.into());
@@ -28,7 +28,7 @@ pub(super) fn convert(object: &Section<'_>, notes: &mut Notes) -> Value {
     for key in ["labels", "annotations"] {
         let kept: Map<_, _> = from
             .section(key, notes)
-            .texts(notes)
+            .string_entries(notes)
             .into_iter()
             .filter(|(key, _)| !is_removed(key) && *key != LAST_APPLIED)
             .map(|(key, value)| (key.to_owned(), value.into()))

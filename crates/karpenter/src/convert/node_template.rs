@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Options;
-use super::class;
+use super::class_fields;
 use super::fields::Section;
 use super::notes::{Note, Notes};
 use super::selectors;
@@ -29,50 +29,59 @@ const TEMPLATE_FIELDS: [&str; 3] = ["userData", "amiSelector", "detailedMonitori
 const TYPE_FIELDS: [&str; 2] = ["apiVersion", "kind"];
 
 /// The spec of the node class that `spec.provider` describes.
-pub(super) fn inline(from: &Section<'_>, options: &Options, notes: &mut Notes) -> Value {
-    from.only(&[&PROVIDER_FIELDS[..], &TYPE_FIELDS].concat(), notes);
+pub(super) fn convert_inline_provider(
+    from: &Section<'_>,
+    options: &Options,
+    notes: &mut Notes,
+) -> Value {
+    from.report_unknown_fields(&[&PROVIDER_FIELDS[..], &TYPE_FIELDS].concat(), notes);
     let no_template_fields = Section::root(&Value::Null);
-    spec(from, &no_template_fields, options, notes)
+    class_spec(from, &no_template_fields, options, notes)
 }
 
 /// The spec of the node class that an AWSNodeTemplate describes.
 pub(super) fn convert(object: &Section<'_>, options: &Options, notes: &mut Notes) -> Value {
     let from = object.section("spec", notes);
-    from.only(&[&PROVIDER_FIELDS[..], &TEMPLATE_FIELDS].concat(), notes);
-    spec(&from, &from, options, notes)
+    from.report_unknown_fields(&[&PROVIDER_FIELDS[..], &TEMPLATE_FIELDS].concat(), notes);
+    class_spec(&from, &from, options, notes)
 }
 
 /// `template` is where the fields are read that an inline provider does not have.
-fn spec(from: &Section<'_>, template: &Section<'_>, options: &Options, notes: &mut Notes) -> Value {
+fn class_spec(
+    from: &Section<'_>,
+    template: &Section<'_>,
+    options: &Options,
+    notes: &mut Notes,
+) -> Value {
     if from.has("launchTemplate") {
-        notes.add(&from.path.key("launchTemplate"), Note::LaunchTemplate);
+        notes.add(&from.path.key("launchTemplate"), Note::LaunchTemplateUnsupported);
     }
     let mut spec = Map::new();
-    amis(from, template, &mut spec, notes);
+    set_ami_fields(from, template, &mut spec, notes);
     for (old, new) in [
         ("subnetSelector", "subnetSelectorTerms"),
         ("securityGroupSelector", "securityGroupSelectorTerms"),
     ] {
         let selector = from.section(old, notes);
-        if let Some(terms) = selectors::terms(&selector, notes) {
+        if let Some(terms) = selectors::selector_terms(&selector, notes) {
             spec.insert(new.into(), terms.into());
         }
     }
-    identity(from, options, &mut spec, notes);
-    class::tags(from, &mut spec, notes);
-    class::block_devices(from, &mut spec, notes);
+    set_role_or_profile(from, options, &mut spec, notes);
+    class_fields::copy_tags(from, &mut spec, notes);
+    class_fields::copy_block_devices(from, &mut spec, notes);
     spec.insert("metadataOptions".into(), metadata_options(from, notes));
-    template.copy(&["detailedMonitoring"], &mut spec);
+    template.copy_fields(&["detailedMonitoring"], &mut spec);
     if options.private_subnets {
         spec.insert("associatePublicIPAddress".into(), false.into());
         notes.add(&from.path, Note::NoPublicAddress);
     }
-    from.copy(&["context"], &mut spec);
-    template.copy(&["userData"], &mut spec);
+    from.copy_fields(&["context"], &mut spec);
+    template.copy_fields(&["userData"], &mut spec);
     spec.into()
 }
 
-fn amis(
+fn set_ami_fields(
     from: &Section<'_>,
     template: &Section<'_>,
     spec: &mut Map<String, Value>,
@@ -88,18 +97,18 @@ fn amis(
         match family {
             "Custom" => notes.add(&at, Note::CustomWithoutAmis),
             "Ubuntu" => notes.add(&at, Note::UbuntuWithoutAmis),
-            _ => class::alias(family, "latest", &at, spec, notes),
+            _ => class_fields::set_ami_alias(family, "latest", &at, spec, notes),
         }
         return;
     }
-    class::family(family, &at, spec, notes);
+    class_fields::set_ami_family(family, &at, spec, notes);
     if let Some(terms) = selectors::ami_terms(&selector, notes) {
         spec.insert("amiSelectorTerms".into(), terms.into());
     }
 }
 
 /// Old releases had one profile for the whole installation; v1 wants a role or profile per class.
-fn identity(
+fn set_role_or_profile(
     from: &Section<'_>,
     options: &Options,
     spec: &mut Map<String, Value>,
@@ -120,7 +129,7 @@ fn identity(
 fn metadata_options(from: &Section<'_>, notes: &mut Notes) -> Value {
     let path = from.path.key("metadataOptions");
     if !from.has("metadataOptions") {
-        notes.add(&path, Note::MetadataOptions);
+        notes.add(&path, Note::MetadataOptionsWrittenOut);
         return json!({
             "httpEndpoint": "enabled",
             "httpProtocolIPv6": "disabled",
@@ -129,9 +138,9 @@ fn metadata_options(from: &Section<'_>, notes: &mut Notes) -> Value {
         });
     }
     let given = from.section("metadataOptions", notes);
-    given.only(&class::METADATA_OPTIONS, notes);
+    given.report_unknown_fields(&class_fields::METADATA_OPTIONS, notes);
     if !given.has("httpTokens") {
-        notes.add(&path, Note::MetadataOptions);
+        notes.add(&path, Note::MetadataOptionsWrittenOut);
     }
     // What EC2 filled in for a launch template that left them out.
     let mut options = Map::from_iter([
@@ -140,6 +149,6 @@ fn metadata_options(from: &Section<'_>, notes: &mut Notes) -> Value {
         ("httpPutResponseHopLimit".to_owned(), json!(1)),
         ("httpTokens".to_owned(), json!("optional")),
     ]);
-    given.copy(&class::METADATA_OPTIONS, &mut options);
+    given.copy_fields(&class_fields::METADATA_OPTIONS, &mut options);
     options.into()
 }

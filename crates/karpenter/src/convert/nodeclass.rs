@@ -3,7 +3,7 @@
 use karpenter_api::annotations::compatibility;
 use serde_json::{Map, Value, json};
 
-use super::class;
+use super::class_fields;
 use super::fields::Section;
 use super::notes::{Note, Notes};
 use super::selectors;
@@ -28,9 +28,9 @@ const FIELDS: [&str; 14] = [
 /// The v1 spec of a v1beta1 EC2NodeClass.
 pub(super) fn convert(object: &Section<'_>, notes: &mut Notes) -> Value {
     let from = object.section("spec", notes);
-    from.only(&FIELDS, notes);
+    from.report_unknown_fields(&FIELDS, notes);
     let mut spec = Map::new();
-    amis(&from, alias_version(object, notes), &mut spec, notes);
+    set_ami_fields(&from, alias_version(object, notes), &mut spec, notes);
     for key in ["subnetSelectorTerms", "securityGroupSelectorTerms"] {
         let terms = selectors::split_terms(key, &from, notes);
         if terms.is_empty() {
@@ -38,13 +38,13 @@ pub(super) fn convert(object: &Section<'_>, notes: &mut Notes) -> Value {
         }
         spec.insert(key.into(), terms.into());
     }
-    identity(&from, &mut spec, notes);
-    class::tags(&from, &mut spec, notes);
-    class::block_devices(&from, &mut spec, notes);
-    from.copy(&["instanceStorePolicy"], &mut spec);
-    metadata_options(&from, &mut spec, notes);
+    set_role_or_profile(&from, &mut spec, notes);
+    class_fields::copy_tags(&from, &mut spec, notes);
+    class_fields::copy_block_devices(&from, &mut spec, notes);
+    from.copy_fields(&["instanceStorePolicy"], &mut spec);
+    set_metadata_options(&from, &mut spec, notes);
     let copied = ["detailedMonitoring", "associatePublicIPAddress", "context", "userData"];
-    from.copy(&copied, &mut spec);
+    from.copy_fields(&copied, &mut spec);
     spec.into()
 }
 
@@ -56,7 +56,7 @@ fn alias_version<'a>(object: &Section<'a>, notes: &mut Notes) -> Option<&'a str>
     Some(version)
 }
 
-fn amis(
+fn set_ami_fields(
     from: &Section<'_>,
     version: Option<&str>,
     spec: &mut Map<String, Value>,
@@ -66,7 +66,7 @@ fn amis(
     let at = from.path.key("amiFamily");
     match family {
         "Custom" => notes.add(&at, Note::CustomUserData),
-        "AL2023" => notes.add(&at, Note::Al2023),
+        "AL2023" => notes.add(&at, Note::Al2023Changes),
         _ => {}
     }
     let terms = from.list("amiSelectorTerms", notes);
@@ -76,7 +76,7 @@ fn amis(
             "Ubuntu" => notes.add(&at, Note::UbuntuWithoutAmis),
             _ => {
                 let version = version.unwrap_or("latest");
-                class::alias(family, version, &at, spec, notes);
+                class_fields::set_ami_alias(family, version, &at, spec, notes);
                 if version == "latest" {
                     notes.add(&at, Note::LatestAlias);
                 }
@@ -90,12 +90,12 @@ fn amis(
             notes.add(&term.path, Note::IdWithOtherFilters);
         }
     }
-    class::family(family, &at, spec, notes);
+    class_fields::set_ami_family(family, &at, spec, notes);
     let terms: Vec<_> = terms.iter().map(|term| term.value.clone()).collect();
     spec.insert("amiSelectorTerms".into(), terms.into());
 }
 
-fn identity(from: &Section<'_>, spec: &mut Map<String, Value>, notes: &mut Notes) {
+fn set_role_or_profile(from: &Section<'_>, spec: &mut Map<String, Value>, notes: &mut Notes) {
     let mut given = Vec::new();
     for key in ["role", "instanceProfile"] {
         if let Some(value) = from.string(key, notes).filter(|value| !value.is_empty()) {
@@ -111,13 +111,13 @@ fn identity(from: &Section<'_>, spec: &mut Map<String, Value>, notes: &mut Notes
 }
 
 /// v1beta1 stored a hop limit of 2; the default of v1 is 1. The other three defaults are the same.
-fn metadata_options(from: &Section<'_>, spec: &mut Map<String, Value>, notes: &mut Notes) {
+fn set_metadata_options(from: &Section<'_>, spec: &mut Map<String, Value>, notes: &mut Notes) {
     let given = from.section("metadataOptions", notes);
-    given.only(&class::METADATA_OPTIONS, notes);
+    given.report_unknown_fields(&class_fields::METADATA_OPTIONS, notes);
     let mut options = Map::new();
-    given.copy(&class::METADATA_OPTIONS, &mut options);
+    given.copy_fields(&class_fields::METADATA_OPTIONS, &mut options);
     if !given.has("httpPutResponseHopLimit") {
-        notes.add(&given.path, Note::MetadataOptions);
+        notes.add(&given.path, Note::MetadataOptionsWrittenOut);
         options.insert("httpPutResponseHopLimit".into(), json!(2));
     }
     spec.insert("metadataOptions".into(), options.into());

@@ -12,24 +12,26 @@ use super::template;
 /// The v1 spec of a v1beta1 NodePool, and the kubelet block that its node class gets.
 pub(super) fn convert(object: &Section<'_>, notes: &mut Notes) -> (Value, Option<Kubelet>) {
     let from = object.section("spec", notes);
-    from.only(&["template", "disruption", "limits", "weight"], notes);
+    from.report_unknown_fields(&["template", "disruption", "limits", "weight"], notes);
     let from_template = from.section("template", notes);
-    from_template.only(&["metadata", "spec"], notes);
+    from_template.report_unknown_fields(&["metadata", "spec"], notes);
     let from_node = from_template.section("spec", notes);
-    from_node.only(
+    from_node.report_unknown_fields(
         &["taints", "startupTaints", "requirements", "resources", "kubelet", "nodeClassRef"],
         notes,
     );
     let from_disruption = from.section("disruption", notes);
-    from_disruption
-        .only(&["consolidationPolicy", "consolidateAfter", "expireAfter", "budgets"], notes);
+    from_disruption.report_unknown_fields(
+        &["consolidationPolicy", "consolidateAfter", "expireAfter", "budgets"],
+        notes,
+    );
 
     let mut node = Map::new();
     if let Some(reference) = node_class_ref(&from_node, notes) {
         node.insert("nodeClassRef".into(), reference);
     }
-    template::taints(&from_node, &mut node, notes);
-    node.insert("requirements".into(), template::requirements(&from_node, notes).into());
+    template::copy_taints(&from_node, &mut node, notes);
+    node.insert("requirements".into(), template::copy_requirements(&from_node, notes).into());
     node.insert("expireAfter".into(), expire_after(&from_disruption, notes).into());
     if from_node.has("resources") {
         notes.add(&from_node.path.key("resources"), Note::ResourcesDropped);
@@ -37,7 +39,7 @@ pub(super) fn convert(object: &Section<'_>, notes: &mut Notes) -> (Value, Option
 
     let mut template = Map::new();
     let from_metadata = from_template.section("metadata", notes);
-    from_metadata.only(&["labels", "annotations"], notes);
+    from_metadata.report_unknown_fields(&["labels", "annotations"], notes);
     if let Some(metadata) = template::metadata(&from_metadata, notes) {
         template.insert("metadata".into(), metadata);
     }
@@ -89,7 +91,7 @@ fn disruption(from: &Section<'_>, notes: &mut Notes) -> Value {
     let (policy, after) = match (policy, after) {
         ("WhenUnderutilized", after) => {
             if after == Some("Never") {
-                notes.add(&at, Note::NeverKept);
+                notes.add(&at, Note::ConsolidateAfterNeverKept);
             }
             ("WhenEmptyOrUnderutilized", after.unwrap_or("0s"))
         }
@@ -103,6 +105,6 @@ fn disruption(from: &Section<'_>, notes: &mut Notes) -> Value {
     let mut disruption = Map::new();
     disruption.insert("consolidationPolicy".into(), policy.into());
     disruption.insert("consolidateAfter".into(), after.into());
-    from.copy(&["budgets"], &mut disruption);
+    from.copy_fields(&["budgets"], &mut disruption);
     disruption.into()
 }

@@ -28,11 +28,11 @@ pub(crate) struct Subject {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
     /// E00
-    Unexpected { expected: &'static str, found: String },
+    UnexpectedType { expected: &'static str, found: String },
     /// E01
     NodeClassMissing,
     /// E02
-    NodeClassTwice,
+    NodeClassDuplicate,
     /// E03
     NodeClassUnsupported { group: String, kind: String },
     /// E04
@@ -42,11 +42,11 @@ pub(crate) enum Note {
     /// E06
     TaintEffectMissing,
     /// E07
-    Negative,
+    NegativeValue,
     /// E08
     EmptinessWithConsolidation,
     /// E10
-    LaunchTemplate,
+    LaunchTemplateUnsupported,
     /// E11
     SelectorMissing,
     /// E12
@@ -54,13 +54,13 @@ pub(crate) enum Note {
     /// E13
     TooManyTerms,
     /// E14
-    OwnerAlone,
+    OwnerWithoutNameOrTags,
     /// E15
     CustomWithoutAmis,
     /// E16
     UbuntuWithoutAmis,
     /// E17
-    VolumeSize,
+    InvalidVolumeSize,
     /// E18
     RoleOrProfile,
     /// E30
@@ -76,9 +76,9 @@ pub(crate) enum Note {
     /// W03
     DefaultAdded { requirement: String },
     /// W04
-    LabelGone { key: String },
+    LabelRemoved { key: String },
     /// W05
-    Dockerd,
+    DockerdUnsupported,
     /// W06
     ForcefulExpiration,
     /// W07
@@ -88,15 +88,15 @@ pub(crate) enum Note {
     /// W10
     ClassCopied { name: String },
     /// W11; `block` is YAML.
-    KubeletByHand { class: String, block: String },
+    KubeletBlockToAdd { class: String, block: String },
     /// W12
     DisruptionTaint,
     /// W20
     AmiTags,
     /// W21
-    Al2,
+    Al2Unavailable,
     /// W22
-    Ubuntu,
+    UbuntuConverted,
     /// W23
     RolePlaceholder,
     /// W24
@@ -104,11 +104,11 @@ pub(crate) enum Note {
     /// W25
     CustomUserData,
     /// W26
-    MetadataOptions,
+    MetadataOptionsWrittenOut,
     /// W27
     NoPublicAddress,
     /// W30
-    NeverKept,
+    ConsolidateAfterNeverKept,
     /// W31
     AnnotationConsumed,
     /// W32
@@ -116,9 +116,9 @@ pub(crate) enum Note {
     /// W33
     LatestAlias,
     /// W34
-    CommaList,
+    CommaListSplit,
     /// W35
-    Al2023,
+    Al2023Changes,
     /// W36
     DeprecatedLabel,
 }
@@ -127,23 +127,23 @@ impl Note {
     #[rustfmt::skip]
     pub(crate) fn code(&self) -> &'static str {
         match self {
-            Self::Unexpected { .. } => "E00",
+            Self::UnexpectedType { .. } => "E00",
             Self::NodeClassMissing => "E01",
-            Self::NodeClassTwice => "E02",
+            Self::NodeClassDuplicate => "E02",
             Self::NodeClassUnsupported { .. } => "E03",
             Self::NameTaken { .. } => "E04",
             Self::ProvisionerNameRestricted => "E05",
             Self::TaintEffectMissing => "E06",
-            Self::Negative => "E07",
+            Self::NegativeValue => "E07",
             Self::EmptinessWithConsolidation => "E08",
-            Self::LaunchTemplate => "E10",
+            Self::LaunchTemplateUnsupported => "E10",
             Self::SelectorMissing => "E11",
             Self::IdWithOtherFilters => "E12",
             Self::TooManyTerms => "E13",
-            Self::OwnerAlone => "E14",
+            Self::OwnerWithoutNameOrTags => "E14",
             Self::CustomWithoutAmis => "E15",
             Self::UbuntuWithoutAmis => "E16",
-            Self::VolumeSize => "E17",
+            Self::InvalidVolumeSize => "E17",
             Self::RoleOrProfile => "E18",
             Self::ConsolidateAfterMissing => "E30",
             Self::Invalid { .. } => "E99",
@@ -151,28 +151,28 @@ impl Note {
             Self::Skipped { .. } => "W01",
             Self::Recreated { .. } => "W02",
             Self::DefaultAdded { .. } => "W03",
-            Self::LabelGone { .. } => "W04",
-            Self::Dockerd => "W05",
+            Self::LabelRemoved { .. } => "W04",
+            Self::DockerdUnsupported => "W05",
             Self::ForcefulExpiration => "W06",
             Self::ConsolidationDisabled => "W07",
             Self::DefaultBudget => "W08",
             Self::ClassCopied { .. } => "W10",
-            Self::KubeletByHand { .. } => "W11",
+            Self::KubeletBlockToAdd { .. } => "W11",
             Self::DisruptionTaint => "W12",
             Self::AmiTags => "W20",
-            Self::Al2 => "W21",
-            Self::Ubuntu => "W22",
+            Self::Al2Unavailable => "W21",
+            Self::UbuntuConverted => "W22",
             Self::RolePlaceholder => "W23",
             Self::RestrictedTag { .. } => "W24",
             Self::CustomUserData => "W25",
-            Self::MetadataOptions => "W26",
+            Self::MetadataOptionsWrittenOut => "W26",
             Self::NoPublicAddress => "W27",
-            Self::NeverKept => "W30",
+            Self::ConsolidateAfterNeverKept => "W30",
             Self::AnnotationConsumed => "W31",
             Self::ResourcesDropped => "W32",
             Self::LatestAlias => "W33",
-            Self::CommaList => "W34",
-            Self::Al2023 => "W35",
+            Self::CommaListSplit => "W34",
+            Self::Al2023Changes => "W35",
             Self::DeprecatedLabel => "W36",
         }
     }
@@ -183,9 +183,9 @@ impl Note {
     }
 
     /// Lines that belong below the message.
-    pub(crate) fn block(&self) -> &str {
+    pub(crate) fn yaml_block(&self) -> &str {
         match self {
-            Self::KubeletByHand { block, .. } => block,
+            Self::KubeletBlockToAdd { block, .. } => block,
             _ => "",
         }
     }
@@ -194,13 +194,13 @@ impl Note {
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Unexpected { expected, found } => {
+            Self::UnexpectedType { expected, found } => {
                 return write!(f, "expected {expected}, found {found}");
             }
             Self::NodeClassMissing => {
                 "one of spec.provider, spec.providerRef (nodeClassRef) is required"
             }
-            Self::NodeClassTwice => "only one of spec.provider, spec.providerRef may be set",
+            Self::NodeClassDuplicate => "only one of spec.provider, spec.providerRef may be set",
             Self::NodeClassUnsupported { group, kind } => {
                 return write!(f, "unsupported node class reference {group}/{kind}");
             }
@@ -212,18 +212,18 @@ impl fmt::Display for Note {
                  it is set from the NodePool name"
             }
             Self::TaintEffectMissing => "taint effect is required",
-            Self::Negative => "value cannot be negative",
+            Self::NegativeValue => "value cannot be negative",
             Self::EmptinessWithConsolidation => {
                 "ttlSecondsAfterEmpty and consolidation.enabled are mutually exclusive"
             }
-            Self::LaunchTemplate => "cannot convert with \"spec.launchTemplate\"",
+            Self::LaunchTemplateUnsupported => "cannot convert with \"spec.launchTemplate\"",
             Self::SelectorMissing => "selector is required",
             Self::IdWithOtherFilters => "id filter is mutually exclusive with other filters",
             Self::TooManyTerms => "selector expands to more than 30 terms",
-            Self::OwnerAlone => "owner needs a name or tags",
+            Self::OwnerWithoutNameOrTags => "owner needs a name or tags",
             Self::CustomWithoutAmis => "amiFamily Custom needs AMI selectors",
             Self::UbuntuWithoutAmis => "amiFamily Ubuntu was removed; set AMI selectors",
-            Self::VolumeSize => "invalid volumeSize",
+            Self::InvalidVolumeSize => "invalid volumeSize",
             Self::RoleOrProfile => "exactly one of role, instanceProfile is required",
             Self::ConsolidateAfterMissing => {
                 "consolidateAfter must be set with consolidationPolicy WhenEmpty"
@@ -237,8 +237,10 @@ impl fmt::Display for Note {
             Self::DefaultAdded { requirement } => {
                 return write!(f, "added default requirement {requirement}");
             }
-            Self::LabelGone { key } => return write!(f, "label {key} no longer exists, dropped"),
-            Self::Dockerd => "containerRuntime dockerd is not supported, dropped",
+            Self::LabelRemoved { key } => {
+                return write!(f, "label {key} no longer exists, dropped");
+            }
+            Self::DockerdUnsupported => "containerRuntime dockerd is not supported, dropped",
             Self::ForcefulExpiration => "expiration now drains immediately",
             Self::ConsolidationDisabled => "consolidation stays disabled (consolidateAfter: Never)",
             Self::DefaultBudget => "default disruption budget of 10% now applies",
@@ -248,26 +250,28 @@ impl fmt::Display for Note {
                     "kubelet settings differ between pools; created EC2NodeClass {name}"
                 );
             }
-            Self::KubeletByHand { class, .. } => {
+            Self::KubeletBlockToAdd { class, .. } => {
                 return write!(f, "add this kubelet block to EC2NodeClass {class}");
             }
             Self::DisruptionTaint => "taint karpenter.sh/disruption is now karpenter.sh/disrupted",
             Self::AmiTags => "AMI tags no longer add requirements",
-            Self::Al2 => "AL2 is not available on Kubernetes 1.33+",
-            Self::Ubuntu => "Ubuntu converted to AL2 user data",
+            Self::Al2Unavailable => "AL2 is not available on Kubernetes 1.33+",
+            Self::UbuntuConverted => "Ubuntu converted to AL2 user data",
             Self::RolePlaceholder => "set role (placeholder written)",
             Self::RestrictedTag { key } => return write!(f, "restricted tag {key} dropped"),
             Self::CustomUserData => {
                 "custom user data must register with karpenter.sh/unregistered:NoExecute"
             }
-            Self::MetadataOptions => "metadataOptions written out to keep previous values",
+            Self::MetadataOptionsWrittenOut => {
+                "metadataOptions written out to keep previous values"
+            }
             Self::NoPublicAddress => "associatePublicIPAddress set to false",
-            Self::NeverKept => "consolidateAfter Never kept",
+            Self::ConsolidateAfterNeverKept => "consolidateAfter Never kept",
             Self::AnnotationConsumed => "compatibility annotation consumed",
             Self::ResourcesDropped => "template.spec.resources dropped",
             Self::LatestAlias => "alias latest follows every AMI release",
-            Self::CommaList => "comma list split into terms",
-            Self::Al2023 => "AL2023 behaviour changes",
+            Self::CommaListSplit => "comma list split into terms",
+            Self::Al2023Changes => "AL2023 behaviour changes",
             Self::DeprecatedLabel => "deprecated label, translated at run time",
         })
     }
@@ -295,22 +299,22 @@ pub(super) struct Notes {
     subject: Subject,
     pub(super) findings: Vec<Finding>,
     /// Wrong types that have been told: a field that is read twice is blamed once.
-    told: HashSet<String>,
+    reported_fields: HashSet<String>,
 }
 
 impl Notes {
-    pub(super) fn about(subject: Subject) -> Self {
-        Self { subject, findings: Vec::new(), told: HashSet::new() }
+    pub(super) fn for_object(subject: Subject) -> Self {
+        Self { subject, findings: Vec::new(), reported_fields: HashSet::new() }
     }
 
     /// An empty list about the same object.
-    pub(super) fn fresh(&self) -> Self {
-        Self::about(self.subject.clone())
+    pub(super) fn empty_for_same_object(&self) -> Self {
+        Self::for_object(self.subject.clone())
     }
 
     pub(super) fn add(&mut self, field: &FieldPath, note: Note) {
-        let may_repeat = matches!(note, Note::Unexpected { .. });
-        if !may_repeat || self.told.insert(field.to_string()) {
+        let may_repeat = matches!(note, Note::UnexpectedType { .. });
+        if !may_repeat || self.reported_fields.insert(field.to_string()) {
             let subject = self.subject.clone();
             self.findings.push(Finding { subject, field: field.clone(), note });
         }

@@ -25,7 +25,7 @@ const FIELDS: [&str; 13] = [
 ];
 
 /// What a Provisioner becomes.
-pub(super) struct Pool {
+pub(super) struct ConvertedPool {
     pub(super) spec: Value,
     pub(super) kubelet: Option<Kubelet>,
     /// The spec of the node class that it described inline, and what is to be said about that.
@@ -33,9 +33,9 @@ pub(super) struct Pool {
 }
 
 /// The v1 spec of a Provisioner.
-pub(super) fn convert(object: &Section<'_>, options: &Options, notes: &mut Notes) -> Pool {
+pub(super) fn convert(object: &Section<'_>, options: &Options, notes: &mut Notes) -> ConvertedPool {
     let from = object.section("spec", notes);
-    from.only(&FIELDS, notes);
+    from.report_unknown_fields(&FIELDS, notes);
     let name = object.section("metadata", notes).string("name", notes).unwrap_or_default();
 
     let mut node = Map::new();
@@ -43,14 +43,18 @@ pub(super) fn convert(object: &Section<'_>, options: &Options, notes: &mut Notes
         node.insert("nodeClassRef".into(), reference);
     }
     let inline_class = from.has("provider").then(|| {
-        let mut class_notes = notes.fresh();
+        let mut class_notes = notes.empty_for_same_object();
         let provider = from.section("provider", &mut class_notes);
-        (node_template::inline(&provider, options, &mut class_notes), class_notes)
+        (node_template::convert_inline_provider(&provider, options, &mut class_notes), class_notes)
     });
-    template::taints(&from, &mut node, notes);
-    let mut requirements = template::requirements(&from, notes);
+    template::copy_taints(&from, &mut node, notes);
+    let mut requirements = template::copy_requirements(&from, notes);
     if !options.ignore_defaults {
-        template::add_defaults(&mut requirements, &from.path.key("requirements"), notes);
+        template::add_default_requirements(
+            &mut requirements,
+            &from.path.key("requirements"),
+            notes,
+        );
     }
     node.insert("requirements".into(), requirements.into());
     node.insert("expireAfter".into(), expire_after(&from, notes).into());
@@ -65,7 +69,7 @@ pub(super) fn convert(object: &Section<'_>, options: &Options, notes: &mut Notes
     spec.insert("template".into(), template.into());
     spec.insert("disruption".into(), disruption(&from, notes));
     let limits = from.section("limits", notes);
-    limits.only(&["resources"], notes);
+    limits.report_unknown_fields(&["resources"], notes);
     if let Some(limits) = template::limits(&limits.section("resources", notes), notes) {
         spec.insert("limits".into(), limits);
     }
@@ -73,7 +77,7 @@ pub(super) fn convert(object: &Section<'_>, options: &Options, notes: &mut Notes
         spec.insert("weight".into(), weight.into());
     }
     let kubelet = kubelet::read(&from.section("kubeletConfiguration", notes), notes);
-    Pool { spec: spec.into(), kubelet, inline_class }
+    ConvertedPool { spec: spec.into(), kubelet, inline_class }
 }
 
 /// A reference to the class that is named, or that is made from the inline provider.
@@ -81,7 +85,7 @@ fn node_class_ref(from: &Section<'_>, name: &str, notes: &mut Notes) -> Option<V
     let reference = from.section("providerRef", notes);
     let class = match (from.has("provider"), from.has("providerRef")) {
         (true, true) => {
-            notes.add(&from.path, Note::NodeClassTwice);
+            notes.add(&from.path, Note::NodeClassDuplicate);
             return None;
         }
         (true, false) => name,
@@ -114,7 +118,7 @@ fn expire_after(from: &Section<'_>, notes: &mut Notes) -> String {
 fn disruption(from: &Section<'_>, notes: &mut Notes) -> Value {
     notes.add(&from.path, Note::DefaultBudget);
     let consolidation = from.section("consolidation", notes);
-    consolidation.only(&["enabled"], notes);
+    consolidation.report_unknown_fields(&["enabled"], notes);
     let consolidates = consolidation.boolean("enabled", notes).unwrap_or_default();
     let after_empty = duration("ttlSecondsAfterEmpty", from, notes);
     let (policy, after) = match (consolidates, after_empty) {
@@ -140,11 +144,13 @@ fn duration(key: &str, from: &Section<'_>, notes: &mut Notes) -> Option<String> 
     const SECONDS_MAX: i64 = i64::MAX / 1_000_000_000;
     let seconds = from.integer(key, notes)?;
     if seconds < 0 {
-        notes.add(&from.path.key(key), Note::Negative);
+        notes.add(&from.path.key(key), Note::NegativeValue);
         return None;
     }
     if seconds > SECONDS_MAX {
-        return from.get(key)?.unexpected("at most 9223372036 seconds (292 years)", notes);
+        return from
+            .get(key)?
+            .report_unexpected_type("at most 9223372036 seconds (292 years)", notes);
     }
     Some(match seconds {
         0 => "0s".to_owned(),

@@ -12,22 +12,22 @@ const AMI_NAME: &str = "aws::name";
 const AMI_OWNERS: &str = "aws::owners";
 
 /// Whether a key of a v1alpha1 selector lists ids.
-fn is_ids(key: &str) -> bool {
+fn is_id_key(key: &str) -> bool {
     matches!(key, "aws-ids" | "aws::ids")
 }
 
 /// `subnetSelector` or `securityGroupSelector`. `None` after an error.
-pub(super) fn terms(from: &Section<'_>, notes: &mut Notes) -> Option<Vec<Value>> {
-    let pairs = sorted(from, notes);
+pub(super) fn selector_terms(from: &Section<'_>, notes: &mut Notes) -> Option<Vec<Value>> {
+    let pairs = sorted_pairs(from, notes);
     if pairs.is_empty() {
         notes.add(&from.path, Note::SelectorMissing);
         return None;
     }
-    let (ids, tags): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|(key, _)| is_ids(key));
+    let (ids, tags): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|(key, _)| is_id_key(key));
     if !ids.is_empty() {
         return id_terms(&ids, !tags.is_empty(), from, notes);
     }
-    let Some(tags) = combinations(&tags) else {
+    let Some(tags) = tag_combinations(&tags) else {
         notes.add(&from.path, Note::TooManyTerms);
         return None;
     };
@@ -36,20 +36,20 @@ pub(super) fn terms(from: &Section<'_>, notes: &mut Notes) -> Option<Vec<Value>>
 
 /// `amiSelector`: one term for each owner, name and combination of tags.
 pub(super) fn ami_terms(from: &Section<'_>, notes: &mut Notes) -> Option<Vec<Value>> {
-    let pairs = sorted(from, notes);
-    let (ids, rest): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|(key, _)| is_ids(key));
+    let pairs = sorted_pairs(from, notes);
+    let (ids, rest): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|(key, _)| is_id_key(key));
     if !ids.is_empty() {
         return id_terms(&ids, !rest.is_empty(), from, notes);
     }
     let list = |key: &str| {
         let found = rest.iter().find(|(name, _)| *name == key);
-        found.map(|(_, value)| items(value)).unwrap_or_default()
+        found.map(|(_, value)| split_list(value)).unwrap_or_default()
     };
     let (mut owners, names) = (list(AMI_OWNERS), list(AMI_NAME));
     let tags: Vec<_> =
         rest.iter().copied().filter(|(key, _)| ![AMI_NAME, AMI_OWNERS].contains(key)).collect();
     if names.is_empty() && tags.is_empty() {
-        notes.add(&from.path, Note::OwnerAlone);
+        notes.add(&from.path, Note::OwnerWithoutNameOrTags);
         return None;
     }
     if !tags.is_empty() {
@@ -59,15 +59,15 @@ pub(super) fn ami_terms(from: &Section<'_>, notes: &mut Notes) -> Option<Vec<Val
         // A v1 term with tags only would look at the images of every account.
         owners = vec!["self", "amazon"];
     }
-    let tags = combinations(&tags)
+    let tags = tag_combinations(&tags)
         .filter(|tags| owners.len().max(1) * names.len().max(1) * tags.len() <= TERMS_MAX);
     let Some(tags) = tags else {
         notes.add(&from.path, Note::TooManyTerms);
         return None;
     };
     let mut terms = Vec::new();
-    for owner in or_none(&owners) {
-        for name in or_none(&names) {
+    for owner in or_one_absent(&owners) {
+        for name in or_one_absent(&names) {
             for tags in &tags {
                 terms.push(ami_term(owner, name, tags));
             }
@@ -91,7 +91,7 @@ fn ami_term(owner: Option<&str>, name: Option<&str>, tags: &Map<String, Value>) 
 }
 
 /// The items, or one absent item, so that an empty list does not empty a product.
-fn or_none<'a>(items: &'a [&'a str]) -> Vec<Option<&'a str>> {
+fn or_one_absent<'a>(items: &'a [&'a str]) -> Vec<Option<&'a str>> {
     if items.is_empty() { vec![None] } else { items.iter().copied().map(Some).collect() }
 }
 
@@ -101,7 +101,7 @@ fn id_terms(
     from: &Section<'_>,
     notes: &mut Notes,
 ) -> Option<Vec<Value>> {
-    let ids: Vec<_> = ids.iter().flat_map(|(_, value)| items(value)).collect();
+    let ids: Vec<_> = ids.iter().flat_map(|(_, value)| split_list(value)).collect();
     let problem = if has_others {
         Note::IdWithOtherFilters
     } else if ids.is_empty() {
@@ -121,13 +121,13 @@ pub(super) fn split_terms(key: &str, from: &Section<'_>, notes: &mut Notes) -> V
     for at in from.list(key, notes) {
         let Some(term) = at.section(notes) else { continue };
         let tags = term.section("tags", notes);
-        let pairs = sorted(&tags, notes);
+        let pairs = sorted_pairs(&tags, notes);
         if !pairs.iter().any(|(_, value)| value.contains(',')) {
             terms.push(at.value.clone());
             continue;
         }
-        notes.add(&tags.path, Note::CommaList);
-        let Some(combinations) = combinations(&pairs) else {
+        notes.add(&tags.path, Note::CommaListSplit);
+        let Some(combinations) = tag_combinations(&pairs) else {
             notes.add(&tags.path, Note::TooManyTerms);
             continue;
         };
@@ -144,23 +144,23 @@ pub(super) fn split_terms(key: &str, from: &Section<'_>, notes: &mut Notes) -> V
 }
 
 /// The pairs of a selector in the order in which its terms are made.
-fn sorted<'a>(from: &Section<'a>, notes: &mut Notes) -> Vec<(&'a str, &'a str)> {
-    let mut pairs = from.texts(notes);
+fn sorted_pairs<'a>(from: &Section<'a>, notes: &mut Notes) -> Vec<(&'a str, &'a str)> {
+    let mut pairs = from.string_entries(notes);
     pairs.sort_unstable();
     pairs
 }
 
 /// The items of a comma list.
-fn items(list: &str) -> Vec<&str> {
+fn split_list(list: &str) -> Vec<&str> {
     list.split(',').map(str::trim).filter(|item| !item.is_empty()).collect()
 }
 
 /// Every combination of tags: for each value, for each earlier combination. Nothing where there
 /// would be more than a selector can hold; a few keys are enough for a billion.
-fn combinations(tags: &[(&str, &str)]) -> Option<Vec<Map<String, Value>>> {
+fn tag_combinations(tags: &[(&str, &str)]) -> Option<Vec<Map<String, Value>>> {
     let mut combinations = vec![Map::new()];
     for (key, list) in tags {
-        let mut values = items(list);
+        let mut values = split_list(list);
         if values.is_empty() {
             values.push(""); // for v1 to refuse: it has no tag without a value
         }

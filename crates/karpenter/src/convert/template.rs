@@ -4,7 +4,7 @@ use karpenter_api::labels::{self, aws};
 use karpenter_api::{annotations, taints};
 use serde_json::{Map, Value, json};
 
-use super::fields::{At, Section};
+use super::fields::{FieldValue, Section};
 use super::metadata::is_removed;
 use super::notes::{Note, Notes};
 use crate::manifest::FieldPath;
@@ -14,7 +14,7 @@ pub(super) const OLD_DO_NOT_DISRUPT: [&str; 2] =
     ["karpenter.sh/do-not-evict", "karpenter.sh/do-not-consolidate"];
 
 /// Labels that instances no longer carry (spec 10 §16.8).
-pub(super) const GONE_LABELS: [&str; 2] =
+pub(super) const REMOVED_LABELS: [&str; 2] =
     ["karpenter.k8s.aws/instance-pods", "karpenter.k8s.aws/instance-ami-id"];
 
 /// Labels and annotations of new nodes; nothing where there are none.
@@ -33,8 +33,8 @@ pub(super) fn metadata(from: &Section<'_>, notes: &mut Notes) -> Option<Value> {
 
 fn node_labels(from: &Section<'_>, notes: &mut Notes) -> Map<String, Value> {
     let mut labels = Map::new();
-    for (key, value) in from.texts(notes) {
-        if survives(key, &from.path.key(key), notes) {
+    for (key, value) in from.string_entries(notes) {
+        if check_label_key(key, &from.path.key(key), notes) {
             labels.insert(key.to_owned(), value.into());
         }
     }
@@ -43,7 +43,7 @@ fn node_labels(from: &Section<'_>, notes: &mut Notes) -> Map<String, Value> {
 
 fn node_annotations(from: &Section<'_>, notes: &mut Notes) -> Map<String, Value> {
     let mut kept = Map::new();
-    for (key, value) in from.texts(notes) {
+    for (key, value) in from.string_entries(notes) {
         if OLD_DO_NOT_DISRUPT.contains(&key) && value == labels::TRUE {
             kept.insert(annotations::DO_NOT_DISRUPT.into(), labels::TRUE.into());
         } else if !is_removed(key) {
@@ -54,29 +54,29 @@ fn node_annotations(from: &Section<'_>, notes: &mut Notes) -> Map<String, Value>
 }
 
 /// Whether a label or requirement on `key` can be carried over; says why not.
-fn survives(key: &str, path: &FieldPath, notes: &mut Notes) -> bool {
+fn check_label_key(key: &str, path: &FieldPath, notes: &mut Notes) -> bool {
     if key == labels::PROVISIONER_NAME {
         notes.add(path, Note::ProvisionerNameRestricted);
         return false;
     }
-    if GONE_LABELS.contains(&key) {
-        notes.add(path, Note::LabelGone { key: key.to_owned() });
+    if REMOVED_LABELS.contains(&key) {
+        notes.add(path, Note::LabelRemoved { key: key.to_owned() });
         return false;
     }
-    if normalised(key) != key {
+    if current_key(key) != key {
         notes.add(path, Note::DeprecatedLabel);
     }
     true
 }
 
 /// The key that a deprecated one stands for (spec 10 §10.1).
-pub(super) fn normalised(key: &str) -> &str {
+pub(super) fn current_key(key: &str) -> &str {
     let mut aliases = labels::ALIASES.iter().chain(&aws::ALIASES);
     aliases.find(|(old, _)| *old == key).map_or(key, |(_, new)| *new)
 }
 
 /// Copies `taints` and `startupTaints`.
-pub(super) fn taints(from: &Section<'_>, into: &mut Map<String, Value>, notes: &mut Notes) {
+pub(super) fn copy_taints(from: &Section<'_>, into: &mut Map<String, Value>, notes: &mut Notes) {
     for key in ["taints", "startupTaints"] {
         let taints: Vec<_> =
             from.list(key, notes).iter().filter_map(|at| taint(at, notes)).collect();
@@ -86,7 +86,7 @@ pub(super) fn taints(from: &Section<'_>, into: &mut Map<String, Value>, notes: &
     }
 }
 
-fn taint(at: &At<'_>, notes: &mut Notes) -> Option<Value> {
+fn taint(at: &FieldValue<'_>, notes: &mut Notes) -> Option<Value> {
     let from = at.section(notes)?;
     if from.string("effect", notes).is_none_or(str::is_empty) {
         notes.add(&at.path.key("effect"), Note::TaintEffectMissing);
@@ -101,12 +101,12 @@ fn taint(at: &At<'_>, notes: &mut Notes) -> Option<Value> {
 }
 
 /// Copies the requirements that still mean something, in order.
-pub(super) fn requirements(from: &Section<'_>, notes: &mut Notes) -> Vec<Value> {
+pub(super) fn copy_requirements(from: &Section<'_>, notes: &mut Notes) -> Vec<Value> {
     let mut requirements = Vec::new();
     for at in from.list("requirements", notes) {
         let Some(requirement) = at.section(notes) else { continue };
         let key = requirement.string("key", notes).unwrap_or_default();
-        if survives(key, &at.path.key("key"), notes) {
+        if check_label_key(key, &at.path.key("key"), notes) {
             requirements.push(at.value.clone());
         }
     }
@@ -115,7 +115,11 @@ pub(super) fn requirements(from: &Section<'_>, notes: &mut Notes) -> Vec<Value> 
 
 /// The requirements that the webhook of v1alpha5 added where the user had said nothing about
 /// their keys (spec 10 §16.4). Labels do not count.
-pub(super) fn add_defaults(requirements: &mut Vec<Value>, path: &FieldPath, notes: &mut Notes) {
+pub(super) fn add_default_requirements(
+    requirements: &mut Vec<Value>,
+    path: &FieldPath,
+    notes: &mut Notes,
+) {
     const INSTANCE_KEYS: [&str; 4] = [
         labels::INSTANCE_TYPE,
         aws::INSTANCE_FAMILY,
@@ -126,7 +130,7 @@ pub(super) fn add_defaults(requirements: &mut Vec<Value>, path: &FieldPath, note
         requirements
             .iter()
             .filter_map(|r| r["key"].as_str())
-            .any(|key| keys.contains(&normalised(key)))
+            .any(|key| keys.contains(&current_key(key)))
     };
     let mut defaults = Vec::new();
     let mut unless = |keys: &[&str], key: &str, operator: &str, values: &[&str]| {
@@ -163,10 +167,10 @@ pub(super) fn limits(from: &Section<'_>, notes: &mut Notes) -> Option<Value> {
     (!limits.is_empty()).then_some(limits.into())
 }
 
-fn quantity(at: &At<'_>, notes: &mut Notes) -> Option<Value> {
+fn quantity(at: &FieldValue<'_>, notes: &mut Notes) -> Option<Value> {
     match at.value {
         Value::Number(number) if number.is_f64() => Some(number.to_string().into()),
         Value::Number(_) | Value::String(_) => Some(at.value.clone()),
-        _ => at.unexpected("a quantity", notes),
+        _ => at.report_unexpected_type("a quantity", notes),
     }
 }

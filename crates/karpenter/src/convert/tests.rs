@@ -2,7 +2,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "rows read better without references")]
 
 mod codes;
-mod placement;
+mod kubelet_migration;
 mod properties;
 mod workloads;
 
@@ -12,7 +12,7 @@ use super::*;
 
 /// A Provisioner `p` that refers to the class `c`, unless `spec` says otherwise.
 fn provisioner(spec: Value) -> Value {
-    let spec = with(json!({ "providerRef": { "name": "c" }, "requirements": [] }), spec);
+    let spec = with_fields(json!({ "providerRef": { "name": "c" }, "requirements": [] }), spec);
     object("karpenter.sh/v1alpha5", "Provisioner", "p", spec)
 }
 
@@ -20,12 +20,13 @@ fn provisioner(spec: Value) -> Value {
 fn node_template(spec: Value) -> Value {
     let tag = json!({ "discovery": "x" });
     let base = json!({ "subnetSelector": tag, "securityGroupSelector": tag, "instanceProfile": "profile" });
-    object("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate", "c", with(base, spec))
+    object("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate", "c", with_fields(base, spec))
 }
 
 /// A v1beta1 NodePool `p` of the class `c`; `spec` is that of its template.
 fn beta_pool(template: Value, disruption: Value) -> Value {
-    let template = with(json!({ "nodeClassRef": { "name": "c" }, "requirements": [] }), template);
+    let template =
+        with_fields(json!({ "nodeClassRef": { "name": "c" }, "requirements": [] }), template);
     let spec = json!({ "template": { "spec": template }, "disruption": disruption });
     object("karpenter.sh/v1beta1", "NodePool", "p", spec)
 }
@@ -39,20 +40,20 @@ fn beta_class(spec: Value) -> Value {
         "subnetSelectorTerms": terms,
         "securityGroupSelectorTerms": terms,
     });
-    object("karpenter.k8s.aws/v1beta1", "EC2NodeClass", "c", with(base, spec))
+    object("karpenter.k8s.aws/v1beta1", "EC2NodeClass", "c", with_fields(base, spec))
 }
 
 fn object(api_version: &str, kind: &str, name: &str, spec: Value) -> Value {
     json!({ "apiVersion": api_version, "kind": kind, "metadata": { "name": name }, "spec": spec })
 }
 
-fn named(mut object: Value, name: &str) -> Value {
+fn with_name(mut object: Value, name: &str) -> Value {
     object["metadata"]["name"] = name.into();
     object
 }
 
 /// `base` with the fields of `changes`; null takes one away.
-fn with(base: Value, changes: Value) -> Value {
+fn with_fields(base: Value, changes: Value) -> Value {
     let (Value::Object(mut base), Value::Object(changes)) = (base, changes) else {
         panic!("not a mapping")
     };
@@ -60,7 +61,7 @@ fn with(base: Value, changes: Value) -> Value {
     base.into_iter().filter(|(_, value)| !value.is_null()).collect::<Map<_, _>>().into()
 }
 
-fn run(inputs: &[Value], options: &Options) -> Conversion {
+fn convert_objects(inputs: &[Value], options: &Options) -> Conversion {
     convert(&inputs.iter().collect::<Vec<_>>(), options)
 }
 
@@ -85,9 +86,9 @@ fn findings(conversion: &Conversion) -> Vec<String> {
 /// Whatever is written has to be v1 and to stay the same when it is converted again.
 #[track_caller]
 fn check(id: &str, options: &Options, inputs: &[Value], expected: &str) -> Conversion {
-    let conversion = run(inputs, options);
+    let conversion = convert_objects(inputs, options);
     let objects = outputs(&conversion);
-    let said = findings(&conversion);
+    let messages = findings(&conversion);
     let name =
         |object: &Value| format!("{}/{}", text(&object["kind"]), text(&object["metadata"]["name"]));
     for line in expected.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -95,25 +96,25 @@ fn check(id: &str, options: &Options, inputs: &[Value], expected: &str) -> Conve
             Some(("objects", names)) => {
                 let got: Vec<_> = objects.iter().map(|object| name(object)).collect();
                 let got = if got.is_empty() { "none".to_owned() } else { got.join(" ") };
-                assert_eq!(got, names, "{id}: {said:#?}");
+                assert_eq!(got, names, "{id}: {messages:#?}");
             }
             Some((field, value)) => {
                 let (object, path) = field.split_once(' ').expect("Kind/name path");
                 let found = objects.iter().find(|candidate| name(candidate) == object);
-                let found = found.unwrap_or_else(|| panic!("{id}: no {object}: {said:#?}"));
+                let found = found.unwrap_or_else(|| panic!("{id}: no {object}: {messages:#?}"));
                 let value: Value = serde_json::from_str(value).expect("JSON");
-                assert_eq!(at(found, path), value, "{id}: {field}");
+                assert_eq!(value_at(found, path), value, "{id}: {field}");
             }
             None => {
-                let found = said.iter().any(|finding| finding.starts_with(line));
-                assert!(found, "{id}: {line:?} is not said: {said:#?}");
+                let found = messages.iter().any(|finding| finding.starts_with(line));
+                assert!(found, "{id}: {line:?} is not said: {messages:#?}");
             }
         }
     }
     let mut again = options.clone();
     again.workloads = true;
     let written: Vec<_> = objects.iter().map(|object| (*object).clone()).collect();
-    let second = run(&written, &again);
+    let second = convert_objects(&written, &again);
     assert_eq!(outputs(&second), objects, "10/LG-19 {id}: {:#?}", findings(&second));
     conversion
 }
@@ -123,13 +124,13 @@ fn text(value: &Value) -> &str {
 }
 
 /// The value at `a.b.0`, and null where there is none.
-fn at(object: &Value, path: &str) -> Value {
+fn value_at(object: &Value, path: &str) -> Value {
     let pointer = format!("/{}", path.replace('/', "~1").replace('.', "/"));
     object.pointer(&pointer).cloned().unwrap_or_default()
 }
 
 #[test]
-fn provisioners_become_pools() {
+fn provisioners_become_node_pools() {
     let defaults = Options::default();
     let ignore_defaults = Options { ignore_defaults: true, ..Options::default() };
     let requirement = |key: &str, operator: &str| json!({ "key": key, "operator": operator });
@@ -204,7 +205,7 @@ fn provisioners_become_pools() {
 }
 
 #[test]
-fn templates_become_classes() {
+fn aws_node_templates_become_node_classes() {
     let options = Options::default();
     let role = Options { role: Some("r".to_owned()), ..Options::default() };
     #[rustfmt::skip]
@@ -280,7 +281,7 @@ fn templates_become_classes() {
 }
 
 #[test]
-fn beta_objects_become_v1() {
+fn v1beta1_objects_become_v1() {
     let options = Options::default();
     let mut bottlerocket = beta_class(json!({}));
     bottlerocket["metadata"]["annotations"] =
@@ -351,7 +352,7 @@ fn beta_objects_become_v1() {
 }
 
 #[test]
-fn inline_providers_become_classes_of_the_same_name() {
+fn inline_providers_become_node_classes_of_the_same_name() {
     let provider = node_template(json!({}))["spec"].clone();
     let inline = provisioner(json!({ "providerRef": null, "provider": provider.clone() }));
     let options = Options::default();
@@ -366,15 +367,15 @@ fn inline_providers_become_classes_of_the_same_name() {
         EC2NodeClass/p spec.instanceProfile = "profile"
         "#,
     );
-    let same = named(node_template(json!({})), "p");
+    let same = with_name(node_template(json!({})), "p");
     let expected = "objects = NodePool/p EC2NodeClass/p";
     check("a class that says the same is enough", &options, &[inline, same], expected);
 }
 
 #[test]
-fn one_bad_object_does_not_stop_the_others() {
+fn one_invalid_object_does_not_stop_the_others() {
     let options = Options::default();
-    let bad = named(node_template(json!({ "launchTemplate": "mine" })), "bad");
+    let bad = with_name(node_template(json!({ "launchTemplate": "mine" })), "bad");
     check(
         "10/LG-9",
         &options,
@@ -398,7 +399,7 @@ fn one_bad_object_does_not_stop_the_others() {
 }
 
 #[test]
-fn metadata_keeps_what_a_person_wrote() {
+fn conversion_keeps_the_metadata_of_the_user_only() {
     let mut pool = beta_pool(json!({}), json!({}));
     pool["metadata"] = json!({
         "name": "p", "uid": "1", "resourceVersion": "2", "generation": 3, "creationTimestamp": null,
@@ -420,40 +421,41 @@ fn metadata_keeps_what_a_person_wrote() {
 #[test]
 fn v1_objects_pass_through() {
     let mut pool =
-        outputs(&run(&[beta_pool(json!({}), json!({}))], &Options::default()))[0].clone();
-    let conversion = run(&[pool.clone()], &Options::default());
-    assert_eq!(conversion.results[0].fate, Fate::Same);
+        outputs(&convert_objects(&[beta_pool(json!({}), json!({}))], &Options::default()))[0]
+            .clone();
+    let conversion = convert_objects(&[pool.clone()], &Options::default());
+    assert_eq!(conversion.results[0].status, ConversionStatus::Unchanged);
     assert_eq!(findings(&conversion), [""; 0]);
 
     pool["status"] = json!({ "nodes": 1 });
-    let conversion = run(&[pool], &Options::default());
-    assert_eq!(conversion.results[0].fate, Fate::Changed);
+    let conversion = convert_objects(&[pool], &Options::default());
+    assert_eq!(conversion.results[0].status, ConversionStatus::Changed);
 }
 
 /// The manifests that documentation and end-to-end tests use as well.
-fn legacy() -> Vec<Value> {
+fn legacy_manifests() -> Vec<Value> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/legacy");
     let manifests = crate::manifest::read(
         &[crate::manifest::Input::Path(folder.into())],
-        &crate::manifest::Bounds::MANIFESTS,
+        &crate::manifest::InputLimits::MANIFESTS,
     );
     assert!(manifests.problems.is_empty(), "{:?}", manifests.problems);
     manifests.objects.into_iter().map(|object| object.value).collect()
 }
 
 #[test]
-fn what_is_written_is_accepted_by_v1() {
-    let conversion = check("10/LG-19", &Options::default(), &legacy(), "");
+fn converted_objects_are_valid_in_v1() {
+    let conversion = check("10/LG-19", &Options::default(), &legacy_manifests(), "");
     let written = outputs(&conversion);
     assert_eq!(written.len(), 17);
     for object in written {
-        assert_eq!(validate::v1(object), [], "10/LG-19 {object:#}");
+        assert_eq!(validate::v1_violations(object), [], "10/LG-19 {object:#}");
     }
 }
 
 #[test]
 fn the_manifests_of_the_terraform_pattern_keep_their_meaning() {
-    let conversion = run(&legacy(), &Options::default());
+    let conversion = convert_objects(&legacy_manifests(), &Options::default());
     let find = |kind: &str| {
         let is_it =
             |object: &&&Value| object["kind"] == kind && object["metadata"]["name"] == "default";
@@ -467,7 +469,7 @@ fn the_manifests_of_the_terraform_pattern_keep_their_meaning() {
     );
     assert_eq!(class["spec"]["amiSelectorTerms"], json!([{ "alias": "al2@latest" }]), "60/D0-20");
     let pool = find("NodePool");
-    let input = legacy()
+    let input = legacy_manifests()
         .into_iter()
         .find(|object| object["kind"] == "NodePool" && object["metadata"]["name"] == "default");
     let requirements = "/spec/template/spec/requirements";

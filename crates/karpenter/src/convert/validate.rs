@@ -9,7 +9,7 @@ use karpenter_apiserver::admission::FieldError;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::draft::{Draft, Part, failed_inputs};
+use super::draft::{Draft, DraftKind, failed_inputs};
 use super::notes::Note;
 use super::{EC2_NODE_CLASS, NODE_POOL};
 use crate::admission;
@@ -17,7 +17,7 @@ use crate::manifest::FieldPath;
 
 /// Blames every pool whose kubelet settings would spoil the class that they move to (E99): the
 /// class, and the other pools that share it, are not at fault.
-pub(super) fn check_kubelets(drafts: &mut [Draft]) {
+pub(super) fn validate_kubelet_settings(drafts: &mut [Draft]) {
     for draft in drafts {
         let Some(kubelet) = draft.kubelet() else { continue };
         let Some(settings) = kubelet.settings.as_object() else { continue };
@@ -31,14 +31,14 @@ pub(super) fn check_kubelets(drafts: &mut [Draft]) {
 }
 
 /// Blames every draft that v1 would refuse (E99).
-pub(super) fn check(drafts: &mut [Draft]) {
+pub(super) fn validate_drafts(drafts: &mut [Draft]) {
     let failed = failed_inputs(drafts);
     for draft in drafts {
-        let is_ours = !matches!(draft.part, Part::Workload);
+        let is_ours = !matches!(draft.kind, DraftKind::Workload);
         if is_ours && !failed.contains(&draft.input) {
             drop_unknown_fields(draft);
-            for (field, message) in v1(&draft.object) {
-                draft.refuse(field, message);
+            for (field, message) in v1_violations(&draft.object) {
+                draft.add_validation_error(field, message);
             }
         }
     }
@@ -49,36 +49,36 @@ pub(super) fn check(drafts: &mut [Draft]) {
 fn drop_unknown_fields(draft: &mut Draft) {
     let Some(kind) = admission::kind_of(&draft.object) else { return };
     for path in kind.prune(&mut draft.object) {
-        draft.notes.add(&FieldPath::of(&path), Note::UnknownField);
+        draft.notes.add(&FieldPath::parse(&path), Note::UnknownField);
     }
 }
 
 /// Every violation of the v1 API in an object: the field, and what is wrong with it.
-pub(super) fn v1(object: &Value) -> Vec<(FieldPath, String)> {
+pub(super) fn v1_violations(object: &Value) -> Vec<(FieldPath, String)> {
     let Some(kind) = admission::kind_of(object) else { return Vec::new() };
     let (stored, errors) = admission::admit(kind, object);
     if !errors.is_empty() {
         let errors = errors.iter().filter(|error| error.path != NO_FIELD);
-        return errors.map(|error| blamed(error, &stored)).collect();
+        return errors.map(|error| violation_of(error, &stored)).collect();
     }
     match kind.kind() {
-        NODE_POOL => running_pool(&stored["spec"]),
-        EC2_NODE_CLASS => running_class(&stored["spec"]),
+        NODE_POOL => pool_runtime_violations(&stored["spec"]),
+        EC2_NODE_CLASS => class_runtime_violations(&stored["spec"]),
         _ => Vec::new(),
     }
 }
 
 /// What would keep a pool from becoming Ready.
-fn running_pool(spec: &Value) -> Vec<(FieldPath, String)> {
+fn pool_runtime_violations(spec: &Value) -> Vec<(FieldPath, String)> {
     let errors = match NodePoolSpec::deserialize(spec) {
         Ok(spec) => nodepool(&spec, &Provider::aws()).errors,
         Err(error) => vec![error.to_string()],
     };
-    errors.into_iter().map(|error| (FieldPath::of("spec"), error)).collect()
+    errors.into_iter().map(|error| (FieldPath::parse("spec"), error)).collect()
 }
 
 /// What would keep a class from becoming Ready, as far as its text tells.
-fn running_class(spec: &Value) -> Vec<(FieldPath, String)> {
+fn class_runtime_violations(spec: &Value) -> Vec<(FieldPath, String)> {
     let errors = match Ec2NodeClassSpec::deserialize(spec) {
         Ok(spec) => ec2_nodeclass(&spec, false).errors,
         Err(error) => vec![error.to_string()],
@@ -86,15 +86,15 @@ fn running_class(spec: &Value) -> Vec<(FieldPath, String)> {
     // What is said about kubelet settings begins with where they are.
     let place =
         |error: &str| if error.starts_with("spec.kubelet") { "spec.kubelet" } else { "spec" };
-    errors.into_iter().map(|error| (FieldPath::of(place(&error)), error)).collect()
+    errors.into_iter().map(|error| (FieldPath::parse(place(&error)), error)).collect()
 }
 
 /// The path of a remark that is about no field: that some rules were left out, because of the
 /// errors beside it.
 const NO_FIELD: &str = "<nil>";
 
-fn blamed(error: &FieldError, object: &Value) -> (FieldPath, String) {
+fn violation_of(error: &FieldError, object: &Value) -> (FieldPath, String) {
     let line = error.to_string();
     let text = line.strip_prefix(&format!("{}: ", error.path)).unwrap_or(&line).to_owned();
-    (FieldPath::within(&error.path, object), text)
+    (FieldPath::parse_in_object(&error.path, object), text)
 }

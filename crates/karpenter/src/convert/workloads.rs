@@ -7,7 +7,7 @@ use karpenter_api::{annotations, labels, taints};
 use serde_json::{Map, Value};
 
 use super::notes::{Note, Notes};
-use super::template::{GONE_LABELS, OLD_DO_NOT_DISRUPT, normalised};
+use super::template::{OLD_DO_NOT_DISRUPT, REMOVED_LABELS, current_key};
 use crate::manifest::FieldPath;
 
 type Fields = Map<String, Value>;
@@ -33,34 +33,37 @@ pub(super) fn convert(object: &mut Value, template_path: &[&str], notes: &mut No
         template = inner;
         path = path.key(key);
     }
-    if let Some(annotations) = fields(template, &["metadata", "annotations"]) {
+    if let Some(annotations) = object_at(template, &["metadata", "annotations"]) {
         rename_annotations(annotations);
     }
     let path = path.key("spec");
-    if let Some(selector) = fields(template, &["spec", "nodeSelector"]) {
+    if let Some(selector) = object_at(template, &["spec", "nodeSelector"]) {
         rename_selector(selector, &path.key("nodeSelector"), notes);
     }
-    if let Some(affinity) = fields(template, &["spec", "affinity"]) {
+    if let Some(affinity) = object_at(template, &["spec", "affinity"]) {
         rename_affinity(affinity, &path.key("affinity"), notes);
     }
-    if let Some(constraints) = at(template, &["spec", "topologySpreadConstraints"]) {
+    if let Some(constraints) = value_at(template, &["spec", "topologySpreadConstraints"]) {
         rename_topology(constraints, &[], &path.key("topologySpreadConstraints"), notes);
     }
-    for (index, toleration) in items(template, &["spec", "tolerations"]) {
+    for (index, toleration) in items_at(template, &["spec", "tolerations"]) {
         rename_toleration(toleration, &path.key("tolerations").index(index), notes);
     }
 }
 
-fn at<'a>(value: &'a mut Value, path: &[&str]) -> Option<&'a mut Value> {
+fn value_at<'a>(value: &'a mut Value, path: &[&str]) -> Option<&'a mut Value> {
     path.iter().try_fold(value, |value, key| value.get_mut(*key))
 }
 
-fn fields<'a>(value: &'a mut Value, path: &[&str]) -> Option<&'a mut Fields> {
-    at(value, path)?.as_object_mut()
+fn object_at<'a>(value: &'a mut Value, path: &[&str]) -> Option<&'a mut Fields> {
+    value_at(value, path)?.as_object_mut()
 }
 
-fn items<'a>(value: &'a mut Value, path: &[&str]) -> impl Iterator<Item = (usize, &'a mut Value)> {
-    at(value, path).and_then(Value::as_array_mut).into_iter().flatten().enumerate()
+fn items_at<'a>(
+    value: &'a mut Value,
+    path: &[&str],
+) -> impl Iterator<Item = (usize, &'a mut Value)> {
+    value_at(value, path).and_then(Value::as_array_mut).into_iter().flatten().enumerate()
 }
 
 fn rename_annotations(given: &mut Fields) {
@@ -75,10 +78,10 @@ fn rename_annotations(given: &mut Fields) {
 fn rename_selector(selector: &mut Fields, path: &FieldPath, notes: &mut Notes) {
     let old = std::mem::take(selector);
     for (key, value) in old {
-        match fate(&key, path, notes) {
-            Fate::Keep => selector.insert(key, value),
-            Fate::Rename(new) => selector.insert(new.to_owned(), value),
-            Fate::Drop => None,
+        match label_change(&key, path, notes) {
+            LabelChange::Keep => selector.insert(key, value),
+            LabelChange::Rename(new) => selector.insert(new.to_owned(), value),
+            LabelChange::Drop => None,
         };
     }
 }
@@ -106,7 +109,7 @@ fn rename_topology(list: &mut Value, inner: &[&str], path: &FieldPath, notes: &m
     list.retain_mut(|item| {
         let path = path.index(index);
         index += 1;
-        let holder = at(item, inner);
+        let holder = value_at(item, inner);
         holder.is_none_or(|holder| rename_key_field(holder, "topologyKey", &path, notes))
     });
 }
@@ -167,13 +170,13 @@ fn rename_expressions(term: &mut Value, path: &FieldPath, notes: &mut Notes) -> 
 fn rename_key_field(holder: &mut Value, field: &str, path: &FieldPath, notes: &mut Notes) -> bool {
     let Some(value) = holder.get_mut(field) else { return true };
     let Some(key) = value.as_str() else { return true };
-    match fate(key, &path.key(field), notes) {
-        Fate::Keep => true,
-        Fate::Rename(new) => {
+    match label_change(key, &path.key(field), notes) {
+        LabelChange::Keep => true,
+        LabelChange::Rename(new) => {
             *value = new.into();
             true
         }
-        Fate::Drop => false,
+        LabelChange::Drop => false,
     }
 }
 
@@ -187,22 +190,22 @@ fn rename_toleration(toleration: &mut Value, path: &FieldPath, notes: &mut Notes
 }
 
 /// What becomes of a node label key.
-enum Fate {
+enum LabelChange {
     Keep,
     Rename(&'static str),
     Drop,
 }
 
-fn fate(key: &str, path: &FieldPath, notes: &mut Notes) -> Fate {
+fn label_change(key: &str, path: &FieldPath, notes: &mut Notes) -> LabelChange {
     if key == labels::PROVISIONER_NAME {
-        return Fate::Rename(labels::NODEPOOL);
+        return LabelChange::Rename(labels::NODEPOOL);
     }
-    if GONE_LABELS.contains(&key) {
-        notes.add(path, Note::LabelGone { key: key.to_owned() });
-        return Fate::Drop;
+    if REMOVED_LABELS.contains(&key) {
+        notes.add(path, Note::LabelRemoved { key: key.to_owned() });
+        return LabelChange::Drop;
     }
-    if normalised(key) != key {
+    if current_key(key) != key {
         notes.add(path, Note::DeprecatedLabel);
     }
-    Fate::Keep
+    LabelChange::Keep
 }

@@ -10,35 +10,35 @@ use karpenter_sim::scenario::Scenario;
 use karpenter_sim::timeline::{Entry, Subject};
 use karpenter_sim::view::{NodeState, NodeView, PodState, View, WorkloadView};
 
-use super::finish::Ending;
-use crate::commands::{Failure, count, print};
+use super::result::DemoResult;
+use crate::commands::{Failure, count_noun, print};
 
 /// Hours in a month, as clouds count them.
 const HOURS_PER_MONTH: f64 = 730.0;
 
 /// How a world is shown.
-pub(super) trait Show {
+pub(super) trait Renderer {
     /// Shows what is, and what has happened since the last frame.
-    fn frame(&mut self, view: &View, entries: &[Entry]) -> Result<(), Failure>;
+    fn render(&mut self, view: &View, entries: &[Entry]) -> Result<(), Failure>;
 
     /// Whether nobody looks any more.
-    fn is_over(&self) -> bool {
+    fn is_closed(&self) -> bool {
         false
     }
 
     /// The last words. `ending` is missing when somebody stopped the demo.
-    fn end(&mut self, view: &View, ending: Option<&Ending>) -> Result<(), Failure>;
+    fn render_end(&mut self, view: &View, ending: Option<&DemoResult>) -> Result<(), Failure>;
 }
 
 /// One line for each thing that happens.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(super) struct LineRenderer {
     /// The reader has closed the pipe: `karpenter demo | head`.
     is_closed: bool,
 }
 
-impl Show for Lines {
-    fn frame(&mut self, _: &View, entries: &[Entry]) -> Result<(), Failure> {
+impl Renderer for LineRenderer {
+    fn render(&mut self, _: &View, entries: &[Entry]) -> Result<(), Failure> {
         let text =
             entries.iter().fold(String::new(), |text, entry| text + &entry.to_string() + "\n");
         let mut out = io::stdout().lock();
@@ -52,28 +52,28 @@ impl Show for Lines {
         }
     }
 
-    fn is_over(&self) -> bool {
+    fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    fn end(&mut self, view: &View, ending: Option<&Ending>) -> Result<(), Failure> {
+    fn render_end(&mut self, view: &View, ending: Option<&DemoResult>) -> Result<(), Failure> {
         print(&summary(view, ending))
     }
 }
 
 /// The last words of a demo.
-fn summary(view: &View, ending: Option<&Ending>) -> String {
+fn summary(view: &View, ending: Option<&DemoResult>) -> String {
     let mut text = String::new();
     let hourly = view.price_per_hour();
     let _ = writeln!(
         text,
         "{}: {}, {} running, ${hourly:.4} per hour (${:.2} per month)",
         if ending.is_some() { "done" } else { "stopped" },
-        count(view.nodes.len(), "node"),
-        count(usize::try_from(view.count(PodState::Running)).unwrap_or(usize::MAX), "pod"),
+        count_noun(view.nodes.len(), "node"),
+        count_noun(usize::try_from(view.count(PodState::Running)).unwrap_or(usize::MAX), "pod"),
         hourly * HOURS_PER_MONTH,
     );
-    for line in ending.map(Ending::lines).unwrap_or_default() {
+    for line in ending.map(DemoResult::lines).unwrap_or_default() {
         let _ = writeln!(text, "{line}");
     }
     text
@@ -81,37 +81,37 @@ fn summary(view: &View, ending: Option<&Ending>) -> String {
 
 /// A screen that repaints itself.
 #[derive(Debug)]
-pub(super) struct Screen {
+pub(super) struct ScreenRenderer {
     term: Term,
     title: String,
     kubeconfig: Option<PathBuf>,
     recent: VecDeque<Entry>,
-    painted: usize,
+    painted_lines: usize,
 }
 
 /// What has happened lately; more than fits on any screen.
-const RECENT: usize = 100;
+const RECENT_ENTRIES_MAX: usize = 100;
 
-impl Screen {
+impl ScreenRenderer {
     pub(super) fn new(scenario: &Scenario, kubeconfig: Option<PathBuf>) -> Self {
         Self {
             term: Term::stdout(),
             title: scenario.name.clone(),
             kubeconfig,
             recent: VecDeque::new(),
-            painted: 0,
+            painted_lines: 0,
         }
     }
 }
 
-impl Show for Screen {
-    fn frame(&mut self, view: &View, entries: &[Entry]) -> Result<(), Failure> {
+impl Renderer for ScreenRenderer {
+    fn render(&mut self, view: &View, entries: &[Entry]) -> Result<(), Failure> {
         self.recent.extend(entries.iter().cloned());
-        while self.recent.len() > RECENT {
+        while self.recent.len() > RECENT_ENTRIES_MAX {
             self.recent.pop_front();
         }
         let (height, width) = self.term.size();
-        let lines = paint(
+        let lines = screen_lines(
             &self.title,
             self.kubeconfig.as_ref(),
             view,
@@ -120,20 +120,20 @@ impl Show for Screen {
             usize::from(width),
         );
         // A terminal that is gone has nobody before it.
-        let _ = self.term.clear_last_lines(self.painted);
+        let _ = self.term.clear_last_lines(self.painted_lines);
         let _ = self.term.write_str(&(lines.join("\n") + "\n"));
         let _ = self.term.flush();
-        self.painted = lines.len();
+        self.painted_lines = lines.len();
         Ok(())
     }
 
-    fn end(&mut self, view: &View, ending: Option<&Ending>) -> Result<(), Failure> {
+    fn render_end(&mut self, view: &View, ending: Option<&DemoResult>) -> Result<(), Failure> {
         print(&summary(view, ending))
     }
 }
 
 /// The lines of a screen: what there is, and below it what has happened.
-fn paint(
+fn screen_lines(
     title: &str,
     kubeconfig: Option<&PathBuf>,
     view: &View,
@@ -147,7 +147,7 @@ fn paint(
         bold.apply_to(format!("{title}  {:.0}", view.now)).to_string(),
         format!(
             "{}  ${hourly:.4}/h (${:.2}/month)   pods: {} pending  {} bound  {} running  {} ending",
-            count(view.nodes.len(), "node"),
+            count_noun(view.nodes.len(), "node"),
             hourly * HOURS_PER_MONTH,
             view.count(PodState::Pending) + view.count(PodState::Unschedulable),
             view.count(PodState::Bound),
@@ -160,10 +160,10 @@ fn paint(
     }
     lines.push(String::new());
     // Half of the screen is for what happens.
-    let room = height.saturating_sub(lines.len() + 4) / 2;
-    let is_narrow = width < WIDE;
-    lines.extend(node_rows(&view.nodes, room.saturating_mul(2) / 3, is_narrow));
-    lines.extend(workload_rows(&view.workloads, room / 3));
+    let row_count = height.saturating_sub(lines.len() + 4) / 2;
+    let is_narrow = width < WIDE_COLUMNS;
+    lines.extend(node_rows(&view.nodes, row_count.saturating_mul(2) / 3, is_narrow));
+    lines.extend(workload_rows(&view.workloads, row_count / 3));
     lines.push(String::new());
     let left = height.saturating_sub(lines.len());
     let first = recent.len().saturating_sub(left);
@@ -173,10 +173,10 @@ fn paint(
 }
 
 /// From that width on everything fits; below, what is fixed about a node gives way to how it is.
-const WIDE: usize = 125;
+const WIDE_COLUMNS: usize = 125;
 
 /// Columns with their widths, of which the narrow ones come first.
-fn row(is_narrow: bool, node: &str, place: [&str; 3], how: [&str; 5]) -> String {
+fn node_row(is_narrow: bool, node: &str, place: [&str; 3], how: [&str; 5]) -> String {
     let [instance_type, zone, capacity_type] = place;
     let [price, cpu, memory, pods, state] = how;
     let node = console::truncate_str(node, if is_narrow { 14 } else { 24 }, "…");
@@ -190,11 +190,12 @@ fn row(is_narrow: bool, node: &str, place: [&str; 3], how: [&str; 5]) -> String 
     )
 }
 
-fn node_rows(nodes: &[NodeView], room: usize, is_narrow: bool) -> Vec<String> {
+fn node_rows(nodes: &[NodeView], row_count: usize, is_narrow: bool) -> Vec<String> {
     let place = ["TYPE", "ZONE", "CAPACITY"];
-    let mut rows = vec![row(is_narrow, "NODE", place, ["$/H", "CPU", "MEMORY", "PODS", "STATE"])];
-    let room = room.max(2);
-    for node in nodes.iter().take(room) {
+    let mut rows =
+        vec![node_row(is_narrow, "NODE", place, ["$/H", "CPU", "MEMORY", "PODS", "STATE"])];
+    let row_count = row_count.max(2);
+    for node in nodes.iter().take(row_count) {
         let price = node.price.map_or_else(|| "-".to_owned(), |price| format!("{price:.4}"));
         let state = match node.state {
             NodeState::Ready => Style::new().green(),
@@ -203,18 +204,19 @@ fn node_rows(nodes: &[NodeView], room: usize, is_narrow: bool) -> Vec<String> {
         };
         let name = node.name.strip_prefix("kwok-").unwrap_or(&node.name);
         let place = [node.instance_type.as_str(), &node.zone, &node.capacity_type];
-        let (cpu, memory, pods) = (bar(node.cpu), bar(node.memory), node.pods.to_string());
+        let (cpu, memory, pods) =
+            (usage_bar(node.cpu), usage_bar(node.memory), node.pods.to_string());
         let state = state.apply_to(node.state.name()).to_string();
-        rows.push(row(is_narrow, name, place, [&price, &cpu, &memory, &pods, &state]));
+        rows.push(node_row(is_narrow, name, place, [&price, &cpu, &memory, &pods, &state]));
     }
-    if nodes.len() > room {
-        rows.push(format!("… and {} more", nodes.len() - room));
+    if nodes.len() > row_count {
+        rows.push(format!("… and {} more", nodes.len() - row_count));
     }
     rows
 }
 
 /// `████░░░░ 50 %`
-fn bar((used, total): (u64, u64)) -> String {
+fn usage_bar((used, total): (u64, u64)) -> String {
     const WIDTH: u64 = 8;
     if total == 0 {
         return "-".to_owned();
@@ -225,13 +227,13 @@ fn bar((used, total): (u64, u64)) -> String {
     format!("{}{} {percent:>3}%", "█".repeat(full), "░".repeat(8 - full))
 }
 
-fn workload_rows(workloads: &[WorkloadView], room: usize) -> Vec<String> {
+fn workload_rows(workloads: &[WorkloadView], row_count: usize) -> Vec<String> {
     if workloads.is_empty() {
         return Vec::new();
     }
     let mut rows = vec![String::new(), format!("{:<36} PODS", "WORKLOAD")];
-    let room = room.max(2);
-    for workload in workloads.iter().take(room) {
+    let row_count = row_count.max(2);
+    for workload in workloads.iter().take(row_count) {
         let counts: Vec<String> = workload
             .pods
             .iter()
@@ -241,8 +243,8 @@ fn workload_rows(workloads: &[WorkloadView], room: usize) -> Vec<String> {
             workload.message.as_ref().map_or(String::new(), |message| format!("  ({message})"));
         rows.push(format!("{:<36} {}{message}", workload.name, counts.join(", ")));
     }
-    if workloads.len() > room {
-        rows.push(format!("… and {} more", workloads.len() - room));
+    if workloads.len() > row_count {
+        rows.push(format!("… and {} more", workloads.len() - row_count));
     }
     rows
 }
@@ -284,7 +286,7 @@ mod tests {
             ..View::default()
         };
         for (height, width) in [(0, 0), (1, 10), (24, 80), (50, 200)] {
-            let lines = paint("x", None, &view, &[], height, width);
+            let lines = screen_lines("x", None, &view, &[], height, width);
             assert!(lines.len() <= height, "{} lines on {height}", lines.len());
             for line in lines {
                 assert!(console::measure_text_width(&line) <= width, "{line}");
@@ -293,10 +295,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_told_at_the_end() {
-        let ending = Ending {
-            pods: vec!["default/web: 2 pods left pending (web-1, web-2)".to_owned()],
-            waits: vec!["node a is starting".to_owned()],
+    fn the_summary_lists_unsettled_pods_and_violations() {
+        let ending = DemoResult {
+            unsettled_pods: vec!["default/web: 2 pods left pending (web-1, web-2)".to_owned()],
+            unsettled_nodes: vec!["node a is starting".to_owned()],
             violations: vec!["instance kwok://a has no NodeClaim".to_owned()],
         };
         insta::assert_snapshot!(summary(&View { nodes: vec![node("a")], ..View::default() }, Some(&ending)), @r"

@@ -5,8 +5,8 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::{Bounds, Problem};
-use crate::diagnostic::{Diagnostic, Place};
+use super::{InputLimits, Problem};
+use crate::diagnostic::{Diagnostic, Location};
 
 /// What a command line names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,33 +18,33 @@ pub(crate) enum Input {
 
 /// One thing to load.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct InputFile {
     /// Nothing for stdin.
     pub(super) path: Option<PathBuf>,
     /// Found by walking a directory.
-    pub(super) walked: bool,
+    pub(super) is_from_directory: bool,
 }
 
-impl Found {
+impl InputFile {
     pub(super) fn name(&self) -> String {
         self.path.as_ref().map_or_else(|| "stdin".to_owned(), |path| path.display().to_string())
     }
 }
 
 /// Every file that the inputs stand for. A file that is named twice is read once.
-pub(super) fn files(inputs: &[Input], problems: &mut Vec<Problem>) -> Vec<Found> {
+pub(super) fn expand_inputs(inputs: &[Input], problems: &mut Vec<Problem>) -> Vec<InputFile> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     let mut add = |path: Option<PathBuf>, walked| {
         let identity = path.as_ref().map(|path| fs::canonicalize(path).unwrap_or(path.clone()));
         if seen.insert(identity) {
-            found.push(Found { path, walked });
+            found.push(InputFile { path, is_from_directory: walked });
         }
     };
     for input in inputs {
         match input {
             Input::Stdin => add(None, false),
-            Input::Path(path) if path.is_dir() => match walk(path) {
+            Input::Path(path) if path.is_dir() => match walk_directory(path) {
                 Ok(files) => files.into_iter().for_each(|file| add(Some(file), true)),
                 Err(diagnostic) => problems.push(Problem { source: None, diagnostic }),
             },
@@ -56,13 +56,13 @@ pub(super) fn files(inputs: &[Input], problems: &mut Vec<Problem>) -> Vec<Found>
 
 /// The manifests below a directory, sorted by path. Hidden folders (`.git`) are left out, and
 /// links to folders are not followed, so that there is no way round in circles.
-fn walk(root: &Path) -> Result<Vec<PathBuf>, Box<Diagnostic>> {
+fn walk_directory(root: &Path) -> Result<Vec<PathBuf>, Box<Diagnostic>> {
     let mut files = Vec::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
         let cannot_list = |error: io::Error| {
             Diagnostic::new("cannot list directory")
-                .at(Place::file(folder.display().to_string()))
+                .at(Location::file(folder.display().to_string()))
                 .found(error.to_string())
                 .fix("name a directory that can be read")
         };
@@ -90,15 +90,15 @@ fn is_manifest_name(path: &Path) -> bool {
 
 /// Loads a text, as long as it fits into the bounds. `bytes_left` is what all inputs together may
 /// still take.
-pub(super) fn load(
-    file: &Found,
-    bounds: &Bounds,
+pub(super) fn load_text(
+    file: &InputFile,
+    bounds: &InputLimits,
     bytes_left: &mut u64,
 ) -> Result<String, Box<Diagnostic>> {
-    let place = Place::file(file.name());
+    let place = Location::file(file.name());
     let bytes = match &file.path {
-        Some(path) => File::open(path).and_then(|file| take_bounded(file, bounds.file_bytes)),
-        None => take_bounded(io::stdin().lock(), bounds.file_bytes),
+        Some(path) => File::open(path).and_then(|file| read_bounded(file, bounds.file_bytes)),
+        None => read_bounded(io::stdin().lock(), bounds.file_bytes),
     };
     let bytes = bytes.map_err(|error| {
         Diagnostic::new("cannot read file")
@@ -114,27 +114,27 @@ pub(super) fn load(
         return Err(too_large(place, bounds.input_bytes, "pass fewer files at a time").into());
     };
     *bytes_left = left;
-    decode(bytes, place)
+    decode_utf8(bytes, place)
 }
 
 /// The text that bytes stand for.
-pub(super) fn decode(bytes: Vec<u8>, place: Place) -> Result<String, Box<Diagnostic>> {
+pub(super) fn decode_utf8(bytes: Vec<u8>, place: Location) -> Result<String, Box<Diagnostic>> {
     String::from_utf8(bytes).map_err(|error| not_utf8(place, &error).into())
 }
 
 /// One byte more than allowed is enough to know that it is too much.
-fn take_bounded(reader: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
+fn read_bounded(reader: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     reader.take(bytes_max + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-fn too_large(place: Place, bytes_max: u64, fix: &str) -> Diagnostic {
-    let what = format!("input is larger than {} MiB", bytes_max >> 20);
-    Diagnostic::new(what).at(place).fix(fix)
+fn too_large(place: Location, bytes_max: u64, fix: &str) -> Diagnostic {
+    let summary = format!("input is larger than {} MiB", bytes_max >> 20);
+    Diagnostic::new(summary).at(place).fix(fix)
 }
 
-fn not_utf8(place: Place, error: &std::string::FromUtf8Error) -> Diagnostic {
+fn not_utf8(place: Location, error: &std::string::FromUtf8Error) -> Diagnostic {
     let bytes = error.as_bytes();
     let offset = error.utf8_error().valid_up_to();
     let line = bytes[..offset].split(|byte| *byte == b'\n').count();

@@ -6,11 +6,11 @@
 pub(super) use karpenter_sim::lines::Lines;
 
 use super::path::{FieldPath, Step};
-use super::{Bounds, parse};
+use super::{InputLimits, parse};
 
 /// Positions of a document that has been read before, within bounds; nothing where the parser disagrees.
-pub(super) fn lines(text: &str) -> Option<Lines> {
-    serde_saphyr::from_str_with_options(text, parse::options(&Bounds::SNAPSHOT)).ok()
+pub(super) fn field_lines(text: &str) -> Option<Lines> {
+    serde_saphyr::from_str_with_options(text, parse::yaml_options(&InputLimits::SNAPSHOT)).ok()
 }
 
 /// Line of a field, or of the innermost thing around it that exists.

@@ -2,41 +2,42 @@
 
 use serde_json::{Map, Value};
 
-use super::path::{FieldPath, describe};
+use super::path::{FieldPath, describe_value};
 use super::{Manifests, Object, Origin, Problem, Source};
-use crate::diagnostic::{Diagnostic, Place};
+use crate::diagnostic::{Diagnostic, Location};
 
 /// Adds every object of a source to `manifests`.
-pub(super) fn extract(
+pub(super) fn extract_objects(
     source: &Source,
     number: usize,
     values: Vec<Option<Value>>,
     manifests: &mut Manifests,
 ) {
-    let mut extraction = Extraction { source, manifests, refused: 0 };
+    let mut extraction = ObjectExtractor { source, manifests, rejected_count: 0 };
     for (document, value) in values.into_iter().enumerate() {
         let origin = Origin { source: number, document, path: FieldPath::default() };
         if let Some(value) = value {
             extraction.add(value, &origin, None);
         }
     }
-    let untold = extraction.refused.saturating_sub(REFUSALS_TOLD_MAX);
-    if untold > 0 {
-        let diagnostic = Diagnostic::new(format!("{untold} more that are no Kubernetes objects"))
-            .at(Place::file(&source.name))
-            .fix("mend or remove them");
+    let unreported = extraction.rejected_count.saturating_sub(REPORTED_REJECTIONS_MAX);
+    if unreported > 0 {
+        let diagnostic =
+            Diagnostic::new(format!("{unreported} more that are no Kubernetes objects"))
+                .at(Location::file(&source.name))
+                .fix("mend or remove them");
         let problem = Problem { source: Some(number), diagnostic: diagnostic.into() };
         manifests.problems.push(problem);
     }
 }
 
 /// Refusals of one file that are told one by one; whoever has more has the wrong file.
-const REFUSALS_TOLD_MAX: usize = 20;
+const REPORTED_REJECTIONS_MAX: usize = 20;
 
-struct Extraction<'a> {
+struct ObjectExtractor<'a> {
     source: &'a Source,
     manifests: &'a mut Manifests,
-    refused: usize,
+    rejected_count: usize,
 }
 
 /// What an item of a typed list may leave out, since the list says it.
@@ -45,34 +46,34 @@ struct ListType {
     item_kind: String,
 }
 
-impl Extraction<'_> {
+impl ObjectExtractor<'_> {
     fn add(&mut self, value: Value, origin: &Origin, list: Option<&ListType>) {
         let Value::Object(mut fields) = value else {
-            return self.refuse(origin, "not a Kubernetes object", describe(&value));
+            return self.reject(origin, "not a Kubernetes object", describe_value(&value));
         };
         if let Some(list) = list {
             fields.entry("apiVersion").or_insert_with(|| list.api_version.clone());
             fields.entry("kind").or_insert_with(|| list.item_kind.clone().into());
         }
-        let says_nothing = !fields.contains_key("apiVersion") && !fields.contains_key("kind");
-        if says_nothing && self.source.walked {
+        let has_no_type = !fields.contains_key("apiVersion") && !fields.contains_key("kind");
+        if has_no_type && self.source.is_from_directory {
             let line = self.source.line(origin.document, &origin.path);
-            return self.manifests.strangers.push(Place::file(&self.source.name).line(line));
+            return self.manifests.non_objects.push(Location::file(&self.source.name).line(line));
         }
         for key in ["apiVersion", "kind"] {
             match fields.get(key) {
                 Some(Value::String(text)) if !text.is_empty() => {}
                 Some(other) => {
-                    let what = format!("`{key}` of a Kubernetes object must be a text");
-                    return self.refuse(origin, &what, describe(other));
+                    let summary = format!("`{key}` of a Kubernetes object must be a text");
+                    return self.reject(origin, &summary, describe_value(other));
                 }
                 None => {
-                    let what = format!("not a Kubernetes object: `{key}` is missing");
-                    return self.refuse(origin, &what, "a mapping without it".to_owned());
+                    let summary = format!("not a Kubernetes object: `{key}` is missing");
+                    return self.reject(origin, &summary, "a mapping without it".to_owned());
                 }
             }
         }
-        let Some((items, list)) = items(&mut fields) else {
+        let Some((items, list)) = take_items(&mut fields) else {
             let object = Object { value: Value::Object(fields), origin: origin.clone() };
             return self.manifests.objects.push(object);
         };
@@ -83,17 +84,17 @@ impl Extraction<'_> {
         }
     }
 
-    fn refuse(&mut self, origin: &Origin, what: &str, found: String) {
-        self.refused += 1;
-        if self.refused > REFUSALS_TOLD_MAX {
+    fn reject(&mut self, origin: &Origin, summary: &str, found: String) {
+        self.rejected_count += 1;
+        if self.rejected_count > REPORTED_REJECTIONS_MAX {
             return;
         }
         let line = self.source.line(origin.document, &origin.path);
-        let mut place = Place::file(&self.source.name).line(line);
+        let mut place = Location::file(&self.source.name).line(line);
         if !origin.path.is_root() {
             place = place.field(origin.path.to_string());
         }
-        let diagnostic = Diagnostic::new(what)
+        let diagnostic = Diagnostic::new(summary)
             .at(place)
             .found(found)
             .fix("each document must be a mapping with `apiVersion` and `kind`, or a List of such");
@@ -103,7 +104,7 @@ impl Extraction<'_> {
 }
 
 /// Takes the items out of a `List` or a typed list such as `NodePoolList`.
-fn items(fields: &mut Map<String, Value>) -> Option<(Vec<Value>, Option<ListType>)> {
+fn take_items(fields: &mut Map<String, Value>) -> Option<(Vec<Value>, Option<ListType>)> {
     let item_kind = fields.get("kind")?.as_str()?.strip_suffix("List")?.to_owned();
     let api_version = fields.get("apiVersion")?.clone();
     let Value::Array(items) = fields.get_mut("items")? else { return None };

@@ -6,29 +6,31 @@ use serde_json::{Number, Value};
 use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{Error, MessageFormatter as _, UserMessageFormatter};
 
-use super::input::Found;
+use super::input::InputFile;
 use super::split::{self, Segment};
-use super::{ALIASED_NODES_MAX, Bounds, DEPTH_MAX, Document, Format, Problem, Source};
-use crate::diagnostic::{Diagnostic, Place};
+use super::{ALIASED_NODES_MAX, DEPTH_MAX, Document, Format, InputLimits, Problem, Source};
+use crate::diagnostic::{Diagnostic, Location};
 
 /// Reads every document of a text. The values are those of its documents, in order; a document
 /// that holds only comments, or that is broken, has none.
-pub(super) fn source(
-    file: &Found,
+pub(super) fn parse_source(
+    file: &InputFile,
     text: String,
     number: usize,
-    bounds: &Bounds,
+    bounds: &InputLimits,
     problems: &mut Vec<Problem>,
 ) -> (Source, Vec<Option<Value>>) {
     let (text, had_byte_order_mark) = match text.strip_prefix('\u{feff}') {
         Some(rest) => (rest.to_owned(), true),
         None => (text, false),
     };
-    let place = Place::file(file.name());
-    let (format, parts) = match json(&text, bounds) {
-        Json::Whole(parts) => (Format::Json, Ok(parts)),
-        Json::Broken(error) => (Format::Json, Err(broken_json(&place, &error))),
-        Json::Not => (Format::Yaml, yaml(&text, &place, number, bounds, problems)),
+    let place = Location::file(file.name());
+    let (format, parts) = match parse_json_stream(&text, bounds) {
+        JsonStream::Complete(parts) => (Format::Json, Ok(parts)),
+        JsonStream::Invalid(error) => (Format::Json, Err(json_diagnostic(&place, &error))),
+        JsonStream::NotJson => {
+            (Format::Yaml, parse_yaml_documents(&text, &place, number, bounds, problems))
+        }
     };
     let parts = parts.unwrap_or_else(|diagnostic| {
         problems.push(Problem { source: Some(number), diagnostic });
@@ -39,7 +41,7 @@ pub(super) fn source(
     let source = Source {
         name: file.name(),
         path: file.path.clone(),
-        walked: file.walked,
+        is_from_directory: file.is_from_directory,
         text,
         had_byte_order_mark,
         format,
@@ -49,22 +51,22 @@ pub(super) fn source(
 }
 
 /// A piece of the text and the value in it.
-type Part = (Segment, Option<Value>);
+type ParsedDocument = (Segment, Option<Value>);
 
 /// What a text is when it is read as a stream of JSON objects.
-enum Json {
-    Whole(Vec<Part>),
+enum JsonStream {
+    Complete(Vec<ParsedDocument>),
     /// It starts as a stream of objects and then breaks.
-    Broken(serde_json::Error),
+    Invalid(serde_json::Error),
     /// YAML, or something that the YAML parser can explain better.
-    Not,
+    NotJson,
 }
 
 /// JSON is YAML, except that objects may follow each other without a separator (`kubectl get -o
 /// json` in a loop), and that its own parser is much faster on large files.
-fn json(text: &str, bounds: &Bounds) -> Json {
+fn parse_json_stream(text: &str, bounds: &InputLimits) -> JsonStream {
     if !may_be_json(text, bounds) {
-        return Json::Not;
+        return JsonStream::NotJson;
     }
     let mut parts = Vec::new();
     let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Value>();
@@ -74,47 +76,47 @@ fn json(text: &str, bounds: &Bounds) -> Json {
         let end = stream.byte_offset();
         match item {
             Ok(mut value) => {
-                settle_numbers(&mut value);
+                normalize_numbers(&mut value);
                 let head = text[start..end].len() - text[start..end].trim_start().len();
                 parts.push((Segment { bytes: start..end, line, head }, Some(value)));
             }
             Err(error) if !parts.is_empty() && !text.contains("\n---") => {
-                return Json::Broken(error);
+                return JsonStream::Invalid(error);
             }
-            Err(_) => return Json::Not,
+            Err(_) => return JsonStream::NotJson,
         }
         line += text[start..end].matches('\n').count();
         start = end;
     }
-    Json::Whole(parts)
+    JsonStream::Complete(parts)
 }
 
 /// Whether a text begins like a JSON object and is within bounds. The number of values is counted
 /// generously; the YAML parser counts them exactly and refuses.
-fn may_be_json(text: &str, bounds: &Bounds) -> bool {
+fn may_be_json(text: &str, bounds: &InputLimits) -> bool {
     let punctuation = |byte: &u8| matches!(byte, b',' | b':' | b'[' | b'{');
-    text.trim_start().starts_with('{') && text.bytes().filter(punctuation).count() <= bounds.nodes
+    text.trim_start().starts_with('{') && text.bytes().filter(punctuation).count() <= bounds.values
 }
 
-fn broken_json(place: &Place, error: &serde_json::Error) -> Box<Diagnostic> {
+fn json_diagnostic(place: &Location, error: &serde_json::Error) -> Box<Diagnostic> {
     // The text of the error ends in the position, which `place` shows already.
     let text = error.to_string();
-    let what = text.split(" at line ").next().unwrap_or(&text);
+    let summary = text.split(" at line ").next().unwrap_or(&text);
     let place = place.clone().line(error.line()).column(error.column());
-    Diagnostic::new(format!("not valid JSON: {what}"))
+    Diagnostic::new(format!("not valid JSON: {summary}"))
         .at(place)
         .fix("check the quotes, commas and brackets of this line and the ones above it")
         .into()
 }
 
 /// Reads each document on its own; a broken one is a problem and does not hide the others.
-fn yaml(
+fn parse_yaml_documents(
     text: &str,
-    place: &Place,
+    place: &Location,
     number: usize,
-    bounds: &Bounds,
+    bounds: &InputLimits,
     problems: &mut Vec<Problem>,
-) -> Result<Vec<Part>, Box<Diagnostic>> {
+) -> Result<Vec<ParsedDocument>, Box<Diagnostic>> {
     let segments = split::segments(text, bounds.documents);
     if segments.len() > bounds.documents {
         return Err(Diagnostic::new(format!(
@@ -131,12 +133,12 @@ fn yaml(
             None
         } else {
             let content = &part[segment.head..];
-            let value = match json_document(content, bounds) {
+            let value = match parse_json_document(content, bounds) {
                 Some(value) => Ok(Some(value)),
-                None => document(part, bounds),
+                None => parse_document(part, bounds),
             };
             value.unwrap_or_else(|error| {
-                let diagnostic = broken_yaml(place, &segment, part, &error, bounds).into();
+                let diagnostic = yaml_diagnostic(place, &segment, part, &error, bounds).into();
                 problems.push(Problem { source: Some(number), diagnostic });
                 None
             })
@@ -148,31 +150,31 @@ fn yaml(
 
 /// The value of a document of a YAML stream that is written as JSON, which is much faster to read
 /// as such; nothing where the YAML parser has to look at it.
-fn json_document(text: &str, bounds: &Bounds) -> Option<Value> {
+fn parse_json_document(text: &str, bounds: &InputLimits) -> Option<Value> {
     let text = text.strip_prefix("---").unwrap_or(text);
     if !may_be_json(text, bounds) {
         return None;
     }
     let mut value = serde_json::from_str(text).ok()?;
-    settle_numbers(&mut value);
+    normalize_numbers(&mut value);
     Some(value)
 }
 
 /// The value of one document; nothing for `null`.
-pub(super) fn document(text: &str, bounds: &Bounds) -> Result<Option<Value>, Error> {
-    let mut value: Value = serde_saphyr::from_str_with_options(text, options(bounds))?;
-    settle_numbers(&mut value);
+pub(super) fn parse_document(text: &str, bounds: &InputLimits) -> Result<Option<Value>, Error> {
+    let mut value: Value = serde_saphyr::from_str_with_options(text, yaml_options(bounds))?;
+    normalize_numbers(&mut value);
     Ok(Some(value).filter(|value| !value.is_null()))
 }
 
 /// kubectl's dialect, bounded. The budgets count what aliases expand to.
-pub(super) fn options(bounds: &Bounds) -> serde_saphyr::Options {
+pub(super) fn yaml_options(bounds: &InputLimits) -> serde_saphyr::Options {
     let text_bytes = usize::try_from(bounds.file_bytes).unwrap_or(usize::MAX);
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: DEPTH_MAX,
-            max_nodes: bounds.nodes,
-            max_events: 3 * bounds.nodes,
+            max_nodes: bounds.values,
+            max_events: 3 * bounds.values,
             max_total_scalar_bytes: text_bytes,
         },
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: ALIASED_NODES_MAX },
@@ -183,12 +185,12 @@ pub(super) fn options(bounds: &Bounds) -> serde_saphyr::Options {
 }
 
 /// Writes whole numbers as integers: kubectl sends `1.0` and `1e3` as `1` and `1000`.
-fn settle_numbers(value: &mut Value) {
+fn normalize_numbers(value: &mut Value) {
     /// Up to here a float names exactly one integer.
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     match value {
-        Value::Array(items) => items.iter_mut().for_each(settle_numbers),
-        Value::Object(fields) => fields.values_mut().for_each(settle_numbers),
+        Value::Array(items) => items.iter_mut().for_each(normalize_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(normalize_numbers),
         Value::Number(number) if number.is_f64() => {
             let float = number.as_f64().unwrap_or_default();
             if float.fract() == 0.0 && float.abs() <= EXACT_MAX {
@@ -201,12 +203,12 @@ fn settle_numbers(value: &mut Value) {
     }
 }
 
-fn broken_yaml(
-    place: &Place,
+fn yaml_diagnostic(
+    place: &Location,
     segment: &Segment,
     text: &str,
     error: &Error,
-    bounds: &Bounds,
+    bounds: &InputLimits,
 ) -> Diagnostic {
     let mut place = place.clone();
     if let Some(location) = error.location() {
@@ -216,15 +218,15 @@ fn broken_yaml(
     } else {
         place = place.line(segment.line);
     }
-    let (what, fix) = explain(error.without_snippet(), text, bounds);
-    let diagnostic = Diagnostic::new(what).at(place);
+    let (summary, fix) = explain_yaml_error(error.without_snippet(), text, bounds);
+    let diagnostic = Diagnostic::new(summary).at(place);
     if fix.is_empty() { diagnostic } else { diagnostic.fix(fix) }
 }
 
 /// What is wrong and what to do, in the words of somebody who writes manifests.
-fn explain(error: &Error, text: &str, bounds: &Bounds) -> (String, String) {
+fn explain_yaml_error(error: &Error, text: &str, bounds: &InputLimits) -> (String, String) {
     match error {
-        Error::AliasError { error, .. } => explain(error, text, bounds),
+        Error::AliasError { error, .. } => explain_yaml_error(error, text, bounds),
         Error::DuplicateMappingKey { key, .. } => {
             let key = key.as_deref().unwrap_or("a key");
             (format!("`{key}` is given twice in one mapping"), "keep one of the two".into())
@@ -241,16 +243,16 @@ fn explain(error: &Error, text: &str, bounds: &Bounds) -> (String, String) {
         }
         Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => too_deep(),
         Error::AliasReplayLimitExceeded { .. } => {
-            let what = format!("aliases stand for more than {ALIASED_NODES_MAX} values");
-            (what, "write the values out".into())
+            let summary = format!("aliases stand for more than {ALIASED_NODES_MAX} values");
+            (summary, "write the values out".into())
         }
         Error::Budget { .. } => {
-            let what = format!(
+            let summary = format!(
                 "document holds more than {} values or {} MiB of text",
-                bounds.nodes,
+                bounds.values,
                 bounds.file_bytes >> 20
             );
-            (what, "split the document, and look for aliases that multiply".into())
+            (summary, "split the document, and look for aliases that multiply".into())
         }
         other => {
             let message = UserMessageFormatter.format_message(other).into_owned();
@@ -258,7 +260,7 @@ fn explain(error: &Error, text: &str, bounds: &Bounds) -> (String, String) {
             if message.contains("recursion limit") {
                 return too_deep();
             }
-            (format!("not valid YAML: {message}"), remedy(&message, text).into())
+            (format!("not valid YAML: {message}"), yaml_fix(&message, text).into())
         }
     }
 }
@@ -267,7 +269,7 @@ fn too_deep() -> (String, String) {
     (format!("nested deeper than {DEPTH_MAX} levels"), "no Kubernetes object is".into())
 }
 
-fn remedy(message: &str, text: &str) -> &'static str {
+fn yaml_fix(message: &str, text: &str) -> &'static str {
     if message.contains("tab") {
         "indent with spaces"
     } else if text.contains("{{") {

@@ -17,7 +17,7 @@ pub(crate) enum Step {
 
 impl FieldPath {
     /// The path that a text names, such as `spec.requirements[2].key`.
-    pub(crate) fn of(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let mut steps = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {
@@ -37,7 +37,7 @@ impl FieldPath {
     }
 
     /// The path that a text names in `value`, whose keys may have dots of their own.
-    pub(crate) fn within(text: &str, value: &Value) -> Self {
+    pub(crate) fn parse_in_object(text: &str, value: &Value) -> Self {
         let mut steps = Vec::new();
         let (mut rest, mut here) = (text, value);
         while let Value::Object(fields) = here {
@@ -57,18 +57,18 @@ impl FieldPath {
             }
             rest = rest.strip_prefix('.').unwrap_or(rest);
         }
-        Self(steps).join(&Self::of(rest))
+        Self(steps).join(&Self::parse(rest))
     }
 
     pub(crate) fn key(&self, key: &str) -> Self {
-        self.with(Step::Key(key.to_owned()))
+        self.with_step(Step::Key(key.to_owned()))
     }
 
     pub(crate) fn index(&self, index: usize) -> Self {
-        self.with(Step::Index(index))
+        self.with_step(Step::Index(index))
     }
 
-    fn with(&self, step: Step) -> Self {
+    fn with_step(&self, step: Step) -> Self {
         Self(self.0.iter().cloned().chain([step]).collect())
     }
 
@@ -106,7 +106,7 @@ fn is_plain(key: &str) -> bool {
 }
 
 /// A value in a few words, for messages: texts are quoted and cut, collections only named.
-pub(crate) fn describe(value: &Value) -> String {
+pub(crate) fn describe_value(value: &Value) -> String {
     /// Long enough to recognise a value, short enough to stay on the line.
     const SHOWN: usize = 40;
     match value {
@@ -127,16 +127,16 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn paths_read_as_the_api_server_writes_them() {
-        let path = FieldPath::of("spec.requirements").index(2).key("key");
+    fn field_paths_are_written_as_by_the_api_server() {
+        let path = FieldPath::parse("spec.requirements").index(2).key("key");
         assert_eq!(path.to_string(), "spec.requirements[2].key");
-        let label = FieldPath::of("metadata.labels").key("karpenter.sh/x");
+        let label = FieldPath::parse("metadata.labels").key("karpenter.sh/x");
         assert_eq!(label.to_string(), "metadata.labels[karpenter.sh/x]");
         for path in [&path, &label] {
-            assert_eq!(FieldPath::of(&path.to_string()), *path);
+            assert_eq!(FieldPath::parse(&path.to_string()), *path);
         }
         assert_eq!(
-            FieldPath::of("items").index(0).join(&path).to_string(),
+            FieldPath::parse("items").index(0).join(&path).to_string(),
             "items[0].spec.requirements[2].key"
         );
     }
@@ -151,15 +151,15 @@ mod tests {
             ("spec.list[7].x", "spec.list[7].x"),
             ("é.b", "[é].b"),
         ] {
-            assert_eq!(FieldPath::within(text, &object).to_string(), wanted);
+            assert_eq!(FieldPath::parse_in_object(text, &object).to_string(), wanted);
         }
     }
 
     #[test]
     fn values_are_described_in_a_few_words() {
-        assert_eq!(describe(&json!("abc")), "\"abc\"");
-        assert_eq!(describe(&json!(1.5)), "1.5");
-        assert_eq!(describe(&json!({"a": 1})), "a mapping");
-        assert_eq!(describe(&json!("x".repeat(50))).chars().count(), 43);
+        assert_eq!(describe_value(&json!("abc")), "\"abc\"");
+        assert_eq!(describe_value(&json!(1.5)), "1.5");
+        assert_eq!(describe_value(&json!({"a": 1})), "a mapping");
+        assert_eq!(describe_value(&json!("x".repeat(50))).chars().count(), 43);
     }
 }

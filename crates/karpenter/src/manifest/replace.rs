@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::{Format, Source, write};
-use crate::diagnostic::{Diagnostic, Place};
+use crate::diagnostic::{Diagnostic, Location};
 
 /// What becomes of one document.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,12 +13,12 @@ pub(crate) enum Replacement {
     /// Its text stays.
     Keep,
     /// New documents stand in its place, each with the comments above it.
-    With(Vec<Entry>),
+    Documents(Vec<NewDocument>),
 }
 
 /// One document to write.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Entry {
+pub(crate) struct NewDocument {
     pub(crate) comments: String,
     pub(crate) object: serde_json::Value,
 }
@@ -26,15 +26,15 @@ pub(crate) struct Entry {
 /// The text of `source` after its documents have been replaced.
 ///
 /// Comments above a replaced document stay; comments inside it have nowhere to go.
-pub(crate) fn text(source: &Source, replacements: &[Replacement]) -> String {
+pub(crate) fn replaced_text(source: &Source, replacements: &[Replacement]) -> String {
     let text = match source.format {
-        Format::Yaml => yaml(source, replacements),
-        Format::Json => json(source, replacements),
+        Format::Yaml => replace_in_yaml(source, replacements),
+        Format::Json => replace_in_json(source, replacements),
     };
     if source.had_byte_order_mark { format!("\u{feff}{text}") } else { text }
 }
 
-fn yaml(source: &Source, replacements: &[Replacement]) -> String {
+fn replace_in_yaml(source: &Source, replacements: &[Replacement]) -> String {
     // New lines end the way that the old ones do.
     let windows =
         source.text.split_inclusive('\n').next().is_some_and(|line| line.ends_with("\r\n"));
@@ -43,12 +43,12 @@ fn yaml(source: &Source, replacements: &[Replacement]) -> String {
         let old = &source.text[document.segment.bytes.clone()];
         match replacement {
             Replacement::Keep => text.push_str(old),
-            Replacement::With(entries) if entries.is_empty() => {}
-            Replacement::With(entries) => {
+            Replacement::Documents(entries) if entries.is_empty() => {}
+            Replacement::Documents(entries) => {
                 let (head, body) = old.split_at(document.segment.head);
                 text.push_str(head);
                 let separate = head.is_empty() && !text.is_empty();
-                let new = documents(entries, separate, body);
+                let new = document_texts(entries, separate, body);
                 text.push_str(&if windows { new.replace('\n', "\r\n") } else { new });
             }
         }
@@ -57,7 +57,7 @@ fn yaml(source: &Source, replacements: &[Replacement]) -> String {
 }
 
 /// The documents that stand in the place of `old`.
-fn documents(entries: &[Entry], separate: bool, old: &str) -> String {
+fn document_texts(entries: &[NewDocument], separate: bool, old: &str) -> String {
     let documents: Vec<_> =
         entries.iter().map(|entry| entry.comments.clone() + &write::yaml(&entry.object)).collect();
     let mut text = if separate { "---\n".to_owned() } else { String::new() };
@@ -70,7 +70,7 @@ fn documents(entries: &[Entry], separate: bool, old: &str) -> String {
 }
 
 /// JSON has no comments and no separators: one object stays one object, several become a `List`.
-fn json(source: &Source, replacements: &[Replacement]) -> String {
+fn replace_in_json(source: &Source, replacements: &[Replacement]) -> String {
     let mut objects = Vec::new();
     for (document, replacement) in source.documents.iter().zip(replacements) {
         match replacement {
@@ -78,7 +78,7 @@ fn json(source: &Source, replacements: &[Replacement]) -> String {
                 let old = &source.text[document.segment.bytes.clone()];
                 objects.extend(serde_json::from_str(old).ok());
             }
-            Replacement::With(entries) => {
+            Replacement::Documents(entries) => {
                 objects.extend(entries.iter().map(|entry| entry.object.clone()));
             }
         }
@@ -91,29 +91,34 @@ fn json(source: &Source, replacements: &[Replacement]) -> String {
 
 /// A new text that waits beside its file, complete on disk.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedFile {
     /// The file itself; a link keeps pointing at it.
-    real: PathBuf,
-    draft: tempfile::TempPath,
+    path: PathBuf,
+    new_file: tempfile::TempPath,
     old: Vec<u8>,
     permissions: fs::Permissions,
 }
 
 /// Writes a new text beside its file, which stays as it is.
-pub(crate) fn prepare(path: &Path, old: &Source, new: &str) -> Result<Prepared, Box<Diagnostic>> {
-    let real = fs::canonicalize(path).map_err(|error| failed(path, "cannot find file", &error))?;
-    let cannot_read = |error: io::Error| failed(path, "cannot read file", &error);
-    let cannot_write = |error: io::Error| failed(path, "cannot write file", &error);
+pub(crate) fn prepare_file(
+    path: &Path,
+    old: &Source,
+    new: &str,
+) -> Result<PreparedFile, Box<Diagnostic>> {
+    let real =
+        fs::canonicalize(path).map_err(|error| io_diagnostic(path, "cannot find file", &error))?;
+    let cannot_read = |error: io::Error| io_diagnostic(path, "cannot read file", &error);
+    let cannot_write = |error: io::Error| io_diagnostic(path, "cannot write file", &error);
     let metadata = fs::metadata(&real).map_err(cannot_read)?;
     if !metadata.is_file() {
         return Err(Diagnostic::new("only a regular file can be changed in place")
-            .at(Place::file(path.display().to_string()))
+            .at(Location::file(path.display().to_string()))
             .into());
     }
     let mark = if old.had_byte_order_mark { "\u{feff}" } else { "" };
     let old = [mark, &old.text].concat().into_bytes();
     if fs::read(&real).map_err(cannot_read)? != old {
-        return Err(changed_meanwhile(path));
+        return Err(changed_file_diagnostic(path));
     }
     let folder = real.parent().unwrap_or(Path::new("/"));
     let mut draft = tempfile::NamedTempFile::new_in(folder).map_err(cannot_write)?;
@@ -122,45 +127,45 @@ pub(crate) fn prepare(path: &Path, old: &Source, new: &str) -> Result<Prepared, 
     draft.as_file().sync_all().map_err(cannot_write)?;
     // Closed, since there may be more files than a process may have open.
     let draft = draft.into_temp_path();
-    Ok(Prepared { real, draft, old, permissions: metadata.permissions() })
+    Ok(PreparedFile { path: real, new_file: draft, old, permissions: metadata.permissions() })
 }
 
-impl Prepared {
+impl PreparedFile {
     /// Keeps the old text beside the file and gives its name to the new one, in one step: a
     /// reader, or a machine that stops, sees the old file or the new one. Returns the path of the
     /// backup.
-    pub(crate) fn finish(self) -> Result<PathBuf, Box<Diagnostic>> {
-        let Self { real, draft, old, permissions } = self;
+    pub(crate) fn commit(self) -> Result<PathBuf, Box<Diagnostic>> {
+        let Self { path: real, new_file: draft, old, permissions } = self;
         if fs::read(&real).is_ok_and(|now| now != old) {
-            return Err(changed_meanwhile(&real));
+            return Err(changed_file_diagnostic(&real));
         }
-        let backup = back_up(&real, &old, &permissions)
-            .map_err(|error| failed(&real, "cannot write the backup", &error))?;
+        let backup = write_backup(&real, &old, &permissions)
+            .map_err(|error| io_diagnostic(&real, "cannot write the backup", &error))?;
         draft.persist(&real).map_err(|error| {
             let _ = fs::remove_file(&backup);
-            failed(&real, "cannot replace file", &error.error)
+            io_diagnostic(&real, "cannot replace file", &error.error)
         })?;
         Ok(backup)
     }
 }
 
-fn failed(path: &Path, what: &str, error: &io::Error) -> Box<Diagnostic> {
-    Diagnostic::new(what)
-        .at(Place::file(path.display().to_string()))
+fn io_diagnostic(path: &Path, summary: &str, error: &io::Error) -> Box<Diagnostic> {
+    Diagnostic::new(summary)
+        .at(Location::file(path.display().to_string()))
         .found(error.to_string())
         .fix("the file is unchanged; make sure that its directory is writable and has room")
         .into()
 }
 
-fn changed_meanwhile(path: &Path) -> Box<Diagnostic> {
+fn changed_file_diagnostic(path: &Path) -> Box<Diagnostic> {
     Diagnostic::new("file was changed by somebody else while it was being converted")
-        .at(Place::file(path.display().to_string()))
+        .at(Location::file(path.display().to_string()))
         .fix("the file is unchanged; run the command again")
         .into()
 }
 
 /// Writes the old text to the first of `x.bak`, `x.bak.1`, `x.bak.2`… that does not exist yet.
-fn back_up(path: &Path, old: &[u8], permissions: &fs::Permissions) -> io::Result<PathBuf> {
+fn write_backup(path: &Path, old: &[u8], permissions: &fs::Permissions) -> io::Result<PathBuf> {
     /// Somebody who has this many backups needs another tool.
     const BACKUPS_MAX: usize = 1000;
     for attempt in 0..BACKUPS_MAX {

@@ -20,7 +20,7 @@ pub(super) struct Segment {
 /// Every segment of `text`, in order; stops when there are more than `max`.
 pub(super) fn segments(text: &str, max: usize) -> Vec<Segment> {
     let mut segments = Vec::new();
-    let mut open = Open { start: 0, line: 1, content: None, marked: false };
+    let mut open = OpenSegment { start: 0, line: 1, content: None, has_marker: false };
     let mut offset = 0;
     for (index, line) in text.split_inclusive('\n').enumerate() {
         if segments.len() > max {
@@ -28,20 +28,20 @@ pub(super) fn segments(text: &str, max: usize) -> Vec<Segment> {
         }
         let number = index + 1;
         let starts_document = is_marker(line, "---");
-        if starts_document && (open.marked || open.content.is_some()) {
+        if starts_document && (open.has_marker || open.content.is_some()) {
             segments.push(open.close(offset));
-            open = Open { start: offset, line: number, content: None, marked: false };
+            open = OpenSegment { start: offset, line: number, content: None, has_marker: false };
         }
         if starts_document {
-            open.marked = true;
+            open.has_marker = true;
             if !is_blank(&line[3..]) {
                 open.content.get_or_insert(offset);
             }
         } else if is_marker(line, "...") {
             let end = offset + line.len();
             segments.push(open.close(end));
-            open = Open { start: end, line: number + 1, content: None, marked: false };
-        } else if !is_blank(line) && (open.marked || !line.starts_with('%')) {
+            open = OpenSegment { start: end, line: number + 1, content: None, has_marker: false };
+        } else if !is_blank(line) && (open.has_marker || !line.starts_with('%')) {
             open.content.get_or_insert(offset);
         }
         offset += line.len();
@@ -53,16 +53,16 @@ pub(super) fn segments(text: &str, max: usize) -> Vec<Segment> {
 }
 
 /// The segment that is being read.
-struct Open {
+struct OpenSegment {
     start: usize,
     line: usize,
     /// Offset of the first line that holds more than comments.
     content: Option<usize>,
     /// Whether its `---` has been seen.
-    marked: bool,
+    has_marker: bool,
 }
 
-impl Open {
+impl OpenSegment {
     fn close(&self, end: usize) -> Segment {
         let content = self.content.unwrap_or(end);
         Segment { bytes: self.start..end, line: self.line, head: content - self.start }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents_are_cut_where_yaml_cuts_them() {
+    fn documents_are_split_where_yaml_splits_them() {
         struct Case(&'static str, &'static str, &'static [(&'static str, usize)]);
         #[rustfmt::skip]
         let cases = [
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_is_everything_before_the_content() {
+    fn the_head_of_a_segment_is_everything_before_the_content() {
         let text = "# licence\n\n---\n# about\na: 1\n---\nb: 1\n--- {c: 1}\n# only comments\n";
         let heads: Vec<_> = segments(text, 100).into_iter().map(|s| s.head).collect();
         assert_eq!(heads, ["# licence\n\n---\n# about\n".len(), "---\n".len(), 0]);

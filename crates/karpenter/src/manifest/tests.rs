@@ -18,7 +18,7 @@ fn value_of(yaml: &str) -> Value {
 }
 
 #[test]
-fn scalars_mean_what_they_mean_to_kubectl() {
+fn scalars_are_read_as_kubectl_reads_them() {
     #[rustfmt::skip]
     let cases = [
         ("yes", json!(true)), ("No", json!(false)), ("on", json!(true)), ("OFF", json!(false)), ("y", json!(true)),
@@ -38,7 +38,7 @@ fn scalars_mean_what_they_mean_to_kubectl() {
 }
 
 #[test]
-fn aliases_merge_keys_comments_and_marks_are_read() {
+fn aliases_merge_keys_and_byte_order_marks_are_read() {
     let text = "\u{feff}# a comment\r\napiVersion: v1\r\nkind: ConfigMap # another\r\nbase: &b {x: 1, y: 2}\r\nmine:\r\n  <<: *b\r\n  y: 3\r\n";
     let manifests = read_text("x.yaml", text);
     assert!(manifests.problems.is_empty(), "{:?}", manifests.problems);
@@ -76,7 +76,7 @@ kind: D
         .objects
         .iter()
         .map(|object| {
-            let place = manifests.place(&object.origin, &FieldPath::of("kind"));
+            let place = manifests.location(&object.origin, &FieldPath::parse("kind"));
             format!("{} {place}", object.value["kind"].as_str().unwrap())
         })
         .collect();
@@ -85,7 +85,7 @@ kind: D
 }
 
 #[test]
-fn fields_are_found_by_line() {
+fn fields_are_located_by_line() {
     let yaml = "# top\n---\napiVersion: v1\nkind: X\nspec:\n  labels:\n    karpenter.sh/x: y\n  list:\n  - a: 1\n  - a: 2\n    b: 3\n";
     let json = "\n{\"apiVersion\": \"v1\", \"kind\": \"X\",\n \"spec\": {\n  \"list\": [1,\n 2]}}\n{\"apiVersion\": \"v1\",\n \"kind\": \"Y\"}";
     #[rustfmt::skip]
@@ -96,19 +96,19 @@ fn fields_are_found_by_line() {
     ];
     for (text, object, field, line) in cases {
         let manifests = read_text("x", text);
-        let place = manifests.place(&manifests.objects[object].origin, &FieldPath::of(field));
-        assert_eq!(place, Place::file("x").line(line), "{field}");
+        let place = manifests.location(&manifests.objects[object].origin, &FieldPath::parse(field));
+        assert_eq!(place, Location::file("x").line(line), "{field}");
     }
 }
 
 /// A mapping in a mapping in a mapping…
-fn staircase(levels: usize) -> String {
+fn nested_mappings(levels: usize) -> String {
     let levels: Vec<_> = (0..levels).map(|level| " ".repeat(level) + "x:\n").collect();
     levels.concat()
 }
 
 #[test]
-fn bad_documents_are_told_in_a_few_words() {
+fn invalid_documents_give_short_diagnostics() {
     let levels: Vec<_> = (1..10)
         .map(|level| {
             let aliases = vec![format!("*l{}", level - 1); 9].join(",");
@@ -118,7 +118,7 @@ fn bad_documents_are_told_in_a_few_words() {
     let bomb = format!("l0: &l0 [x,x,x,x,x,x,x,x,x]\n{}\n", levels.join("\n"));
     let deep = "- ".repeat(100_000);
     let flow = "[".repeat(100_000);
-    let nested = staircase(200);
+    let nested = nested_mappings(200);
     #[rustfmt::skip]
     let cases = [
         ("a:\n\tb: 2\n", "error: not valid YAML: tabs disallowed within this context (block indentation)\n where: x.yaml:2:2\n   fix: indent with spaces"),
@@ -145,23 +145,29 @@ fn bad_documents_are_told_in_a_few_words() {
     ];
     for (text, expected) in cases {
         let manifests = read_text("x.yaml", text);
-        let told: Vec<_> = manifests.problems.iter().map(|p| p.diagnostic.to_string()).collect();
+        let messages: Vec<_> =
+            manifests.problems.iter().map(|p| p.diagnostic.to_string()).collect();
         let head: String = text.chars().take(40).collect();
-        assert!(told.len() == 1 && told[0].starts_with(expected), "{head:?}: {told:#?}");
+        assert!(
+            messages.len() == 1 && messages[0].starts_with(expected),
+            "{head:?}: {messages:#?}"
+        );
     }
 }
 
 #[test]
-fn the_deepest_document_fits_into_the_stack() {
+fn the_deepest_allowed_document_fits_into_the_stack() {
     let inner = DEPTH_MAX - 1;
-    let texts = [staircase(DEPTH_MAX), format!("x: {}{}\n", "[".repeat(inner), "]".repeat(inner))];
+    let texts =
+        [nested_mappings(DEPTH_MAX), format!("x: {}{}\n", "[".repeat(inner), "]".repeat(inner))];
     let read = move || {
         for text in texts {
             let manifests = read_text("x.yaml", &format!("apiVersion: v1\nkind: X\n{text}"));
             assert!(manifests.problems.is_empty(), "{:?}", manifests.problems);
             let object = &manifests.objects[0];
-            assert_eq!(manifests.place(&object.origin, &FieldPath::of("x")).line, Some(3));
-            let again = parse::document(&write::yaml(&object.value), &Bounds::MANIFESTS).unwrap();
+            assert_eq!(manifests.location(&object.origin, &FieldPath::parse("x")).line, Some(3));
+            let again = parse::parse_document(&write::yaml(&object.value), &InputLimits::MANIFESTS)
+                .unwrap();
             assert_eq!(again.as_ref(), Some(&object.value));
         }
     };
@@ -179,14 +185,14 @@ fn a_broken_document_does_not_hide_the_others() {
 }
 
 #[test]
-fn too_many_documents_are_refused() {
-    let manifests = read_text("x.yaml", &"---\n".repeat(Bounds::MANIFESTS.documents + 1));
-    let told = manifests.problems[0].diagnostic.to_string();
-    assert!(told.starts_with("error: more than 100000 documents in one file"), "{told}");
+fn too_many_documents_are_rejected() {
+    let manifests = read_text("x.yaml", &"---\n".repeat(InputLimits::MANIFESTS.documents + 1));
+    let messages = manifests.problems[0].diagnostic.to_string();
+    assert!(messages.starts_with("error: more than 100000 documents in one file"), "{messages}");
 }
 
 #[test]
-fn texts_that_look_like_something_else_are_quoted() {
+fn strings_that_yaml_reads_as_other_types_are_quoted() {
     let texts = [
         "yes",
         "on",
@@ -273,17 +279,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_written_reads_back(value in any_json()) {
+    fn written_yaml_reads_back_unchanged(value in any_json()) {
         let object = json!({ "value": value, "list": [value] });
         let text = write::yaml(&object);
-        let read = parse::document(&text, &Bounds::MANIFESTS).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let read = parse::parse_document(&text, &InputLimits::MANIFESTS).unwrap_or_else(|error| panic!("{error}\n{text}"));
         prop_assert_eq!(read.as_ref(), Some(&object), "{}", text);
         prop_assert!(text.ends_with('\n') && !text.contains("\n---"));
     }
 
     #[test]
     fn any_bytes_can_be_read(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-        if let Ok(text) = input::decode(bytes, Place::file("x.yaml")) {
+        if let Ok(text) = input::decode_utf8(bytes, Location::file("x.yaml")) {
             read_text("x.yaml", &text);
         }
     }
@@ -300,7 +306,7 @@ proptest! {
         let source = &manifests.sources[0];
         if source.format == Format::Yaml {
             let keep = vec![replace::Replacement::Keep; source.document_count()];
-            prop_assert_eq!(replace::text(source, &keep), text);
+            prop_assert_eq!(replace::replaced_text(source, &keep), text);
         }
     }
 }

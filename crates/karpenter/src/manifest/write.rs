@@ -14,23 +14,23 @@ pub(crate) fn yaml(object: &Value) -> String {
         // Never folded: `>` would hide where a line of user data ends.
         folded_wrap_chars: usize::MAX,
     };
-    let mut text = serde_saphyr::to_string_with_options(&Yaml(object), options)
+    let mut text = serde_saphyr::to_string_with_options(&YamlValue(object), options)
         .expect("a JSON value has text keys and finite numbers only");
     if !text.ends_with('\n') {
         text.push('\n');
     }
-    without_blank_indents(&text)
+    strip_blank_indents(&text)
 }
 
 /// A value as this module wants it written.
-struct Yaml<'a>(&'a Value);
+struct YamlValue<'a>(&'a Value);
 
-impl Serialize for Yaml<'_> {
+impl Serialize for YamlValue<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 {
-            Value::Array(items) => serializer.collect_seq(items.iter().map(Yaml)),
+            Value::Array(items) => serializer.collect_seq(items.iter().map(YamlValue)),
             Value::Object(fields) => {
-                serializer.collect_map(fields.iter().map(|(key, value)| (key, Yaml(value))))
+                serializer.collect_map(fields.iter().map(|(key, value)| (key, YamlValue(value))))
             }
             // kubectl refuses a block scalar whose first line begins with a tab.
             Value::String(text) if text.trim_start_matches('\n').starts_with('\t') => {
@@ -43,7 +43,7 @@ impl Serialize for Yaml<'_> {
 
 /// Empties the lines of block scalars that hold nothing but their indentation, which version
 /// control would mark as trailing white space.
-fn without_blank_indents(yaml: &str) -> String {
+fn strip_blank_indents(yaml: &str) -> String {
     let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
     let is_blank = |line: &str| indent(line) == line.len();
     let mut text = String::with_capacity(yaml.len());
@@ -51,13 +51,13 @@ fn without_blank_indents(yaml: &str) -> String {
     while let Some(line) = lines.next() {
         text.push_str(line);
         text.push('\n');
-        let Some(block) = Block::opened_by(line) else { continue };
+        let Some(block) = LiteralBlock::after_header(line) else { continue };
         let is_inside = |next: &&str| is_blank(next) || indent(next) >= block.indent_min;
         let content: Vec<_> = std::iter::from_fn(|| lines.next_if(is_inside)).collect();
         let first = content.iter().find(|line| !is_blank(line));
         let blank = " ".repeat(first.map_or(0, |line| indent(line)));
         for line in content {
-            let is_empty = block.measured && line == blank;
+            let is_empty = block.is_measured && line == blank;
             text.push_str(if is_empty { "" } else { line });
             text.push('\n');
         }
@@ -66,16 +66,16 @@ fn without_blank_indents(yaml: &str) -> String {
 }
 
 /// A literal block scalar.
-struct Block {
+struct LiteralBlock {
     /// Its lines are indented at least this far.
     indent_min: usize,
     /// Whether the first line is the measure of the indentation, and not a number in the header.
-    measured: bool,
+    is_measured: bool,
 }
 
-impl Block {
+impl LiteralBlock {
     /// The block that begins after this line: `key: |`, `- |-`, `- - key: |2+`.
-    fn opened_by(line: &str) -> Option<Self> {
+    fn after_header(line: &str) -> Option<Self> {
         let mut node = line.trim_start_matches(' ');
         while let Some(item) = node.strip_prefix("- ") {
             node = item;
@@ -88,7 +88,7 @@ impl Block {
         let marks = header.strip_prefix('|')?;
         let is_header = marks.chars().all(|mark| matches!(mark, '1'..='9' | '-' | '+'));
         let measured = !marks.contains(|mark: char| mark.is_ascii_digit());
-        is_header.then_some(Self { indent_min, measured })
+        is_header.then_some(Self { indent_min, is_measured: measured })
     }
 }
 

@@ -11,7 +11,7 @@ fn args(flags: &[&str]) -> DecisionArgs {
 }
 
 #[track_caller]
-fn resolve(flags: &[&str], environment: &[(&str, &str)]) -> Result<Decision, String> {
+fn resolve(flags: &[&str], environment: &[(&str, &str)]) -> Result<DecisionOptions, String> {
     let variable = |name: &str| {
         environment.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
     };
@@ -19,7 +19,7 @@ fn resolve(flags: &[&str], environment: &[(&str, &str)]) -> Result<Decision, Str
 }
 
 #[test]
-fn nothing_set_gives_the_defaults() {
+fn unset_options_have_their_defaults() {
     let decision = resolve(&[], &[]).unwrap(); // 40/OP-01
     assert_eq!(decision.preferences, PreferencePolicy::Respect);
     assert_eq!(decision.min_values, MinValuesPolicy::Strict);
@@ -29,7 +29,7 @@ fn nothing_set_gives_the_defaults() {
 }
 
 #[test]
-fn flags_win_over_the_environment_one_by_one() {
+fn each_flag_overrides_its_environment_variable() {
     let environment = [("PREFERENCE_POLICY", "Ignore"), ("MIN_VALUES_POLICY", "BestEffort")];
     let decision = resolve(&["--preference-policy", "Respect"], &environment).unwrap(); // 40/OP-02
     assert_eq!(decision.preferences, PreferencePolicy::Respect);
@@ -81,8 +81,8 @@ fn a_boolean_flag_leaves_the_next_argument_alone() {
 }
 
 #[test]
-fn errors_name_the_flag_or_the_variable_that_they_are_about() {
-    for (flags, environment, said) in [
+fn option_errors_name_the_flag_or_the_variable() {
+    for (flags, environment, message) in [
         (
             &["--preference-policy", "x"][..],
             &[][..],
@@ -98,12 +98,12 @@ fn errors_name_the_flag_or_the_variable_that_they_are_about() {
         (&[][..], &[("SCHEDULER_CONFIG", "{")][..], "SCHEDULER_CONFIG: decoding scheduler config"),
     ] {
         let error = resolve(flags, environment).unwrap_err();
-        assert!(error.starts_with(&format!("error: {said}")), "{error}");
+        assert!(error.starts_with(&format!("error: {message}")), "{error}");
     }
 }
 
 #[test]
-fn a_path_of_a_scheduler_config_is_told_from_its_text() {
+fn a_path_given_as_scheduler_config_is_reported_with_a_fix() {
     for path in ["scheduler.yaml", "/etc/kubernetes/scheduler.conf", "./config", "a.json"] {
         let error = resolve(&["--scheduler-config", path], &[]).unwrap_err();
         let fix = format!("fix: it takes the text itself: --scheduler-config \"$(cat {path})\"");
@@ -114,7 +114,7 @@ fn a_path_of_a_scheduler_config_is_told_from_its_text() {
 }
 
 #[test]
-fn unknown_gates_are_warned_about() {
+fn unknown_feature_gates_give_a_warning() {
     let decision =
         resolve(&["--feature-gates", "NodeOverlayy=true,NodeOverlay=true"], &[]).unwrap();
     let warning = &decision.warnings[0];
@@ -126,17 +126,17 @@ fn unknown_gates_are_warned_about() {
 }
 
 #[test]
-fn variables_that_cannot_be_read_are_warned_about() {
+fn unreadable_variables_give_a_warning() {
     let decision = resolve(&[], &[("IGNORE_DRA_REQUESTS", "perhaps")]).unwrap();
     let warning = "IGNORE_DRA_REQUESTS is ignored: \"perhaps\" is not true or false; true counts";
     assert_eq!(decision.warnings, [warning]);
 }
 
 #[test]
-fn a_demo_searches_as_the_environment_says_and_has_defaults_else() {
+fn a_demo_reads_only_the_consolidation_search_variable() {
     let of = |variables: &[(&str, &str)]| {
         let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
-        let options = of_demo(|name| find(name).map(|(_, value)| (*value).to_owned()));
+        let options = demo_options(|name| find(name).map(|(_, value)| (*value).to_owned()));
         options.map_err(|diagnostic| diagnostic.to_string())
     };
     assert_eq!(of(&[]), Ok(Options::default()));

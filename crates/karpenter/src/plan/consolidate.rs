@@ -2,53 +2,55 @@
 //! stay. Decides with the controller's own code, on one snapshot and without waiting: commands that
 //! the controller would look at again after fifteen seconds are told as they are found.
 
-mod bill;
-mod pools;
+mod excluded_pools;
+mod node_costs;
 mod report;
 mod table;
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use karpenter_core::disruption::{self, Method, Search, Settings, Time, World};
+use karpenter_core::disruption::{self, Method, PassContext, SearchFuel, SearchMode, Settings};
 use karpenter_core::snapshot::Snapshot;
 use karpenter_core::static_capacity::ClaimCounts;
 use karpenter_operator::options::ConsolidationSearch;
 
-use super::decide::Question;
+use super::decision::PlanInput;
 use super::report::Remark;
 use crate::clock::Stopwatch;
-use crate::options::{Decision, Gate};
+use crate::options::{DecisionOptions, Gate};
 
-pub(crate) use report::Consolidation;
-pub(crate) use table::table;
+pub(crate) use report::ConsolidationReport;
+pub(crate) use table::render;
 
-impl Question {
+impl PlanInput {
     /// Decides, and says everything about it but what the reader of the objects knows.
     /// What that one has said of objects counts where nodes stay because no pool launches anything.
     pub(crate) fn consolidate(
         &self,
-        options: &Decision,
+        options: &DecisionOptions,
         now: Timestamp,
-        heard: &[Remark],
-    ) -> Consolidation {
-        let settings = settings(options);
-        let world = self.world(&settings, now);
+        input_remarks: &[Remark],
+    ) -> ConsolidationReport {
+        let settings = disruption_settings(options);
+        let context = self.pass_context(&settings, now);
         let stopwatch = Stopwatch::start();
-        let pass = disruption::pass(&world, Method::Emptiness, &mut Time::unlimited());
+        let pass = disruption::run_pass(&context, Method::Emptiness, &mut SearchFuel::unlimited());
         let seconds = stopwatch.seconds();
-        let mut told = report::report(&self.snapshot, &self.catalog, &pass);
-        pools::say_why(&mut told.kept, || self.left_out(options, heard));
-        Consolidation {
+        let mut report = report::build_report(&self.snapshot, &self.catalog, &pass);
+        excluded_pools::explain_excluded_pools(&mut report.kept, || {
+            self.excluded_pools(options, input_remarks)
+        });
+        ConsolidationReport {
             seconds,
             setup_seconds: self.setup_seconds,
-            marked: self.remarks.iter().cloned().map(|remark| self.seen(remark)).collect(),
-            ..told
+            marked: self.remarks.iter().cloned().map(|remark| self.adjust_remark(remark)).collect(),
+            ..report
         }
     }
 
     /// A pool that is left out of launches is not left out here.
-    fn seen(&self, remark: Remark) -> Remark {
+    fn adjust_remark(&self, remark: Remark) -> Remark {
         let pool = remark.object.strip_prefix("NodePool ").filter(|_| remark.left_out);
         if pool.is_none_or(|name| !self.snapshot.managed_pools.contains_key(name)) {
             return remark;
@@ -59,22 +61,22 @@ impl Question {
     }
 
     /// How many nodes there are.
-    pub(crate) fn nodes(&self) -> usize {
+    pub(crate) fn node_count(&self) -> usize {
         self.snapshot.nodes.len()
     }
 
-    fn world<'a>(&'a self, settings: &'a Settings, now: Timestamp) -> World<'a> {
-        let mut world = World::new(&self.snapshot, &self.catalog, settings, now);
-        world.pool_costs = bill::bill(&self.snapshot, &self.catalog).by_pool;
-        world.claims = claims(&self.snapshot);
+    fn pass_context<'a>(&'a self, settings: &'a Settings, now: Timestamp) -> PassContext<'a> {
+        let mut context = PassContext::new(&self.snapshot, &self.catalog, settings, now);
+        context.pool_costs = node_costs::node_costs(&self.snapshot, &self.catalog).by_pool;
+        context.static_claims = static_claim_counts(&self.snapshot);
         // What drift would do is not asked; repair is left out by where the pass begins.
-        world.settled.extend([Method::StaticDrift, Method::Drift]);
-        world
+        context.settled.extend([Method::StaticDrift, Method::Drift]);
+        context
     }
 }
 
 /// The NodeClaims of static NodePools.
-fn claims(snapshot: &Snapshot) -> BTreeMap<String, ClaimCounts> {
+fn static_claim_counts(snapshot: &Snapshot) -> BTreeMap<String, ClaimCounts> {
     let pools = snapshot.managed_pools.iter().filter(|(_, pool)| pool.replicas.is_some());
     let mut claims: BTreeMap<String, ClaimCounts> =
         pools.map(|(name, _)| (name.clone(), ClaimCounts::default())).collect();
@@ -91,19 +93,19 @@ fn claims(snapshot: &Snapshot) -> BTreeMap<String, ClaimCounts> {
     claims
 }
 
-fn settings(options: &Decision) -> Settings {
+fn disruption_settings(options: &DecisionOptions) -> Settings {
     Settings {
         scheduling: options.solve_options(std::collections::BTreeSet::new()),
         search: match options.consolidation_search {
-            ConsolidationSearch::Best => Search::Best,
-            ConsolidationSearch::Deep => Search::Deep,
-            ConsolidationSearch::Upstream => Search::Upstream,
+            ConsolidationSearch::Best => SearchMode::Best,
+            ConsolidationSearch::Deep => SearchMode::Deep,
+            ConsolidationSearch::Upstream => SearchMode::Upstream,
         },
         // Only for what is said about drifted nodes: drift itself is not asked.
-        static_capacity: options.gates.is_on(Gate::StaticCapacity),
-        terminate_first_drift: options.gates.is_on(Gate::TerminateFirstDrift),
+        static_capacity: options.gates.is_enabled(Gate::StaticCapacity),
+        terminate_first_drift: options.gates.is_enabled(Gate::TerminateFirstDrift),
         explain_drift: true,
-        spot_to_spot: options.gates.is_on(Gate::SpotToSpotConsolidation),
+        spot_to_spot: options.gates.is_enabled(Gate::SpotToSpotConsolidation),
         ..Settings::default()
     }
 }

@@ -6,14 +6,14 @@ use std::borrow::Cow;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::gather::Gathered;
+use super::cluster_objects::ClusterObjects;
 
 /// What became of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Decoded {
-    Taken,
+pub(super) enum DecodeResult {
+    Added,
     /// There is one of that name already.
-    Twice,
+    Duplicate,
     /// A kind that has nothing to do with where pods go.
     Irrelevant,
     /// A kind that nobody here knows.
@@ -22,32 +22,32 @@ pub(super) enum Decoded {
 
 /// Why an object could not be taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mistake {
+pub(super) struct DecodeError {
     /// The field, as a path; empty for the whole object.
     pub(super) field: String,
-    pub(super) what: String,
+    pub(super) problem: String,
     pub(super) fix: Cow<'static, str>,
 }
 
 /// Decodes an object and keeps it.
-type Take = fn(&Value, &mut Gathered) -> Result<(), Mistake>;
+type AddFn = fn(&Value, &mut ClusterObjects) -> Result<(), DecodeError>;
 
 /// A kind that counts.
-struct Kind {
+struct KnownKind {
     api_version: &'static str,
     name: &'static str,
     namespaced: bool,
-    take: Take,
+    add: AddFn,
 }
 
 macro_rules! kinds {
     ($($api_version:literal $kind:literal $namespaced:literal $($field:ident).+,)*) => {
-        &[$(Kind {
+        &[$(KnownKind {
             api_version: $api_version,
             name: $kind,
             namespaced: $namespaced,
-            take: |value, gathered| {
-                gathered.$($field).+.push(typed(value)?);
+            add: |value, gathered| {
+                gathered.$($field).+.push(decode_value(value)?);
                 Ok(())
             },
         }),*]
@@ -55,7 +55,7 @@ macro_rules! kinds {
 }
 
 #[rustfmt::skip]
-const KINDS: &[Kind] = kinds![
+const KINDS: &[KnownKind] = kinds![
     // version                         kind                    namespaced  kept in
     "v1"                               "Pod"                   true        objects.pods,
     "v1"                               "Node"                  false       objects.nodes,
@@ -122,41 +122,41 @@ const IRRELEVANT_KINDS: [(&str, &str); 16] = [
 
 /// Decodes an object and adds it to the others. `number` tells objects apart whose name is up to
 /// the API server.
-pub(super) fn add(
+pub(super) fn add_object(
     mut object: Value,
     number: usize,
-    gathered: &mut Gathered,
-) -> Result<Decoded, Mistake> {
+    gathered: &mut ClusterObjects,
+) -> Result<DecodeResult, DecodeError> {
     let (api_version, kind) = {
         let text = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
         (text("apiVersion"), text("kind"))
     };
-    let is_known = |known: &&Kind| known.name == kind && known.api_version == api_version;
+    let is_known = |known: &&KnownKind| known.name == kind && known.api_version == api_version;
     let Some(known) = KINDS.iter().find(is_known) else {
-        gathered.hints.see(&object);
-        return other_kind(&api_version, &kind);
+        gathered.hints.observe(&object);
+        return classify_other_kind(&api_version, &kind);
     };
-    settle_metadata(&mut object, known, number)?;
+    default_metadata(&mut object, known, number)?;
     let text = |pointer| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let key =
         (known.name, text("/metadata/namespace").to_owned(), text("/metadata/name").to_owned());
-    if gathered.seen.contains_key(&key) {
-        return Ok(Decoded::Twice);
+    if gathered.object_numbers.contains_key(&key) {
+        return Ok(DecodeResult::Duplicate);
     }
     if kind == "NodePool" {
-        settle_node_class(&mut object);
+        default_node_class(&mut object);
     }
-    if (known.take)(&object, gathered).is_err() {
+    if (known.add)(&object, gathered).is_err() {
         // Numbers are fine as quantities for the API server, and rare enough not to look for them
         // in every object.
         quote_quantities(&mut object);
-        (known.take)(&object, gathered)?;
+        (known.add)(&object, gathered)?;
     }
-    gathered.seen.insert(key, number);
-    Ok(Decoded::Taken)
+    gathered.object_numbers.insert(key, number);
+    Ok(DecodeResult::Added)
 }
 
-fn other_kind(api_version: &str, kind: &str) -> Result<Decoded, Mistake> {
+fn classify_other_kind(api_version: &str, kind: &str) -> Result<DecodeResult, DecodeError> {
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     let old = matches!(
         (group, kind),
@@ -164,45 +164,49 @@ fn other_kind(api_version: &str, kind: &str) -> Result<Decoded, Mistake> {
             | ("karpenter.k8s.aws", "AWSNodeTemplate" | "EC2NodeClass")
     );
     if IRRELEVANT_KINDS.contains(&(api_version, kind)) || IRRELEVANT_GROUPS.contains(&group) {
-        return Ok(Decoded::Irrelevant);
+        return Ok(DecodeResult::Irrelevant);
     }
     if old {
-        return Err(Mistake {
+        return Err(DecodeError {
             field: "apiVersion".to_owned(),
-            what: format!("{api_version} is a former version of {kind}"),
+            problem: format!("{api_version} is a former version of {kind}"),
             fix: "bring it to v1 first: karpenter convert".into(),
         });
     }
     // `extensions` is where Deployments and their like came from.
     let group_of =
         |version: &str| version.split_once('/').map_or("", |(group, _)| group).to_owned();
-    let is_meant = |known: &&Kind| {
+    let is_meant = |known: &&KnownKind| {
         known.name == kind && (group_of(known.api_version) == group || group == "extensions")
     };
     match KINDS.iter().find(is_meant) {
-        None => Ok(Decoded::Unknown),
-        Some(known) => Err(Mistake {
+        None => Ok(DecodeResult::Unknown),
+        Some(known) => Err(DecodeError {
             field: "apiVersion".to_owned(),
-            what: format!("unknown version {api_version:?} of {kind}"),
+            problem: format!("unknown version {api_version:?} of {kind}"),
             fix: format!("use {}", known.api_version).into(),
         }),
     }
 }
 
 /// Gives an object the name and namespace that it would have in a cluster.
-fn settle_metadata(object: &mut Value, kind: &Kind, number: usize) -> Result<(), Mistake> {
+fn default_metadata(
+    object: &mut Value,
+    kind: &KnownKind,
+    number: usize,
+) -> Result<(), DecodeError> {
     let Some(fields) = object.as_object_mut() else { return Ok(()) };
     let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
     let Value::Object(metadata) = metadata else {
-        let what = "expected a mapping".to_owned();
+        let problem = "expected a mapping".to_owned();
         let fix = "name the object: metadata: {name: ...}".into();
-        return Err(Mistake { field: "metadata".to_owned(), what, fix });
+        return Err(DecodeError { field: "metadata".to_owned(), problem, fix });
     };
-    if is_empty(metadata, "name") {
+    if is_unset(metadata, "name") {
         let Some(prefix) = metadata.get("generateName").and_then(Value::as_str) else {
-            return Err(Mistake {
+            return Err(DecodeError {
                 field: "metadata.name".to_owned(),
-                what: "an object needs a name".to_owned(),
+                problem: "an object needs a name".to_owned(),
                 fix: "give it one".into(),
             });
         };
@@ -211,13 +215,13 @@ fn settle_metadata(object: &mut Value, kind: &Kind, number: usize) -> Result<(),
     }
     if !kind.namespaced {
         metadata.remove("namespace");
-    } else if is_empty(metadata, "namespace") {
+    } else if is_unset(metadata, "namespace") {
         metadata.insert("namespace".to_owned(), "default".into());
     }
     Ok(())
 }
 
-fn is_empty(metadata: &Map<String, Value>, key: &str) -> bool {
+fn is_unset(metadata: &Map<String, Value>, key: &str) -> bool {
     match metadata.get(key) {
         None | Some(Value::Null) => true,
         Some(Value::String(text)) => text.is_empty(),
@@ -226,7 +230,7 @@ fn is_empty(metadata: &Map<String, Value>, key: &str) -> bool {
 }
 
 /// A pool that names no class gets the one of the KWOK provider.
-fn settle_node_class(pool: &mut Value) {
+fn default_node_class(pool: &mut Value) {
     let template = pool.pointer_mut("/spec/template/spec").and_then(Value::as_object_mut);
     let Some(template) = template else { return };
     if template.get("nodeClassRef").is_none_or(Value::is_null) {
@@ -263,26 +267,28 @@ fn quote_quantities(value: &mut Value) {
 
 /// Decodes a value; a mistake knows its place. Done twice where there is one, since keeping track
 /// of places costs time and mistakes are rare.
-fn typed<K: DeserializeOwned>(value: &Value) -> Result<K, Mistake> {
+fn decode_value<K: DeserializeOwned>(value: &Value) -> Result<K, DecodeError> {
     K::deserialize(value).or_else(|_| {
         serde_path_to_error::deserialize(value).map_err(|error| {
             let path = error.path().to_string();
-            let what = error.inner().to_string();
-            Mistake {
+            let problem = error.inner().to_string();
+            DecodeError {
                 field: if path == "." { String::new() } else { path },
-                fix: fix(&what).into(),
-                what,
+                fix: type_error_fix(&problem).into(),
+                problem,
             }
         })
     })
 }
 
 /// What to do about a value of a wrong type.
-fn fix(what: &str) -> &'static str {
-    let is_text = what.contains("expected a string");
-    if is_text && what.contains("invalid type: boolean") {
+fn type_error_fix(problem: &str) -> &'static str {
+    let is_text = problem.contains("expected a string");
+    if is_text && problem.contains("invalid type: boolean") {
         "quote it: YAML takes y, n, yes, no, on, off, true and false for booleans"
-    } else if is_text && (what.contains("type: integer") || what.contains("type: floating point")) {
+    } else if is_text
+        && (problem.contains("type: integer") || problem.contains("type: floating point"))
+    {
         "quote it: YAML takes it for a number"
     } else {
         "write it as its API has it: kubectl explain"
@@ -294,9 +300,9 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn added(object: Value) -> (Result<Decoded, Mistake>, Gathered) {
-        let mut gathered = Gathered::default();
-        let decoded = add(object, 7, &mut gathered);
+    fn add_to_empty(object: Value) -> (Result<DecodeResult, DecodeError>, ClusterObjects) {
+        let mut gathered = ClusterObjects::default();
+        let decoded = add_object(object, 7, &mut gathered);
         (decoded, gathered)
     }
 
@@ -306,33 +312,34 @@ mod tests {
 
     #[test]
     fn every_kind_is_decoded() {
-        for Kind { api_version, name: kind, .. } in KINDS {
+        for KnownKind { api_version, name: kind, .. } in KINDS {
             let spec = json!({"template": {"spec": {"requirements": []}}, "nodeClassRef": {},
                 "requirements": [], "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}});
             let object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}, "spec": spec});
             let bare = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}});
-            let taken = [object, bare].into_iter().any(|o| added(o).0 == Ok(Decoded::Taken));
+            let taken =
+                [object, bare].into_iter().any(|o| add_to_empty(o).0 == Ok(DecodeResult::Added));
             assert!(taken, "{api_version} {kind}");
         }
     }
 
     #[test]
-    fn kinds_that_do_not_matter_are_told_from_unknown_ones() {
+    fn irrelevant_kinds_are_distinguished_from_unknown_kinds() {
         for (api_version, kind, wanted) in [
-            ("v1", "ConfigMap", Decoded::Irrelevant),
-            ("rbac.authorization.k8s.io/v1", "Role", Decoded::Irrelevant),
-            ("karpenter.kwok.sh/v1alpha1", "KWOKNodeClass", Decoded::Irrelevant),
-            ("example.com/v1", "Rocket", Decoded::Unknown),
+            ("v1", "ConfigMap", DecodeResult::Irrelevant),
+            ("rbac.authorization.k8s.io/v1", "Role", DecodeResult::Irrelevant),
+            ("karpenter.kwok.sh/v1alpha1", "KWOKNodeClass", DecodeResult::Irrelevant),
+            ("example.com/v1", "Rocket", DecodeResult::Unknown),
         ] {
             let object = json!({"apiVersion": api_version, "kind": kind});
-            assert_eq!(added(object).0, Ok(wanted), "{api_version} {kind}");
+            assert_eq!(add_to_empty(object).0, Ok(wanted), "{api_version} {kind}");
         }
         let old = json!({"apiVersion": "karpenter.sh/v1beta1", "kind": "NodePool"});
-        assert_eq!(added(old).0.unwrap_err().fix, "bring it to v1 first: karpenter convert");
+        assert_eq!(add_to_empty(old).0.unwrap_err().fix, "bring it to v1 first: karpenter convert");
     }
 
     #[test]
-    fn other_versions_are_sent_to_the_one_that_is_read() {
+    fn other_api_versions_get_the_supported_version_as_fix() {
         for (api_version, kind, fix) in [
             ("apps/v1beta1", "Deployment", "use apps/v1"),
             ("extensions/v1beta1", "DaemonSet", "use apps/v1"),
@@ -340,13 +347,14 @@ mod tests {
             ("v2", "Pod", "use v1"),
             ("karpenter.sh/v1", "NodeOverlay", "use karpenter.sh/v1alpha1"),
         ] {
-            let mistake = added(json!({"apiVersion": api_version, "kind": kind})).0.unwrap_err();
+            let mistake =
+                add_to_empty(json!({"apiVersion": api_version, "kind": kind})).0.unwrap_err();
             assert_eq!((mistake.field.as_str(), &*mistake.fix), ("apiVersion", fix));
         }
     }
 
     #[test]
-    fn texts_that_yaml_reads_otherwise_are_to_be_quoted() {
+    fn unquoted_strings_get_the_fix_to_quote_them() {
         for (value, fix) in [
             (
                 json!(true),
@@ -356,26 +364,30 @@ mod tests {
             (json!(1.5), "quote it: YAML takes it for a number"),
             (json!([]), "write it as its API has it: kubectl explain"),
         ] {
-            let mistake = added(pod(&json!({"nodeSelector": {"a": value}}))).0.unwrap_err();
+            let mistake = add_to_empty(pod(&json!({"nodeSelector": {"a": value}}))).0.unwrap_err();
             assert_eq!((mistake.field.as_str(), &*mistake.fix), ("spec.nodeSelector.a", fix));
         }
     }
 
     #[test]
-    fn mistakes_know_their_field() {
+    fn decode_errors_name_the_field() {
         let spec = json!({"containers": [{"name": "a"}, {"name": "b", "ports": "many"}]});
-        let mistake = added(pod(&spec)).0.unwrap_err();
+        let mistake = add_to_empty(pod(&spec)).0.unwrap_err();
         assert_eq!(mistake.field, "spec.containers[1].ports");
-        assert!(mistake.what.starts_with("invalid type: string \"many\""), "{}", mistake.what);
+        assert!(
+            mistake.problem.starts_with("invalid type: string \"many\""),
+            "{}",
+            mistake.problem
+        );
     }
 
     #[test]
-    fn numbers_are_quantities() {
+    fn numbers_are_accepted_as_quantities() {
         let requests = json!({"cpu": 2, "memory": 1.5, "example.com/x": "3"});
-        let (decoded, gathered) = added(pod(&json!({"containers": [
+        let (decoded, gathered) = add_to_empty(pod(&json!({"containers": [
             {"name": "a", "resources": {"requests": requests}},
         ]})));
-        assert_eq!(decoded, Ok(Decoded::Taken));
+        assert_eq!(decoded, Ok(DecodeResult::Added));
         let containers = &gathered.objects.pods[0].spec.as_ref().unwrap().containers;
         let requests = containers[0].resources.as_ref().unwrap().requests.as_ref().unwrap();
         let texts: Vec<_> = requests.values().map(|quantity| quantity.0.as_str()).collect();
@@ -383,17 +395,17 @@ mod tests {
     }
 
     #[test]
-    fn names_and_namespaces_are_those_of_a_cluster() {
+    fn names_and_namespaces_are_defaulted_as_in_a_cluster() {
         let named = |metadata: Value, kind: &str| {
             let object = json!({"apiVersion": "v1", "kind": kind, "metadata": metadata});
-            let (decoded, gathered) = added(object);
+            let (decoded, gathered) = add_to_empty(object);
             let metadata = match kind {
                 "Pod" => gathered.objects.pods.into_iter().map(|o| o.metadata).next(),
                 _ => gathered.objects.nodes.into_iter().map(|o| o.metadata).next(),
             };
             (decoded, metadata.map(|m| (m.namespace, m.name)))
         };
-        let ok = Ok(Decoded::Taken);
+        let ok = Ok(DecodeResult::Added);
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(
             named(json!({"name": "a"}), "Pod"),
@@ -411,11 +423,11 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_without_a_class_gets_the_kwok_one() {
+    fn a_node_pool_without_a_node_class_gets_the_kwok_class() {
         let pool = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
             "metadata": {"name": "a"}, "spec": {"template": {"spec": {"requirements": []}}}});
-        let (decoded, gathered) = added(pool);
-        assert_eq!(decoded, Ok(Decoded::Taken));
+        let (decoded, gathered) = add_to_empty(pool);
+        assert_eq!(decoded, Ok(DecodeResult::Added));
         assert_eq!(
             gathered.objects.node_pools[0].spec.template.spec.node_class_ref.kind,
             "KWOKNodeClass"

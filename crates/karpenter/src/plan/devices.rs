@@ -3,33 +3,39 @@
 use std::collections::BTreeMap;
 
 use karpenter_core::catalog::Catalog;
-use karpenter_core::scheduling::dra::{Ask, DeviceSelector, DynamicState};
-use karpenter_operator::devices::DeviceSelectors as _;
+use karpenter_core::scheduling::dra::{DeviceRequestKind, DeviceSelector, DynamicResourceState};
+use karpenter_operator::device_selectors::DeviceSelectorEvaluator as _;
 
 use super::report::Remark;
-use crate::device_selectors::Cel;
+use crate::device_selectors::CelDeviceSelectors;
 
 /// Answers every selector of a class or claim for every device. A selector that has no value for a
 /// device does not match it, and is worth a remark: to a pod it looks as if there were no device.
-pub(super) fn evaluate_selectors(state: &mut DynamicState, catalog: &Catalog) -> Vec<Remark> {
-    let failures = Cel.evaluate(state, catalog);
-    remarks(state, &failures)
+pub(super) fn evaluate_selectors(
+    state: &mut DynamicResourceState,
+    catalog: &Catalog,
+) -> Vec<Remark> {
+    let failures = CelDeviceSelectors.evaluate(state, catalog);
+    failure_remarks(state, &failures)
 }
 
-fn remarks(state: &DynamicState, failures: &BTreeMap<String, String>) -> Vec<Remark> {
+fn failure_remarks(
+    state: &DynamicResourceState,
+    failures: &BTreeMap<String, String>,
+) -> Vec<Remark> {
     let classes = state.classes.iter().flat_map(|(name, class)| {
         class.selectors.iter().map(move |selector| (format!("DeviceClass {name}"), selector))
     });
     let claims = state.claims.iter().flat_map(|(key, claim)| {
-        let queries = claim.requests.iter().flat_map(|request| match &request.ask {
-            Ask::Exactly(query) => std::slice::from_ref(query),
-            Ask::FirstAvailable(queries) => queries,
-            Ask::Unsupported => &[],
+        let queries = claim.requests.iter().flat_map(|request| match &request.kind {
+            DeviceRequestKind::Exactly(query) => std::slice::from_ref(query),
+            DeviceRequestKind::FirstAvailable(queries) => queries,
+            DeviceRequestKind::Unsupported => &[],
         });
         let selectors = queries.flat_map(|query| &query.selectors);
         selectors.map(move |selector| (format!("ResourceClaim {key}"), selector))
     });
-    let told = classes.chain(claims).filter_map(|(object, selector)| {
+    let remarks = classes.chain(claims).filter_map(|(object, selector)| {
         let DeviceSelector::Cel(text) = selector else { return None };
         let failure = failures.get(text)?;
         Some(Remark {
@@ -45,5 +51,5 @@ fn remarks(state: &DynamicState, failures: &BTreeMap<String, String>) -> Vec<Rem
             broken: false,
         })
     });
-    told.collect()
+    remarks.collect()
 }

@@ -6,7 +6,7 @@
 //! not either, since nobody knows when they run. What an API server would refuse makes no pods and
 //! is told.
 
-mod present;
+mod existing_objects;
 mod storage;
 mod workload;
 
@@ -18,10 +18,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use karpenter_cluster::wire::Pod;
 use serde::Serialize;
 
-use self::present::Present;
-use self::storage::Classes;
-use self::workload::{Flaw, Workload};
-use super::gather::Gathered;
+use self::existing_objects::ExistingObjects;
+use self::storage::StorageClasses;
+use self::workload::{Workload, WorkloadProblem};
+use super::cluster_objects::ClusterObjects;
 use super::report::Remark;
 
 /// What is made up in one run.
@@ -40,7 +40,7 @@ impl Limits {
 
 /// A workload that was expanded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Expanded {
+pub(crate) struct ExpandedWorkload {
     pub(crate) kind: &'static str,
     pub(crate) namespace: String,
     pub(crate) name: String,
@@ -57,16 +57,16 @@ fn is_zero(number: &u64) -> bool {
 }
 
 /// Adds the pods of workloads that have none, with remarks about those that cannot have them.
-pub(crate) fn expand(gathered: &mut Gathered) -> Vec<Expanded> {
-    expand_up_to(gathered, Limits::PLAN)
+pub(crate) fn expand_workloads(gathered: &mut ClusterObjects) -> Vec<ExpandedWorkload> {
+    expand_within(gathered, Limits::PLAN)
 }
 
-fn expand_up_to(gathered: &mut Gathered, limits: Limits) -> Vec<Expanded> {
-    let Gathered { objects, jobs, .. } = &*gathered;
-    let present = Present::of(objects);
+fn expand_within(gathered: &mut ClusterObjects, limits: Limits) -> Vec<ExpandedWorkload> {
+    let ClusterObjects { objects, jobs, .. } = &*gathered;
+    let present = ExistingObjects::index(objects);
     let mut expansion = Expansion {
-        taken: present.names.clone(),
-        classes: Classes::of(objects),
+        used_pod_names: present.names.clone(),
+        classes: StorageClasses::from_objects(objects),
         limits,
         bytes: 0,
         pods: Vec::new(),
@@ -74,37 +74,44 @@ fn expand_up_to(gathered: &mut Gathered, limits: Limits) -> Vec<Expanded> {
         replica_sets: Vec::new(),
     };
     let (mut expanded, mut remarks) = (Vec::new(), Vec::new());
-    for workload in workload::workloads(objects, jobs) {
-        if present.speaks_for(&workload) {
+    for workload in workload::list_workloads(objects, jobs) {
+        if present.has_pods_of(&workload) {
             continue;
         }
-        if let Some(flaw) = workload.flaw() {
-            remarks.push(refused(&workload, flaw, gathered));
+        if let Some(flaw) = workload.problem() {
+            remarks.push(invalid_workload_remark(&workload, flaw, gathered));
             continue;
         }
         if workload.replicas() > 0 {
-            let made = expansion.add(&workload);
-            remarks.extend(cut_short(&workload, &made, gathered));
+            let made = expansion.add_workload(&workload);
+            remarks.extend(truncated_workload_remark(&workload, &made, gathered));
             expanded.push(made);
         }
     }
-    let known: BTreeSet<_> =
-        objects.persistent_volume_claims.iter().map(|claim| key(&claim.metadata)).collect();
-    expansion.claims.retain(|claim| !known.contains(&key(&claim.metadata)));
+    let known: BTreeSet<_> = objects
+        .persistent_volume_claims
+        .iter()
+        .map(|claim| namespaced_name(&claim.metadata))
+        .collect();
+    expansion.claims.retain(|claim| !known.contains(&namespaced_name(&claim.metadata)));
     let objects = &mut gathered.objects;
     objects.pods.append(&mut expansion.pods);
     objects.persistent_volume_claims.append(&mut expansion.claims);
     objects.replica_sets.append(&mut expansion.replica_sets);
-    remarks.extend(expansion.classes.finish(objects));
+    remarks.extend(expansion.classes.add_assumed_classes(objects));
     gathered.remarks.extend(remarks);
     expanded
 }
 
-fn refused(workload: &Workload<'_>, flaw: Flaw, gathered: &Gathered) -> Remark {
-    let Flaw { field, problem, fix } = flaw;
+fn invalid_workload_remark(
+    workload: &Workload<'_>,
+    flaw: WorkloadProblem,
+    gathered: &ClusterObjects,
+) -> Remark {
+    let WorkloadProblem { field, problem, fix } = flaw;
     Remark {
-        object: workload.object(),
-        place: place(workload, field, gathered),
+        object: workload.object_name(),
+        place: workload_location(workload, field, gathered),
         field: Some(field.to_owned()),
         problem,
         fix: Some(fix.to_owned()),
@@ -114,35 +121,43 @@ fn refused(workload: &Workload<'_>, flaw: Flaw, gathered: &Gathered) -> Remark {
 }
 
 /// What there is to say about a workload that asks for more than can be planned.
-fn cut_short(workload: &Workload<'_>, made: &Expanded, gathered: &Gathered) -> Option<Remark> {
-    let (field, asked) = workload.asked;
+fn truncated_workload_remark(
+    workload: &Workload<'_>,
+    made: &ExpandedWorkload,
+    gathered: &ClusterObjects,
+) -> Option<Remark> {
+    let (field, requested) = workload.requested_pods;
     (made.left_out > 0).then(|| Remark {
-        object: workload.object(),
-        place: place(workload, field, gathered),
+        object: workload.object_name(),
+        place: workload_location(workload, field, gathered),
         field: Some(field.to_owned()),
-        problem: format!("asks for {asked} pods; {} of them are planned", made.pods),
+        problem: format!("asks for {requested} pods; {} of them are planned", made.pods),
         fix: Some("ask for fewer, or plan the rest apart".to_owned()),
         left_out: false,
         broken: true,
     })
 }
 
-fn place(workload: &Workload<'_>, field: &str, gathered: &Gathered) -> Option<String> {
-    let (namespace, name) = key(workload.metadata);
-    gathered.place_of(workload.kind, &namespace, &name, field)
+fn workload_location(
+    workload: &Workload<'_>,
+    field: &str,
+    gathered: &ClusterObjects,
+) -> Option<String> {
+    let (namespace, name) = namespaced_name(workload.metadata);
+    gathered.field_location(workload.kind, &namespace, &name, field)
 }
 
 /// Namespace and name.
-type Key = (String, String);
+type NamespacedName = (String, String);
 
-fn key(metadata: &ObjectMeta) -> Key {
+fn namespaced_name(metadata: &ObjectMeta) -> NamespacedName {
     (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
 }
 
 /// The pods and claims that were made so far.
 struct Expansion {
-    taken: BTreeSet<Key>,
-    classes: Classes,
+    used_pod_names: BTreeSet<NamespacedName>,
+    classes: StorageClasses,
     limits: Limits,
     /// What the pods take, by the size of their templates.
     bytes: usize,
@@ -153,44 +168,50 @@ struct Expansion {
 }
 
 impl Expansion {
-    fn add(&mut self, workload: &Workload<'_>) -> Expanded {
-        let (namespace, name) = key(workload.metadata);
-        let object = workload.object();
-        let asked = workload.replicas();
-        let made = usize::try_from(asked).unwrap_or(usize::MAX).min(self.room(workload));
-        for number in (workload.first..).take(made) {
+    fn add_workload(&mut self, workload: &Workload<'_>) -> ExpandedWorkload {
+        let (namespace, name) = namespaced_name(workload.metadata);
+        let object = workload.object_name();
+        let requested = workload.replicas();
+        let made =
+            usize::try_from(requested).unwrap_or(usize::MAX).min(self.allowed_pod_count(workload));
+        for number in (workload.first_ordinal..).take(made) {
             let numbered = format!("{name}-{number}");
-            let pod_name = self.free_name(&namespace, &numbered);
-            self.pods.push(workload.pod(&namespace, &pod_name, number));
+            let pod_name = self.unused_pod_name(&namespace, &numbered);
+            self.pods.push(workload.make_pod(&namespace, &pod_name, number));
             let pod = (namespace.as_str(), numbered.as_str());
-            for template in workload.claims {
-                self.claims.push(storage::claim(template, pod, &object, &mut self.classes));
+            for template in workload.volume_claims {
+                self.claims.push(storage::instantiate_claim(
+                    template,
+                    pod,
+                    &object,
+                    &mut self.classes,
+                ));
             }
         }
         if workload.kind == "Deployment" {
-            self.replica_sets.push(workload.replica_set());
+            self.replica_sets.push(workload.make_replica_set());
         }
-        let left_out = asked.saturating_sub(u64::try_from(made).unwrap_or(u64::MAX));
-        Expanded { kind: workload.kind, pods: made, left_out, namespace, name }
+        let left_out = requested.saturating_sub(u64::try_from(made).unwrap_or(u64::MAX));
+        ExpandedWorkload { kind: workload.kind, pods: made, left_out, namespace, name }
     }
 
     /// How many pods of a workload there is room for; counted as if all of them were made.
-    fn room(&mut self, workload: &Workload<'_>) -> usize {
-        let text = serde_json::to_vec(&(workload.template, workload.claims));
+    fn allowed_pod_count(&mut self, workload: &Workload<'_>) -> usize {
+        let text = serde_json::to_vec(&(workload.template, workload.volume_claims));
         let size = text.map_or(1, |text| text.len()).max(1);
         let Limits { pods_per_workload, pods, bytes } = self.limits;
-        let room = pods_per_workload
+        let allowed = pods_per_workload
             .min(pods.saturating_sub(self.pods.len()))
             .min(bytes.saturating_sub(self.bytes) / size);
-        let asked = usize::try_from(workload.replicas()).unwrap_or(usize::MAX);
-        self.bytes += size.saturating_mul(room.min(asked));
-        room
+        let requested = usize::try_from(workload.replicas()).unwrap_or(usize::MAX);
+        self.bytes += size.saturating_mul(allowed.min(requested));
+        allowed
     }
 
     /// A Deployment and a StatefulSet of one name would make pods of one name.
-    fn free_name(&mut self, namespace: &str, wanted: &str) -> String {
+    fn unused_pod_name(&mut self, namespace: &str, wanted: &str) -> String {
         let mut name = wanted.to_owned();
-        while !self.taken.insert((namespace.to_owned(), name.clone())) {
+        while !self.used_pod_names.insert((namespace.to_owned(), name.clone())) {
             name.push_str("-x");
         }
         name

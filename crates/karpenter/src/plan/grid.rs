@@ -13,7 +13,7 @@ pub(super) enum Column {
     /// Text, which may be cut when there is no room.
     Text,
     /// Text that is of no use when it is cut.
-    Whole,
+    Uncut,
     /// Numbers, set to the right.
     Number,
 }
@@ -30,7 +30,7 @@ impl Grid {
         }
     }
 
-    pub(super) fn row(&mut self, cells: Vec<String>) {
+    pub(super) fn add_row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
@@ -44,14 +44,14 @@ impl Grid {
                 if position > 0 {
                     line.push_str(GAP);
                 }
-                let cell = cut(cell, widths[position]);
-                let room = " ".repeat(widths[position].saturating_sub(cell.chars().count()));
+                let cell = truncate(cell, widths[position]);
+                let space = " ".repeat(widths[position].saturating_sub(cell.chars().count()));
                 if self.columns[position] == Column::Number {
-                    line.push_str(&room);
+                    line.push_str(&space);
                     line.push_str(&cell);
                 } else {
                     line.push_str(&cell);
-                    line.push_str(&room);
+                    line.push_str(&space);
                 }
             }
             text.push_str(line.trim_end());
@@ -66,8 +66,8 @@ impl Grid {
         };
         let mut widths: Vec<_> = (0..self.columns.len()).map(longest).collect();
         let gaps = indent + GAP.len() * self.columns.len().saturating_sub(1);
-        let Some(room) = width.map(|width| width.saturating_sub(gaps)) else { return widths };
-        while widths.iter().sum::<usize>() > room {
+        let Some(space) = width.map(|width| width.saturating_sub(gaps)) else { return widths };
+        while widths.iter().sum::<usize>() > space {
             let can_shrink = |position: &usize| {
                 self.columns[*position] == Column::Text && widths[*position] > WIDTH_MIN
             };
@@ -80,7 +80,7 @@ impl Grid {
 }
 
 /// A text of at most so many characters.
-pub(super) fn cut(text: &str, width: usize) -> String {
+pub(super) fn truncate(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }
@@ -118,9 +118,9 @@ mod tests {
     #[test]
     fn columns_are_aligned_and_fit_the_width() {
         let mut grid =
-            Grid::new(&[("NAME", Column::Text), ("ID", Column::Whole), ("COUNT", Column::Number)]);
-        grid.row(vec!["a-name-that-is-rather-long".into(), "x".into(), "7".into()]);
-        grid.row(vec!["b".into(), "identity".into(), "123".into()]);
+            Grid::new(&[("NAME", Column::Text), ("ID", Column::Uncut), ("COUNT", Column::Number)]);
+        grid.add_row(vec!["a-name-that-is-rather-long".into(), "x".into(), "7".into()]);
+        grid.add_row(vec!["b".into(), "identity".into(), "123".into()]);
         insta::assert_snapshot!(grid.lines(2, None), @r"
           NAME                        ID        COUNT
           a-name-that-is-rather-long  x             7

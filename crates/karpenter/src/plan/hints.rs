@@ -5,21 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::expand::Expanded;
-use super::words;
+use super::expand::ExpandedWorkload;
+use super::rejection_text;
 
 /// What was seen.
 #[derive(Debug, Default)]
 pub(crate) struct Hints {
     /// Kind, namespace and name of what HorizontalPodAutoscalers scale.
-    scaled: BTreeSet<(String, String, String)>,
+    autoscaled: BTreeSet<(String, String, String)>,
     /// Names of NodeClasses by group and kind.
-    classes: BTreeMap<(String, String), BTreeSet<String>>,
+    node_classes: BTreeMap<(String, String), BTreeSet<String>>,
 }
 
 impl Hints {
     /// Looks at an object of a kind that does not count.
-    pub(super) fn see(&mut self, object: &Value) {
+    pub(super) fn observe(&mut self, object: &Value) {
         let text = |pointer: &str| {
             object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
@@ -28,7 +28,7 @@ impl Hints {
         match (group, kind.as_str()) {
             ("autoscaling", "HorizontalPodAutoscaler") => {
                 let namespace = Some(text("/metadata/namespace")).filter(|name| !name.is_empty());
-                self.scaled.insert((
+                self.autoscaled.insert((
                     text("/spec/scaleTargetRef/kind"),
                     namespace.unwrap_or_else(|| "default".to_owned()),
                     text("/spec/scaleTargetRef/name"),
@@ -36,25 +36,27 @@ impl Hints {
             }
             (_, kind) if kind.ends_with("NodeClass") => {
                 let key = (group.to_owned(), kind.to_owned());
-                self.classes.entry(key).or_default().insert(text("/metadata/name"));
+                self.node_classes.entry(key).or_default().insert(text("/metadata/name"));
             }
             _ => {}
         }
     }
 
     /// What to know about workloads that were expanded.
-    pub(crate) fn notes(&self, expanded: &[Expanded]) -> Option<String> {
-        let is_scaled = |workload: &&Expanded| {
-            let Expanded { kind, namespace, name, .. } = workload;
-            self.scaled.contains(&((*kind).to_owned(), namespace.clone(), name.clone()))
+    pub(crate) fn autoscaler_note(&self, expanded: &[ExpandedWorkload]) -> Option<String> {
+        let is_scaled = |workload: &&ExpandedWorkload| {
+            let ExpandedWorkload { kind, namespace, name, .. } = workload;
+            self.autoscaled.contains(&((*kind).to_owned(), namespace.clone(), name.clone()))
         };
         let scaled: Vec<_> = expanded
             .iter()
             .filter(is_scaled)
-            .map(|Expanded { kind, namespace, name, .. }| format!("{kind} {namespace}/{name}"))
+            .map(|ExpandedWorkload { kind, namespace, name, .. }| {
+                format!("{kind} {namespace}/{name}")
+            })
             .collect();
         (!scaled.is_empty()).then(|| {
-            let names = words::list(scaled.iter().map(String::as_str), scaled.len());
+            let names = rejection_text::join_first(scaled.iter().map(String::as_str), scaled.len());
             format!(
                 "a HorizontalPodAutoscaler decides about the replicas of {names}; planned with \
                  those of the manifest"
@@ -63,10 +65,10 @@ impl Hints {
     }
 
     /// What to do about a class that is not there, if there are others of its kind.
-    pub(super) fn missing_class(&self, group: &str, kind: &str, name: &str) -> Option<String> {
-        let known = self.classes.get(&(group.to_owned(), kind.to_owned()))?;
+    pub(super) fn missing_class_fix(&self, group: &str, kind: &str, name: &str) -> Option<String> {
+        let known = self.node_classes.get(&(group.to_owned(), kind.to_owned()))?;
         (!known.contains(name)).then(|| {
-            let names = words::list(known.iter().map(String::as_str), known.len());
+            let names = rejection_text::join_first(known.iter().map(String::as_str), known.len());
             format!("add it, or use one that is: {names}")
         })
     }

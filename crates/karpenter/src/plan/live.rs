@@ -3,16 +3,16 @@
 
 use std::path::Path;
 
-use karpenter_operator::client::chain;
+use karpenter_operator::client::error_chain;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Client, Error};
 use serde_json::Value;
 
-use super::gather::{Gathered, name};
+use super::cluster_objects::{ClusterObjects, object_name};
 use super::report::Remark;
 use crate::diagnostic::Diagnostic;
 use crate::kubeconfig;
-use crate::options::{Decision, Gate};
+use crate::options::{DecisionOptions, Gate};
 
 /// Objects per request, as kubectl asks.
 const PAGE: u32 = 500;
@@ -20,9 +20,9 @@ const PAGE: u32 = 500;
 const RESTARTS_MAX: usize = 3;
 
 /// A kind to list: group, version, kind, plural.
-type Kind = (&'static str, &'static str, &'static str, &'static str);
+type ListedKind = (&'static str, &'static str, &'static str, &'static str);
 
-const ALWAYS: [Kind; 11] = [
+const ALWAYS_LISTED: [ListedKind; 11] = [
     ("", "v1", "Pod", "pods"),
     ("", "v1", "Node", "nodes"),
     ("", "v1", "Namespace", "namespaces"),
@@ -35,21 +35,21 @@ const ALWAYS: [Kind; 11] = [
     ("karpenter.sh", "v1", "NodePool", "nodepools"),
     ("karpenter.sh", "v1", "NodeClaim", "nodeclaims"),
 ];
-const FOR_DEFAULT_SPREAD: [Kind; 4] = [
+const FOR_DEFAULT_SPREAD: [ListedKind; 4] = [
     ("", "v1", "Service", "services"),
     ("", "v1", "ReplicationController", "replicationcontrollers"),
     ("apps", "v1", "ReplicaSet", "replicasets"),
     ("apps", "v1", "StatefulSet", "statefulsets"),
 ];
-const FOR_OVERLAYS: [Kind; 1] = [("karpenter.sh", "v1alpha1", "NodeOverlay", "nodeoverlays")];
-const FOR_BUFFERS: [Kind; 5] = [
+const FOR_OVERLAYS: [ListedKind; 1] = [("karpenter.sh", "v1alpha1", "NodeOverlay", "nodeoverlays")];
+const FOR_BUFFERS: [ListedKind; 5] = [
     ("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer", "capacitybuffers"),
     ("", "v1", "PodTemplate", "podtemplates"),
     ("apps", "v1", "Deployment", "deployments"),
     ("apps", "v1", "ReplicaSet", "replicasets"),
     ("apps", "v1", "StatefulSet", "statefulsets"),
 ];
-const FOR_DEVICES: [Kind; 4] = [
+const FOR_DEVICES: [ListedKind; 4] = [
     ("resource.k8s.io", "v1", "DeviceClass", "deviceclasses"),
     ("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims"),
     ("resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates"),
@@ -57,19 +57,19 @@ const FOR_DEVICES: [Kind; 4] = [
 ];
 
 /// What the options make a plan look at.
-fn kinds(options: &Decision) -> Vec<Kind> {
-    let mut kinds = ALWAYS.to_vec();
-    let mut add = |more: &[Kind]| {
+fn kinds_to_list(options: &DecisionOptions) -> Vec<ListedKind> {
+    let mut kinds = ALWAYS_LISTED.to_vec();
+    let mut add = |more: &[ListedKind]| {
         let new: Vec<_> = more.iter().filter(|kind| !kinds.contains(kind)).copied().collect();
         kinds.extend(new);
     };
     if !options.default_spread.is_empty() {
         add(&FOR_DEFAULT_SPREAD);
     }
-    if options.gates.is_on(Gate::NodeOverlay) {
+    if options.gates.is_enabled(Gate::NodeOverlay) {
         add(&FOR_OVERLAYS);
     }
-    if options.gates.is_on(Gate::CapacityBuffer) {
+    if options.gates.is_enabled(Gate::CapacityBuffer) {
         add(&FOR_BUFFERS);
     }
     if !options.ignore_dynamic_resources {
@@ -79,36 +79,38 @@ fn kinds(options: &Decision) -> Vec<Kind> {
 }
 
 /// Reads everything that a plan looks at. `progress` is told what comes next.
-pub(crate) fn gather(
+pub(crate) fn read_cluster(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
-    options: &Decision,
+    options: &DecisionOptions,
     progress: impl Fn(&str),
-) -> Result<Gathered, Box<Diagnostic>> {
+) -> Result<ClusterObjects, Box<Diagnostic>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Diagnostic::new("cannot start").found(error.to_string()))?;
     runtime.block_on(async {
         let client = connect(kubeconfig, context).await?;
-        let mut gathered = Gathered::default();
+        let mut gathered = ClusterObjects::default();
         let mut forbidden = Vec::new();
-        for kind in kinds(options) {
+        for kind in kinds_to_list(options) {
             progress(kind.3);
-            match list(&client, kind).await {
-                Ok(objects) => objects.into_iter().for_each(|object| take(&mut gathered, object)),
+            match list_all_pages(&client, kind).await {
+                Ok(objects) => {
+                    objects.into_iter().for_each(|object| add_object(&mut gathered, object))
+                }
                 // No such CRD: nobody has objects of it.
                 Err(Error::Api(status)) if status.code == 404 => {}
                 Err(Error::Api(status)) if status.code == 403 => forbidden.push(kind),
-                Err(error) => return Err(failed(kind, &error)),
+                Err(error) => return Err(list_diagnostic(kind, &error)),
             }
         }
-        if forbidden.is_empty() { Ok(gathered) } else { Err(denied(&forbidden)) }
+        if forbidden.is_empty() { Ok(gathered) } else { Err(forbidden_diagnostic(&forbidden)) }
     })
 }
 
-fn take(gathered: &mut Gathered, object: Value) {
-    let object_name = name(&object);
+fn add_object(gathered: &mut ClusterObjects, object: Value) {
+    let object_name = object_name(&object);
     if let Some(remark) = gathered.add(object) {
         gathered.remarks.push(Remark { object: object_name, ..remark });
     }
@@ -118,16 +120,16 @@ async fn connect(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
 ) -> Result<Client, Box<Diagnostic>> {
-    const WHAT: &str = "no cluster to plan for";
+    const PROBLEM: &str = "no cluster to plan for";
     const FIX: &str = "name manifests with -f, or a cluster with --kubeconfig and --context";
-    let config = kubeconfig::config(kubeconfig, context).await;
-    let config = config.map_err(|error| error.diagnostic(WHAT).fix(FIX))?;
-    let unusable = |error: Error| Diagnostic::new(WHAT).found(chain(&error)).fix(FIX);
+    let config = kubeconfig::load_config(kubeconfig, context).await;
+    let config = config.map_err(|error| error.diagnostic(PROBLEM).fix(FIX))?;
+    let unusable = |error: Error| Diagnostic::new(PROBLEM).found(error_chain(&error)).fix(FIX);
     Ok(Client::try_from(config).map_err(unusable)?)
 }
 
 /// Every object of a kind, page by page.
-async fn list(client: &Client, kind: Kind) -> Result<Vec<Value>, Error> {
+async fn list_all_pages(client: &Client, kind: ListedKind) -> Result<Vec<Value>, Error> {
     let (group, version, kind, plural) = kind;
     let resource =
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
@@ -159,8 +161,8 @@ async fn list(client: &Client, kind: Kind) -> Result<Vec<Value>, Error> {
     }
 }
 
-fn denied(kinds: &[Kind]) -> Box<Diagnostic> {
-    let resource = |(group, _, _, plural): &Kind| match *group {
+fn forbidden_diagnostic(kinds: &[ListedKind]) -> Box<Diagnostic> {
+    let resource = |(group, _, _, plural): &ListedKind| match *group {
         "" => (*plural).to_owned(),
         group => format!("{plural}.{group}"),
     };
@@ -174,10 +176,10 @@ fn denied(kinds: &[Kind]) -> Box<Diagnostic> {
     Diagnostic::new(format!("not allowed to list {}", resources.join(", "))).fix(fix).into()
 }
 
-fn failed(kind: Kind, error: &Error) -> Box<Diagnostic> {
+fn list_diagnostic(kind: ListedKind, error: &Error) -> Box<Diagnostic> {
     let found = match error {
         Error::Api(status) => format!("{} ({})", status.message, status.code),
-        error => chain(error),
+        error => error_chain(error),
     };
     Diagnostic::new(format!("cannot list {}", kind.3))
         .found(found)

@@ -18,8 +18,8 @@ impl Progress {
     }
 
     /// What is done from now on.
-    pub(crate) fn say(&self, what: impl Into<String>) {
-        self.0.set_message(what.into());
+    pub(crate) fn set_message(&self, message: impl Into<String>) {
+        self.0.set_message(message.into());
     }
 }
 

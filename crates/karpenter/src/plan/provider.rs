@@ -11,12 +11,12 @@ use karpenter_api::node_class_ref::NodeClassRef;
 use karpenter_api::nodepool::NodePool;
 use karpenter_cluster::ingest::Settings;
 use karpenter_core::catalog::InstanceType;
-use karpenter_operator::kwok::catalog::{self, CatalogError, Flaw};
+use karpenter_operator::kwok::catalog::{self, CatalogError, CatalogProblem};
 
-use super::gather::Gathered;
+use super::cluster_objects::ClusterObjects;
+use super::rejection_text;
 use super::report::Remark;
-use super::words;
-use crate::diagnostic::{Diagnostic, Place};
+use crate::diagnostic::{Diagnostic, Location};
 
 /// The providers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -27,7 +27,7 @@ pub(crate) enum Provider {
 
 /// What a plan needs to know of a provider.
 #[derive(Debug)]
-pub(crate) struct Chosen {
+pub(crate) struct ChosenProvider {
     pub(crate) settings: Settings,
     pub(crate) types: Vec<Arc<InstanceType>>,
     /// What to know before believing the numbers.
@@ -39,53 +39,55 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// The provider that was asked for, else the one that the pools name. Pools whose types nobody
 /// knows are left out, with a remark, as long as others are left.
-pub(crate) fn choose(
-    asked: Option<Provider>,
+pub(crate) fn choose_provider(
+    requested: Option<Provider>,
     instance_types: Option<&Path>,
-    gathered: &mut Gathered,
+    gathered: &mut ClusterObjects,
     now: Timestamp,
-) -> Result<Chosen, Box<Diagnostic>> {
+) -> Result<ChosenProvider, Box<Diagnostic>> {
     let mut settings = Settings::kwok(now);
     let mut notes = Vec::new();
-    let types = match (instance_types, asked) {
-        (Some(path), _) => read(path)?,
-        (None, Some(Provider::Aws)) => return Err(no_types("--provider aws", labels::aws::GROUP)),
+    let types = match (instance_types, requested) {
+        (Some(path), _) => read_instance_types(path)?,
+        (None, Some(Provider::Aws)) => {
+            return Err(no_types_diagnostic("--provider aws", labels::aws::GROUP));
+        }
         (None, Some(Provider::Kwok)) => {
-            notes.extend(invented(&gathered.objects.node_pools));
+            notes.extend(kwok_price_note(&gathered.objects.node_pools));
             catalog::built_in()
         }
         (None, None) => {
-            leave_out_foreign(gathered)?;
+            exclude_foreign_pools(gathered)?;
             catalog::built_in()
         }
     };
-    if asked.is_some() || instance_types.is_some() {
+    if requested.is_some() || instance_types.is_some() {
         // Whoever names types or a provider wants all pools planned with them.
-        let classes = gathered.objects.node_pools.iter().map(class);
+        let classes = gathered.objects.node_pools.iter().map(node_class_ref);
         settings.node_classes.extend(classes.map(|c| (c.group.clone(), c.kind.clone())));
     }
-    Ok(Chosen { settings, types, notes })
+    Ok(ChosenProvider { settings, types, notes })
 }
 
 /// Takes out the pools of other providers than the one whose types are built in.
-fn leave_out_foreign(gathered: &mut Gathered) -> Result<(), Box<Diagnostic>> {
+fn exclude_foreign_pools(gathered: &mut ClusterObjects) -> Result<(), Box<Diagnostic>> {
     let pools = std::mem::take(&mut gathered.objects.node_pools);
-    let is_own = |pool: &NodePool| class(pool).group == labels::kwok::GROUP;
+    let is_own = |pool: &NodePool| node_class_ref(pool).group == labels::kwok::GROUP;
     let (own, foreign): (Vec<_>, Vec<_>) = pools.into_iter().partition(is_own);
     gathered.objects.node_pools = own;
     if let (Some(pool), []) = (foreign.first(), gathered.objects.node_pools.as_slice()) {
-        let class = class(pool);
-        return Err(no_types(&format!("NodePools with {}", class.kind), &class.group));
+        let class = node_class_ref(pool);
+        return Err(no_types_diagnostic(&format!("NodePools with {}", class.kind), &class.group));
     }
     for pool in foreign {
-        let class = class(&pool);
+        let class = node_class_ref(&pool);
         let name = pool.metadata.name.clone().unwrap_or_default();
         gathered.remarks.push(Remark {
-            place: gathered.place("NodePool", "", &name),
+            place: gathered.location("NodePool", "", &name),
             object: format!("NodePool {name}"),
             field: None,
-            problem: unknown_types(&class.kind, &class.group),
-            fix: Some(OTHER_TYPES.to_owned()),
+            problem: unknown_types_problem(&class.kind, &class.group),
+            fix: Some(TYPES_FIX.to_owned()),
             left_out: true,
             broken: true,
         });
@@ -93,16 +95,16 @@ fn leave_out_foreign(gathered: &mut Gathered) -> Result<(), Box<Diagnostic>> {
     Ok(())
 }
 
-fn class(pool: &NodePool) -> &NodeClassRef {
+fn node_class_ref(pool: &NodePool) -> &NodeClassRef {
     &pool.spec.template.spec.node_class_ref
 }
 
 /// What there is to say about the prices of pools that are planned with types of another provider.
-fn invented(pools: &[NodePool]) -> Option<String> {
-    let foreign = pools.iter().filter(|pool| class(pool).group != labels::kwok::GROUP);
-    let kinds: BTreeSet<_> = foreign.map(|pool| class(pool).kind.as_str()).collect();
+fn kwok_price_note(pools: &[NodePool]) -> Option<String> {
+    let foreign = pools.iter().filter(|pool| node_class_ref(pool).group != labels::kwok::GROUP);
+    let kinds: BTreeSet<_> = foreign.map(|pool| node_class_ref(pool).kind.as_str()).collect();
     (!kinds.is_empty()).then(|| {
-        let kinds = words::list(kinds.iter().copied(), kinds.len());
+        let kinds = rejection_text::join_first(kinds.iter().copied(), kinds.len());
         format!(
             "types and prices are KWOK's, which are invented; NodePools with {kinds} will launch \
              other types at other prices (yours: --instance-types FILE)"
@@ -110,33 +112,33 @@ fn invented(pools: &[NodePool]) -> Option<String> {
     })
 }
 
-const OTHER_TYPES: &str = "plan with the built-in types of KWOK (--provider kwok), or with your own \
+const TYPES_FIX: &str = "plan with the built-in types of KWOK (--provider kwok), or with your own \
                            (--instance-types FILE)";
 
-fn no_types(what: &str, group: &str) -> Box<Diagnostic> {
-    Diagnostic::new(unknown_types(what, group)).fix(OTHER_TYPES).into()
+fn no_types_diagnostic(subject: &str, group: &str) -> Box<Diagnostic> {
+    Diagnostic::new(unknown_types_problem(subject, group)).fix(TYPES_FIX).into()
 }
 
-fn unknown_types(what: &str, group: &str) -> String {
+fn unknown_types_problem(subject: &str, group: &str) -> String {
     if group == labels::aws::GROUP {
-        format!("{what}: EC2 instance types come with the AWS provider, not yet")
+        format!("{subject}: EC2 instance types come with the AWS provider, not yet")
     } else {
-        format!("{what}: nobody here knows the instance types of {group}")
+        format!("{subject}: nobody here knows the instance types of {group}")
     }
 }
 
-fn read(path: &Path) -> Result<Vec<Arc<InstanceType>>, Box<Diagnostic>> {
+fn read_instance_types(path: &Path) -> Result<Vec<Arc<InstanceType>>, Box<Diagnostic>> {
     const FORMAT: &str =
         "write a JSON list of types in KWOK's format: name, offerings, architecture, ...";
-    let place = || Place::file(path.display().to_string());
+    let place = || Location::file(path.display().to_string());
     let cannot_read = |error: std::io::Error| {
         let fix = "name a file that can be read";
         Diagnostic::new("cannot read instance types").at(place()).found(error.to_string()).fix(fix)
     };
     let metadata = std::fs::metadata(path).map_err(cannot_read)?;
     if metadata.len() > FILE_BYTES_MAX {
-        let what = format!("instance types are larger than {} MiB", FILE_BYTES_MAX >> 20);
-        return Err(Diagnostic::new(what).at(place()).into());
+        let subject = format!("instance types are larger than {} MiB", FILE_BYTES_MAX >> 20);
+        return Err(Diagnostic::new(subject).at(place()).into());
     }
     let bytes = std::fs::read(path).map_err(cannot_read)?;
     let types = catalog::from_file(&bytes).map_err(|error| match error {
@@ -149,9 +151,9 @@ fn read(path: &Path) -> Result<Vec<Arc<InstanceType>>, Box<Diagnostic>> {
             Diagnostic::new(error.to_string()).at(place()).fix(FORMAT)
         }
     })?;
-    match catalog::flaw(&types) {
+    match catalog::first_problem(&types) {
         None => Ok(types),
-        Some(Flaw { place: field, problem, fix }) => {
+        Some(CatalogProblem { place: field, problem, fix }) => {
             let place = if field.is_empty() { place() } else { place().field(field) };
             Err(Diagnostic::new(format!("instance types: {problem}")).at(place).fix(fix).into())
         }

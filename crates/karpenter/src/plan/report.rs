@@ -8,15 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use karpenter_api::labels;
 use karpenter_core::catalog::{Catalog, InstanceType, Offering};
 use karpenter_core::id::PodId;
-use karpenter_core::plan::{Plan, PlannedClaim};
-use karpenter_core::reason::Refusal;
+use karpenter_core::plan::{Plan, PlannedNodeClaim};
+use karpenter_core::rejection::PodRejection;
 use karpenter_core::requirement::Requirements;
 use karpenter_core::resources::Resources;
 use karpenter_core::snapshot::Snapshot;
 use serde::Serialize;
 
-use super::expand::Expanded;
-use super::words::{self, PoolVerdict};
+use super::expand::ExpandedWorkload;
+use super::rejection_text::{self, NodePoolRejection};
 
 /// Hours of a month, as cloud bills count them.
 pub(crate) const HOURS_PER_MONTH: f64 = 730.0;
@@ -26,7 +26,7 @@ pub(crate) const HOURS_PER_MONTH: f64 = 730.0;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {
     /// NodeClaims to create.
-    pub(crate) node_claims: Vec<Claim>,
+    pub(crate) node_claims: Vec<NodeClaimReport>,
     /// Pods that go to nodes that exist.
     pub(crate) existing: Vec<Placement>,
     /// Pods that stay pending, with upstream's text.
@@ -43,13 +43,13 @@ pub(crate) struct Report {
     /// US dollars per month of 730 hours.
     pub(crate) monthly_price: f64,
     /// Why pods stay pending, by owner and reason.
-    pub(crate) explanations: Vec<Pending>,
+    pub(crate) explanations: Vec<PendingPods>,
     /// Pods that are not considered, by reason.
-    pub(crate) ignored: Vec<Ignored>,
+    pub(crate) ignored: Vec<IgnoredPods>,
     /// NodePools whose requirements leave no instance type.
     pub(crate) unusable_node_pools: Vec<String>,
     /// Workloads whose pods were made up.
-    pub(crate) expanded: Vec<Expanded>,
+    pub(crate) expanded: Vec<ExpandedWorkload>,
     /// Objects that were left out or could not be read whole.
     pub(crate) marked: Vec<Remark>,
     /// What to know before believing the numbers.
@@ -59,7 +59,7 @@ pub(crate) struct Report {
 /// A NodeClaim to create.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Claim {
+pub(crate) struct NodeClaimReport {
     pub(crate) node_pool: String,
     pub(crate) pods: Vec<String>,
     /// Sorted by name.
@@ -84,12 +84,12 @@ pub(crate) struct Claim {
     pub(crate) min_values_relaxed: bool,
     /// The amounts behind the texts, for the table.
     #[serde(skip)]
-    pub(crate) amounts: Amounts,
+    pub(crate) amounts: ClaimAmounts,
 }
 
 /// What a claim's pods ask for and what its cheapest type gives.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Amounts {
+pub(crate) struct ClaimAmounts {
     pub(crate) requests: Resources,
     pub(crate) allocatable: Resources,
 }
@@ -104,20 +104,20 @@ pub(crate) struct Placement {
 /// Pods of one owner that stay pending for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Pending {
+pub(crate) struct PendingPods {
     /// `namespace/name` of the owner, or of the pod that has none; the namespace of several pods
     /// without owners.
     pub(crate) owner: String,
     pub(crate) pods: Vec<String>,
     /// Upstream's text.
     pub(crate) error: String,
-    pub(crate) node_pools: Vec<PoolVerdict>,
+    pub(crate) node_pools: Vec<NodePoolRejection>,
 }
 
 /// Pods that are not considered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Ignored {
+pub(crate) struct IgnoredPods {
     pub(crate) reason: String,
     /// Whether they asked for it, by staying away from the nodes of every pool.
     pub(crate) opted_out: bool,
@@ -147,33 +147,33 @@ pub(crate) struct Remark {
 
 impl Remark {
     /// What it says to pods, if it is of a pool that was left out.
-    pub(super) fn verdict(&self) -> Option<PoolVerdict> {
+    pub(super) fn pool_rejection(&self) -> Option<NodePoolRejection> {
         let pool = self.object.strip_prefix("NodePool ").filter(|_| self.left_out)?;
-        let what = match &self.field {
+        let problem = match &self.field {
             Some(field) => format!("{field}: {}", self.problem),
             None => self.problem.clone(),
         };
         let (node_pool, fix) = (Some(pool.to_owned()), self.fix.clone());
-        Some(PoolVerdict { node_pool, what, fix, nearest: Vec::new() })
+        Some(NodePoolRejection { node_pool, problem, fix, nearest: Vec::new() })
     }
 }
 
 /// Puts a plan into words. Times and remarks are added by the caller; `left_out` are the pools that
 /// were not planned with.
-pub(crate) fn report(
+pub(crate) fn build_report(
     snapshot: &Snapshot,
     catalog: &Catalog,
     plan: &Plan,
-    left_out: &[PoolVerdict],
+    left_out: &[NodePoolRejection],
 ) -> Report {
     let node_claims: Vec<_> =
-        plan.claims.iter().map(|planned| claim(snapshot, catalog, planned)).collect();
+        plan.claims.iter().map(|planned| node_claim_report(snapshot, catalog, planned)).collect();
     let existing: Vec<_> = plan
-        .existing
+        .existing_nodes
         .iter()
         .map(|(node, pods)| Placement {
             node: snapshot.node(*node).name.clone(),
-            pods: names(snapshot, pods.iter().copied()),
+            pods: pod_names(snapshot, pods.iter().copied()),
         })
         .collect();
     // Not sum(), which is -0 for nothing.
@@ -181,15 +181,15 @@ pub(crate) fn report(
     let total_price = prices.fold(0.0, |sum, price| sum + price);
     let placed = node_claims.iter().map(|claim| claim.pods.len());
     let placed = placed.chain(existing.iter().map(|placement| placement.pods.len())).sum();
-    let refused = plan.refused.iter();
+    let refused = plan.rejected.iter();
     Report {
-        errors: refused.map(|(pod, why)| (name(snapshot, *pod), why.to_string())).collect(),
+        errors: refused.map(|(pod, why)| (pod_name(snapshot, *pod), why.to_string())).collect(),
         total_price,
         pods: placed,
         monthly_price: total_price * HOURS_PER_MONTH,
-        explanations: groups(snapshot, plan)
+        explanations: rejected_groups(snapshot, plan)
             .iter()
-            .map(|group| group.told(snapshot, plan, left_out))
+            .map(|group| group.pending_pods(snapshot, plan, left_out))
             .collect(),
         unusable_node_pools: plan
             .unusable_pools
@@ -202,7 +202,11 @@ pub(crate) fn report(
     }
 }
 
-pub(super) fn claim(snapshot: &Snapshot, catalog: &Catalog, planned: &PlannedClaim) -> Claim {
+pub(super) fn node_claim_report(
+    snapshot: &Snapshot,
+    catalog: &Catalog,
+    planned: &PlannedNodeClaim,
+) -> NodeClaimReport {
     let pool = snapshot.pool(planned.pool);
     let types = catalog.pools.get(&pool.name);
     let options: Vec<&InstanceType> = planned
@@ -221,24 +225,24 @@ pub(super) fn claim(snapshot: &Snapshot, catalog: &Catalog, planned: &PlannedCla
         .collect();
     requirements.sort();
     let cheapest = options.first().copied();
-    let purchase = cheapest.map(|cheapest| Purchase::of(cheapest, planned, catalog));
+    let purchase = cheapest.map(|cheapest| Purchase::cheapest_for(cheapest, planned, catalog));
     let Purchase { zones, capacity_type, allocatable } = purchase.unwrap_or_default();
-    Claim {
+    NodeClaimReport {
         node_pool: pool.name.clone(),
-        pods: names(snapshot, planned.pods.iter().copied()),
+        pods: pod_names(snapshot, planned.pods.iter().copied()),
         instance_types,
-        cheapest_price: planned.cheapest,
-        requests: texts(&planned.requests),
+        cheapest_price: planned.lowest_price,
+        requests: quantity_texts(&planned.requests),
         requirements,
         weight: pool.weight.unwrap_or(0),
-        monthly_price: planned.cheapest.map(|price| price * HOURS_PER_MONTH),
+        monthly_price: planned.lowest_price.map(|price| price * HOURS_PER_MONTH),
         cheapest_type: cheapest.map(|cheapest| cheapest.name.clone()).unwrap_or_default(),
-        allocatable: texts(&allocatable),
+        allocatable: quantity_texts(&allocatable),
         zones,
         capacity_type,
         reservations: planned.reservations.clone(),
         min_values_relaxed: planned.min_values_relaxed,
-        amounts: Amounts { requests: planned.requests.clone(), allocatable },
+        amounts: ClaimAmounts { requests: planned.requests.clone(), allocatable },
     }
 }
 
@@ -252,7 +256,11 @@ struct Purchase {
 
 impl Purchase {
     /// The cheapest offerings that suit the claim.
-    fn of(instance_type: &InstanceType, planned: &PlannedClaim, catalog: &Catalog) -> Self {
+    fn cheapest_for(
+        instance_type: &InstanceType,
+        planned: &PlannedNodeClaim,
+        catalog: &Catalog,
+    ) -> Self {
         let suits = |offering: &&Offering| {
             offering.available
                 && planned
@@ -265,12 +273,12 @@ impl Purchase {
         let is_cheapest = |offering: &&Offering| Some(offering.price) == price;
         let cheapest: Vec<_> = offerings.filter(suits).filter(is_cheapest).collect();
         let mut zones: Vec<_> =
-            cheapest.iter().flat_map(|o| own_values(&o.requirements, labels::ZONE)).collect();
+            cheapest.iter().flat_map(|o| listed_values(&o.requirements, labels::ZONE)).collect();
         zones.sort();
         zones.dedup();
         let capacity_type = cheapest
             .first()
-            .and_then(|o| own_values(&o.requirements, labels::CAPACITY_TYPE).into_iter().next());
+            .and_then(|o| listed_values(&o.requirements, labels::CAPACITY_TYPE).into_iter().next());
         let first = cheapest.first().copied();
         let group = instance_type.allocatable_groups().into_iter().find(|group| {
             let members = group.offerings.iter().filter_map(|p| instance_type.offerings.get(*p));
@@ -284,7 +292,7 @@ impl Purchase {
     }
 }
 
-fn own_values(requirements: &Requirements, key: &str) -> Vec<String> {
+fn listed_values(requirements: &Requirements, key: &str) -> Vec<String> {
     match requirements.get(key) {
         Some(requirement) if !requirement.is_complement() => {
             requirement.values().iter().cloned().collect()
@@ -293,52 +301,57 @@ fn own_values(requirements: &Requirements, key: &str) -> Vec<String> {
     }
 }
 
-fn texts(resources: &Resources) -> BTreeMap<String, String> {
+fn quantity_texts(resources: &Resources) -> BTreeMap<String, String> {
     resources.iter().map(|(name, quantity)| (name.to_owned(), quantity.canonical())).collect()
 }
 
-pub(super) fn name(snapshot: &Snapshot, pod: PodId) -> String {
+pub(super) fn pod_name(snapshot: &Snapshot, pod: PodId) -> String {
     snapshot.pod(pod).full_name()
 }
 
-pub(super) fn names(snapshot: &Snapshot, pods: impl IntoIterator<Item = PodId>) -> Vec<String> {
-    let mut names: Vec<_> = pods.into_iter().map(|pod| name(snapshot, pod)).collect();
+pub(super) fn pod_names(snapshot: &Snapshot, pods: impl IntoIterator<Item = PodId>) -> Vec<String> {
+    let mut names: Vec<_> = pods.into_iter().map(|pod| pod_name(snapshot, pod)).collect();
     names.sort();
     names
 }
 
 /// Refused pods of one owner and reason.
 #[derive(Debug)]
-struct Group<'a> {
+struct RejectedGroup<'a> {
     owner: String,
-    refusal: &'a Refusal,
+    rejection: &'a PodRejection,
     error: String,
     /// Never empty.
     pods: Vec<PodId>,
 }
 
-impl Group<'_> {
-    fn told(&self, snapshot: &Snapshot, plan: &Plan, left_out: &[PoolVerdict]) -> Pending {
+impl RejectedGroup<'_> {
+    fn pending_pods(
+        &self,
+        snapshot: &Snapshot,
+        plan: &Plan,
+        left_out: &[NodePoolRejection],
+    ) -> PendingPods {
         let tree = self.pods.iter().find_map(|pod| plan.explanations.get(pod));
-        Pending {
+        PendingPods {
             owner: self.owner.clone(),
-            pods: names(snapshot, self.pods.iter().copied()),
+            pods: pod_names(snapshot, self.pods.iter().copied()),
             error: self.error.clone(),
-            node_pools: words::verdicts(self.refusal, tree, left_out),
+            node_pools: rejection_text::node_pool_rejections(self.rejection, tree, left_out),
         }
     }
 }
 
 /// One pod of each group of refused pods that would be told together, of the first few groups.
-pub(crate) fn representatives(snapshot: &Snapshot, plan: &Plan, max: usize) -> BTreeSet<PodId> {
-    let groups = groups(snapshot, plan);
+pub(crate) fn representative_pods(snapshot: &Snapshot, plan: &Plan, max: usize) -> BTreeSet<PodId> {
+    let groups = rejected_groups(snapshot, plan);
     groups.iter().take(max).filter_map(|group| group.pods.first()).copied().collect()
 }
 
 /// The refused pods by owner and reason, in the order of owners.
-fn groups<'a>(snapshot: &Snapshot, plan: &'a Plan) -> Vec<Group<'a>> {
-    let mut groups: BTreeMap<(String, String), Group<'a>> = BTreeMap::new();
-    for (id, refusal) in &plan.refused {
+fn rejected_groups<'a>(snapshot: &Snapshot, plan: &'a Plan) -> Vec<RejectedGroup<'a>> {
+    let mut groups: BTreeMap<(String, String), RejectedGroup<'a>> = BTreeMap::new();
+    for (id, refusal) in &plan.rejected {
         let pod = snapshot.pod(*id);
         let owner = match &pod.controller {
             Some(controller) => format!("{}/{}", pod.namespace, controller.name),
@@ -347,14 +360,14 @@ fn groups<'a>(snapshot: &Snapshot, plan: &'a Plan) -> Vec<Group<'a>> {
         let error = refusal.to_string();
         groups
             .entry((owner.clone(), error.clone()))
-            .or_insert_with(|| Group { owner, refusal, error, pods: Vec::new() })
+            .or_insert_with(|| RejectedGroup { owner, rejection: refusal, error, pods: Vec::new() })
             .pods
             .push(*id);
     }
     let named = groups.into_values().map(|group| match group.pods.as_slice() {
         // What is alone goes by its own name.
         [pod] if snapshot.pod(*pod).controller.is_none() => {
-            Group { owner: name(snapshot, *pod), ..group }
+            RejectedGroup { owner: pod_name(snapshot, *pod), ..group }
         }
         _ => group,
     });

@@ -5,44 +5,44 @@ use std::fmt::Write as _;
 
 use karpenter_core::resources::{CPU, MEMORY, Quantity, Resources};
 
-use super::expand::Expanded;
-use super::grid::{Column, Grid, cut, wrap};
-use super::report::{Claim, HOURS_PER_MONTH, Remark, Report};
-use super::words::{self, PoolVerdict};
-use crate::commands::count;
+use super::expand::ExpandedWorkload;
+use super::grid::{Column, Grid, truncate, wrap};
+use super::rejection_text::{self, NodePoolRejection};
+use super::report::{HOURS_PER_MONTH, NodeClaimReport, Remark, Report};
+use crate::commands::count_noun;
 use crate::diagnostic::printable;
 
 /// Names of pods that are told of one group; the others are counted.
-const NAMES: usize = 3;
+const NAMES_MAX: usize = 3;
 /// Groups that are told of one section; the others are counted.
-pub(super) const LINES: usize = 50;
+pub(super) const GROUPS_MAX: usize = 50;
 /// The longest text and the longest word in it. Names and labels that Kubernetes takes are shorter.
 const TEXT_WIDTH: usize = 2000;
 const WORD_WIDTH: usize = 320;
 
 /// The report as text, at most `width` characters wide where that can be had.
-pub(crate) fn table(report: &Report, width: Option<usize>) -> String {
+pub(crate) fn render(report: &Report, width: Option<usize>) -> String {
     let sections = [
-        launches(report, width),
-        placements(report, width),
-        pending(report, width),
-        ignored(report, width),
-        remarks(&report.marked, width),
-        made_up(&report.expanded, width),
-        notes(&report.notes, width),
-        summary(report, width),
+        launch_section(report, width),
+        existing_nodes_section(report, width),
+        pending_section(report, width),
+        ignored_section(report, width),
+        remarks_section(&report.marked, width),
+        expanded_section(&report.expanded, width),
+        notes_section(&report.notes, width),
+        summary_line(report, width),
     ];
-    let told: Vec<_> = sections.into_iter().filter(|section| !section.is_empty()).collect();
-    told.join("\n")
+    let output: Vec<_> = sections.into_iter().filter(|section| !section.is_empty()).collect();
+    output.join("\n")
 }
 
 /// Claims that look alike to a person.
-struct Launch<'a> {
-    claims: Vec<&'a Claim>,
+struct LaunchGroup<'a> {
+    claims: Vec<&'a NodeClaimReport>,
 }
 
-impl Launch<'_> {
-    fn first(&self) -> &Claim {
+impl LaunchGroup<'_> {
+    fn first(&self) -> &NodeClaimReport {
         self.claims[0]
     }
 
@@ -67,18 +67,23 @@ impl Launch<'_> {
 
     /// `requested/allocatable` and the share.
     fn usage(&self, name: &str) -> String {
-        let sum = |of: fn(&Claim) -> &Resources| {
+        let sum = |of: fn(&NodeClaimReport) -> &Resources| {
             let amounts = self.claims.iter().map(|claim| of(claim).amount(name));
             amounts.fold(Quantity::ZERO, Quantity::saturating_add)
         };
         let requested = sum(|claim| &claim.amounts.requests);
         let allocatable = sum(|claim| &claim.amounts.allocatable);
-        let amount = |quantity| words::bare_amount(name, quantity);
-        format!("{} / {}{}", amount(requested), amount(allocatable), share(requested, allocatable))
+        let amount = |quantity| rejection_text::quantity_text(name, quantity);
+        format!(
+            "{} / {}{}",
+            amount(requested),
+            amount(allocatable),
+            percentage(requested, allocatable)
+        )
     }
 }
 
-fn share(part: Quantity, whole: Quantity) -> String {
+fn percentage(part: Quantity, whole: Quantity) -> String {
     if whole <= Quantity::ZERO {
         return String::new();
     }
@@ -88,19 +93,19 @@ fn share(part: Quantity, whole: Quantity) -> String {
     }
 }
 
-fn launches(report: &Report, width: Option<usize>) -> String {
+fn launch_section(report: &Report, width: Option<usize>) -> String {
     if report.node_claims.is_empty() {
         return String::new();
     }
-    let mut launches: Vec<Launch<'_>> = Vec::new();
-    let alike = |a: &Claim, b: &Claim| {
+    let mut launches: Vec<LaunchGroup<'_>> = Vec::new();
+    let alike = |a: &NodeClaimReport, b: &NodeClaimReport| {
         (&a.node_pool, &a.cheapest_type, &a.zones, &a.capacity_type)
             == (&b.node_pool, &b.cheapest_type, &b.zones, &b.capacity_type)
     };
     for claim in &report.node_claims {
         match launches.iter_mut().find(|launch| alike(launch.first(), claim)) {
             Some(launch) => launch.claims.push(claim),
-            None => launches.push(Launch { claims: vec![claim] }),
+            None => launches.push(LaunchGroup { claims: vec![claim] }),
         }
     }
     let mut grid = Grid::new(&[
@@ -109,27 +114,27 @@ fn launches(report: &Report, width: Option<usize>) -> String {
         ("CHEAPEST TYPE", Column::Text),
         ("ALTERNATIVES", Column::Number),
         ("ZONE", Column::Text),
-        ("CAPACITY", Column::Whole),
+        ("CAPACITY", Column::Uncut),
         ("PODS", Column::Number),
-        ("CPU", Column::Whole),
-        ("MEMORY", Column::Whole),
+        ("CPU", Column::Uncut),
+        ("MEMORY", Column::Uncut),
         ("$/HOUR", Column::Number),
         ("$/MONTH", Column::Number),
     ]);
     for launch in &launches {
         let claim = launch.first();
         let price = launch.price();
-        grid.row(vec![
-            shown(&claim.node_pool),
+        grid.add_row(vec![
+            printable_text(&claim.node_pool),
             launch.claims.len().to_string(),
-            shown(&claim.cheapest_type),
+            printable_text(&claim.cheapest_type),
             launch.alternatives(),
             match claim.zones.as_slice() {
                 [] => "-".to_owned(),
-                [zone] => shown(zone),
+                [zone] => printable_text(zone),
                 zones => format!("any of {}", zones.len()),
             },
-            shown(&claim.capacity_type),
+            printable_text(&claim.capacity_type),
             launch.pods().to_string(),
             launch.usage(CPU),
             launch.usage(MEMORY),
@@ -137,10 +142,10 @@ fn launches(report: &Report, width: Option<usize>) -> String {
             price.map_or("?".to_owned(), |price| format!("{:.2}", price * HOURS_PER_MONTH)),
         ]);
     }
-    format!("LAUNCH {}\n{}", count(report.node_claims.len(), "node"), grid.lines(2, width))
+    format!("LAUNCH {}\n{}", count_noun(report.node_claims.len(), "node"), grid.lines(2, width))
 }
 
-fn placements(report: &Report, width: Option<usize>) -> String {
+fn existing_nodes_section(report: &Report, width: Option<usize>) -> String {
     if report.existing.is_empty() {
         return String::new();
     }
@@ -148,63 +153,70 @@ fn placements(report: &Report, width: Option<usize>) -> String {
     let mut grid =
         Grid::new(&[("NODE", Column::Text), ("PODS", Column::Number), ("NAMES", Column::Text)]);
     for placement in &report.existing {
-        grid.row(vec![
-            shown(&placement.node),
+        grid.add_row(vec![
+            printable_text(&placement.node),
             placement.pods.len().to_string(),
-            some(&placement.pods),
+            first_names(&placement.pods),
         ]);
     }
-    let head = format!("ON EXISTING NODES {}", count(pods, "pod"));
+    let head = format!("ON EXISTING NODES {}", count_noun(pods, "pod"));
     format!("{head}\n{}", grid.lines(2, width))
 }
 
-fn pending(report: &Report, width: Option<usize>) -> String {
+fn pending_section(report: &Report, width: Option<usize>) -> String {
     if report.explanations.is_empty() {
         return String::new();
     }
-    let mut text = format!("PENDING {}\n", count(report.errors.len(), "pod"));
-    for group in report.explanations.iter().take(LINES) {
+    let mut text = format!("PENDING {}\n", count_noun(report.errors.len(), "pod"));
+    for group in report.explanations.iter().take(GROUPS_MAX) {
         // They are all in the namespace of their owner.
         let base = |pod: &String| pod.split_once('/').map_or(pod.as_str(), |(_, n)| n).to_owned();
         let short: Vec<_> = group.pods.iter().map(base).collect();
         let pods = match group.pods.as_slice() {
-            [pod] if *pod == group.owner => shown(pod),
+            [pod] if *pod == group.owner => printable_text(pod),
             pods => {
-                format!("{} {} ({})", shown(&group.owner), count(pods.len(), "pod"), some(&short))
+                format!(
+                    "{} {} ({})",
+                    printable_text(&group.owner),
+                    count_noun(pods.len(), "pod"),
+                    first_names(&short)
+                )
             }
         };
         text.push_str(&wrap("  ", &pods, width));
-        for (pools, verdict) in alike(&group.node_pools) {
-            let what = shown(&verdict.what);
-            let what = match pools.as_slice() {
-                [] => what,
-                [pool] => format!("NodePool {}: {what}", shown(pool)),
-                pools => format!("NodePools {}: {what}", some(pools)),
+        for (pools, verdict) in group_equal_rejections(&group.node_pools) {
+            let description = printable_text(&verdict.problem);
+            let description = match pools.as_slice() {
+                [] => description,
+                [pool] => format!("NodePool {}: {description}", printable_text(pool)),
+                pools => format!("NodePools {}: {description}", first_names(pools)),
             };
-            text.push_str(&wrap("    ", &what, width));
+            text.push_str(&wrap("    ", &description, width));
             if let Some(fix) = &verdict.fix {
-                text.push_str(&wrap("      -> ", &shown(fix), width));
+                text.push_str(&wrap("      -> ", &printable_text(fix), width));
             }
         }
     }
-    text.push_str(&rest(report.explanations.len(), "groups of pods"));
+    text.push_str(&more_lines(report.explanations.len(), "groups of pods"));
     text
 }
 
 /// What is said of lines that are left away.
-pub(super) fn rest(lines: usize, what: &str) -> String {
-    match lines.saturating_sub(LINES) {
+pub(super) fn more_lines(lines: usize, description: &str) -> String {
+    match lines.saturating_sub(GROUPS_MAX) {
         0 => String::new(),
-        left => format!("  {left} more {what}, all of them with -o json\n"),
+        left => format!("  {left} more {description}, all of them with -o json\n"),
     }
 }
 
 /// Verdicts that say the same, with the pools that they are from.
-fn alike(verdicts: &[PoolVerdict]) -> Vec<(Vec<String>, &PoolVerdict)> {
-    let mut groups: Vec<(Vec<String>, &PoolVerdict)> = Vec::new();
+fn group_equal_rejections(
+    verdicts: &[NodePoolRejection],
+) -> Vec<(Vec<String>, &NodePoolRejection)> {
+    let mut groups: Vec<(Vec<String>, &NodePoolRejection)> = Vec::new();
     for verdict in verdicts {
-        let same = |(_, known): &&mut (_, &PoolVerdict)| {
-            (&known.what, &known.fix) == (&verdict.what, &verdict.fix)
+        let same = |(_, known): &&mut (_, &NodePoolRejection)| {
+            (&known.problem, &known.fix) == (&verdict.problem, &verdict.fix)
         };
         let pool = verdict.node_pool.iter().cloned();
         match groups.iter_mut().find(same) {
@@ -215,24 +227,25 @@ fn alike(verdicts: &[PoolVerdict]) -> Vec<(Vec<String>, &PoolVerdict)> {
     groups
 }
 
-fn ignored(report: &Report, width: Option<usize>) -> String {
+fn ignored_section(report: &Report, width: Option<usize>) -> String {
     let mut text = String::new();
     if !report.ignored.is_empty() {
         let pods = report.ignored.iter().map(|ignored| ignored.pods.len()).sum();
-        let _ = writeln!(text, "NOT CONSIDERED {}", count(pods, "pod"));
-        for ignored in report.ignored.iter().take(LINES) {
-            let told = format!("{}: {}", some(&ignored.pods), shown(&ignored.reason));
-            text.push_str(&wrap("  ", &told, width));
+        let _ = writeln!(text, "NOT CONSIDERED {}", count_noun(pods, "pod"));
+        for ignored in report.ignored.iter().take(GROUPS_MAX) {
+            let output =
+                format!("{}: {}", first_names(&ignored.pods), printable_text(&ignored.reason));
+            text.push_str(&wrap("  ", &output, width));
             if let Some(fix) = &ignored.fix {
                 text.push_str(&wrap("    -> ", fix, width));
             }
         }
-        text.push_str(&rest(report.ignored.len(), "reasons"));
+        text.push_str(&more_lines(report.ignored.len(), "reasons"));
     }
     text
 }
 
-pub(super) fn remarks(marked: &[Remark], width: Option<usize>) -> String {
+pub(super) fn remarks_section(marked: &[Remark], width: Option<usize>) -> String {
     // What is said of several objects of a kind is said once.
     let mut groups: Vec<(Vec<String>, &Remark)> = Vec::new();
     let mut known: BTreeMap<(&str, &str, &str, bool), usize> = BTreeMap::new();
@@ -249,99 +262,104 @@ pub(super) fn remarks(marked: &[Remark], width: Option<usize>) -> String {
     if groups.is_empty() {
         return String::new();
     }
-    let mut text = format!("TO LOOK AT {}\n", count(marked.len(), "object"));
-    for (names, remark) in groups.iter().take(LINES) {
+    let mut text = format!("TO LOOK AT {}\n", count_noun(marked.len(), "object"));
+    for (names, remark) in groups.iter().take(GROUPS_MAX) {
         text.push_str(&wrap("  ", &remark_text(names, remark), width));
         if let Some(fix) = &remark.fix {
-            text.push_str(&wrap("    -> ", &shown(fix), width));
+            text.push_str(&wrap("    -> ", &printable_text(fix), width));
         }
     }
-    text.push_str(&rest(groups.len(), "remarks"));
+    text.push_str(&more_lines(groups.len(), "remarks"));
     text
 }
 
 fn remark_text(names: &[String], remark: &Remark) -> String {
     let Remark { object, place, field, problem, left_out, .. } = remark;
     let kind = object.split_once(' ').map_or("", |(kind, _)| kind);
-    let mut what = match names {
-        [_] => shown(object),
-        names => format!("{} {}s: {}", names.len(), shown(kind), some(names)),
+    let mut description = match names {
+        [_] => printable_text(object),
+        names => format!("{} {}s: {}", names.len(), printable_text(kind), first_names(names)),
     };
     if let Some(field) = field {
-        let _ = write!(what, ": {}", shown(field));
+        let _ = write!(description, ": {}", printable_text(field));
     }
-    let _ = write!(what, ": {}", shown(problem));
+    let _ = write!(description, ": {}", printable_text(problem));
     if *left_out {
-        what.push_str("; left out");
+        description.push_str("; left out");
     }
     if let Some(place) = place {
         let first = if names.len() > 1 { "first in " } else { "" };
-        let _ = write!(what, " ({first}{})", shown(place));
+        let _ = write!(description, " ({first}{})", printable_text(place));
     }
-    what
+    description
 }
 
-pub(super) fn made_up(expanded: &[Expanded], width: Option<usize>) -> String {
+pub(super) fn expanded_section(expanded: &[ExpandedWorkload], width: Option<usize>) -> String {
     if expanded.is_empty() {
         return String::new();
     }
-    let one = |expanded: &Expanded| {
+    let one = |expanded: &ExpandedWorkload| {
         let left_out = match expanded.left_out {
             0 => String::new(),
             left_out => format!(", {left_out} more left out"),
         };
-        let Expanded { kind, namespace, name, pods, .. } = expanded;
+        let ExpandedWorkload { kind, namespace, name, pods, .. } = expanded;
         format!("{kind} {namespace}/{name} ({pods}{left_out})")
     };
     let names: Vec<_> = expanded.iter().map(one).collect();
     let pods = expanded.iter().map(|expanded| expanded.pods).sum();
-    let told =
-        format!("Planned for {} that workloads would make: {}", count(pods, "pod"), some(&names));
-    wrap("", &told, width)
+    let output = format!(
+        "Planned for {} that workloads would make: {}",
+        count_noun(pods, "pod"),
+        first_names(&names)
+    );
+    wrap("", &output, width)
 }
 
-pub(super) fn notes(notes: &[String], width: Option<usize>) -> String {
-    notes.iter().map(|note| wrap("note: ", &shown(note), width)).collect()
+pub(super) fn notes_section(notes: &[String], width: Option<usize>) -> String {
+    notes.iter().map(|note| wrap("note: ", &printable_text(note), width)).collect()
 }
 
-fn summary(report: &Report, width: Option<usize>) -> String {
+fn summary_line(report: &Report, width: Option<usize>) -> String {
     let nodes = report.node_claims.len();
     let existing: usize = report.existing.iter().map(|placement| placement.pods.len()).sum();
     let mut places = Vec::new();
     if nodes > 0 {
-        places.push(format!("{} on {}", report.pods - existing, count(nodes, "new node")));
+        places.push(format!("{} on {}", report.pods - existing, count_noun(nodes, "new node")));
     }
     if existing > 0 {
-        let on = count(report.existing.len(), "existing node");
+        let on = count_noun(report.existing.len(), "existing node");
         places.push(format!("{existing} on {on}"));
     }
     let places =
         if places.is_empty() { String::new() } else { format!(" ({})", places.join(", ")) };
     let pending = report.errors.len();
-    let mut told = format!("{} placed{places}, {pending} pending", count(report.pods, "pod"));
+    let mut output =
+        format!("{} placed{places}, {pending} pending", count_noun(report.pods, "pod"));
     if nodes > 0 {
         let (hour, month) = (report.total_price, report.monthly_price);
-        let _ = write!(told, "; new nodes cost from ${hour:.4} an hour, ${month:.2} a month");
+        let _ = write!(output, "; new nodes cost from ${hour:.4} an hour, ${month:.2} a month");
     }
-    wrap("", &told, width)
+    wrap("", &output, width)
 }
 
 /// Text of a user for one line of a terminal, cut where nobody would read on.
-pub(super) fn shown(text: &str) -> String {
-    let text = printable(&cut(text, TEXT_WIDTH));
+pub(super) fn printable_text(text: &str) -> String {
+    let text = printable(&truncate(text, TEXT_WIDTH));
     if text.len() <= WORD_WIDTH {
         return text;
     }
-    let words: Vec<_> = text.split(' ').map(|word| cut(word, WORD_WIDTH)).collect();
+    let words: Vec<_> = text.split(' ').map(|word| truncate(word, WORD_WIDTH)).collect();
     words.join(" ")
 }
 
 /// The first few of a list.
-pub(super) fn some(names: &[String]) -> String {
-    let mut told: Vec<_> = names.iter().take(NAMES).map(|name| shown(name)).collect();
-    let others = names.len().saturating_sub(NAMES);
+pub(super) fn first_names(names: &[String]) -> String {
+    let mut output: Vec<_> =
+        names.iter().take(NAMES_MAX).map(|name| printable_text(name)).collect();
+    let others = names.len().saturating_sub(NAMES_MAX);
     if others > 0 {
-        told.push(format!("{others} more"));
+        output.push(format!("{others} more"));
     }
-    told.join(", ")
+    output.join(", ")
 }

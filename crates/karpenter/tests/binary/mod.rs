@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 /// What a run printed, and how it ended.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct RunOutput {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -21,7 +21,7 @@ pub(crate) fn subcommand(name: &str, directory: &Path, args: &[&str]) -> Command
 
 /// Runs a command with a text on stdin.
 #[track_caller]
-pub(crate) fn run(mut command: Command, stdin: impl AsRef<[u8]>) -> Ran {
+pub(crate) fn run(mut command: Command, stdin: impl AsRef<[u8]>) -> RunOutput {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut pipe = child.stdin.take().unwrap();
@@ -30,7 +30,7 @@ pub(crate) fn run(mut command: Command, stdin: impl AsRef<[u8]>) -> Ran {
     let writer = std::thread::spawn(move || drop(pipe.write_all(&text)));
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap();
-    Ran {
+    RunOutput {
         code: output.status.code().expect("no signal"),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),

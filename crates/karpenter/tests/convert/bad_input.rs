@@ -3,7 +3,7 @@
 use super::*;
 
 #[track_caller]
-fn refused(name: &str, input: impl AsRef<[u8]>, expected: &str) {
+fn assert_rejected(name: &str, input: impl AsRef<[u8]>, expected: &str) {
     let folder = folder(&[]);
     std::fs::write(folder.path().join(name), input).unwrap();
     let ran = convert(folder.path(), &["-f", name], "");
@@ -12,8 +12,8 @@ fn refused(name: &str, input: impl AsRef<[u8]>, expected: &str) {
 }
 
 #[test]
-fn malformed_yaml() {
-    refused(
+fn malformed_yaml_is_rejected() {
+    assert_rejected(
         "x.yaml",
         "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nspec: {a: [}\n",
         "error: not valid YAML: mismatched bracket '[' closed by '}'\n where: x.yaml:3:11\n   fix: check the indentation, quotes and brackets of this line and the ones above it",
@@ -21,8 +21,8 @@ fn malformed_yaml() {
 }
 
 #[test]
-fn malformed_json() {
-    refused(
+fn malformed_json_is_rejected() {
+    assert_rejected(
         "x.json",
         "{\"a\": 1}\n{\"a\" 1}",
         "error: not valid JSON: expected `:`\n where: x.json:2:6\n   fix: check the quotes, commas and brackets of this line and the ones above it",
@@ -30,13 +30,13 @@ fn malformed_json() {
 }
 
 #[test]
-fn not_utf8() {
-    refused(
+fn text_that_is_not_utf8_is_rejected() {
+    assert_rejected(
         "x.yaml",
         b"a: 1\nb: \xff\n",
         "error: not a text in UTF-8\n where: x.yaml:2\n found: byte 0xff at offset 8\n   fix: save the file as UTF-8",
     );
-    refused(
+    assert_rejected(
         "x.yaml",
         b"\xff\xfea\0:\0",
         "error: not a text in UTF-8\n where: x.yaml:1\n found: byte 0xff at offset 0\n   fix: save the file as UTF-8 (it looks like UTF-16, as PowerShell redirects it)",
@@ -44,8 +44,8 @@ fn not_utf8() {
 }
 
 #[test]
-fn a_document_that_is_no_object() {
-    refused(
+fn a_document_that_is_not_an_object_is_rejected() {
+    assert_rejected(
         "x.yaml",
         "- a\n",
         "error: not a Kubernetes object\n where: x.yaml:1\n found: a list\n   fix: each document must be a mapping with `apiVersion` and `kind`, or a List of such",
@@ -53,7 +53,7 @@ fn a_document_that_is_no_object() {
 }
 
 #[test]
-fn nothing_at_all() {
+fn empty_input_is_rejected() {
     for text in ["", "# only a comment\n", "---\n---\n", "null\n"] {
         let ran = convert(&legacy(), &["-f", "-"], text);
         assert_eq!((ran.code, ran.stdout.as_str()), (1, ""));
@@ -62,7 +62,7 @@ fn nothing_at_all() {
 }
 
 #[test]
-fn wrong_types_and_absurd_numbers() {
+fn wrong_types_and_out_of_range_numbers_are_rejected() {
     let provisioner = |spec: &str| {
         format!(
             "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata:\n  name: p\nspec:\n  providerRef: {{name: c}}\n  ttlSecondsAfterEmpty: 30\n  {spec}\n"
@@ -103,7 +103,7 @@ fn wrong_types_and_absurd_numbers() {
 }
 
 #[test]
-fn files_that_are_not_there() {
+fn missing_files_are_rejected() {
     let ran = convert(&legacy(), &["-f", "missing.yaml"], "");
     assert_eq!((ran.code, ran.stdout.as_str()), (1, ""));
     assert!(
@@ -114,7 +114,7 @@ fn files_that_are_not_there() {
 }
 
 #[test]
-fn huge_files() {
+fn huge_files_are_rejected() {
     let folder = folder(&[]);
     let file = std::fs::File::create(folder.path().join("huge.yaml")).unwrap();
     file.set_len((64 << 20) + 1).unwrap();
@@ -127,7 +127,7 @@ fn huge_files() {
 }
 
 #[test]
-fn a_bomb() {
+fn a_yaml_alias_bomb_is_rejected() {
     let level = |level: usize| {
         let previous = vec![format!("*a{}", level - 1); 10].join(",");
         format!("a{level}: &a{level} [{previous}]")
@@ -156,7 +156,7 @@ fn a_field_may_have_any_name() {
 }
 
 #[test]
-fn many_mistakes_of_one_kind_are_counted_not_listed() {
+fn many_errors_of_one_kind_are_counted_instead_of_listed() {
     let list =
         format!(r#"{{"apiVersion": "v1", "kind": "List", "items": [{}0]}}"#, "1,".repeat(5_000));
     let ran = convert(Path::new("."), &[], list);
@@ -167,15 +167,15 @@ fn many_mistakes_of_one_kind_are_counted_not_listed() {
 
 /// kubectl asks the API server to refuse unknown fields, so they must not reach the output.
 #[test]
-fn unknown_fields_are_told_and_dropped_at_any_depth() {
+fn unknown_fields_are_reported_and_dropped_at_any_depth() {
     let class = CLASS.replace(
         "  role: nodes\n",
         "  role: nodes\n  blockDeviceMappings: [{ebs: {volumesize: 20Gi, snapshotID: snap-1}}]\n",
     );
     let ran = convert(Path::new("."), &[], class);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let told = "W00 EC2NodeClass/class spec.blockDeviceMappings[0].ebs.volumesize: unknown field, dropped (stdin:8)";
-    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    let warning = "W00 EC2NodeClass/class spec.blockDeviceMappings[0].ebs.volumesize: unknown field, dropped (stdin:8)";
+    assert!(ran.stderr.contains(warning), "{}", ran.stderr);
     assert!(
         !ran.stdout.lines().any(|line| line.trim_start().starts_with("volumesize")),
         "{}",

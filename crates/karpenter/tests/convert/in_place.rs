@@ -4,7 +4,7 @@ use std::fs;
 
 use super::*;
 
-fn names(folder: &tempfile::TempDir) -> Vec<String> {
+fn file_names(folder: &tempfile::TempDir) -> Vec<String> {
     let entries = fs::read_dir(folder.path()).unwrap();
     let mut names: Vec<_> =
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -13,7 +13,7 @@ fn names(folder: &tempfile::TempDir) -> Vec<String> {
 }
 
 #[test]
-fn only_legacy_documents_change() {
+fn in_place_conversion_changes_only_legacy_documents() {
     let text = format!("# Header.\n{CONFIG_MAP}---\n# About the pool.\n{POOL}---\n{CONFIG_MAP}");
     let folder = folder(&[("all.yaml", &text), ("other.yaml", CONFIG_MAP)]);
     let ran = convert(folder.path(), &["-f", ".", "--in-place"], "");
@@ -21,7 +21,7 @@ fn only_legacy_documents_change() {
     assert!(ran.stderr.contains("rewritten: ./all.yaml (backup: "), "{}", ran.stderr);
     assert!(!ran.stderr.contains("W01"), "{}", ran.stderr);
     assert_eq!(read(&folder, "all.yaml.bak"), text);
-    assert_eq!(names(&folder), ["all.yaml", "all.yaml.bak", "other.yaml"]);
+    assert_eq!(file_names(&folder), ["all.yaml", "all.yaml.bak", "other.yaml"]);
 
     let new = read(&folder, "all.yaml");
     let (before, rest) = new.split_once("---\n").unwrap();
@@ -33,11 +33,11 @@ fn only_legacy_documents_change() {
     let again = convert(folder.path(), &["-f", "all.yaml", "--in-place"], "");
     assert_eq!((again.code, again.stderr.as_str()), (0, ""));
     assert_eq!(read(&folder, "all.yaml"), new);
-    assert_eq!(names(&folder).len(), 3);
+    assert_eq!(file_names(&folder).len(), 3);
 }
 
 #[test]
-fn a_file_with_an_error_stays() {
+fn a_file_with_an_error_is_not_rewritten() {
     let bad = format!("{POOL}---\n{}", CLASS.replace("role: nodes", ""));
     let broken = format!("{POOL}---\na: [\n");
     let folder = folder(&[
@@ -50,14 +50,14 @@ fn a_file_with_an_error_stays() {
     assert_eq!(read(&folder, "bad.yaml"), bad);
     assert!(read(&folder, "broken.yaml").contains("v1beta1"));
     assert!(read(&folder, "good.yaml").contains("apiVersion: karpenter.sh/v1\n"));
-    assert_eq!(names(&folder), ["bad.yaml", "broken.yaml", "good.yaml", "good.yaml.bak"]);
+    assert_eq!(file_names(&folder), ["bad.yaml", "broken.yaml", "good.yaml", "good.yaml.bak"]);
     for file in ["bad.yaml", "broken.yaml"] {
         assert!(ran.stderr.contains(&format!("not written: ./{file}\n")), "{}", ran.stderr);
     }
 }
 
 #[test]
-fn settings_are_not_lost_between_files() {
+fn kubelet_settings_are_not_lost_between_files() {
     let pool =
         POOL.replace("      requirements", "      kubelet: { maxPods: 5 }\n      requirements");
     let bad = format!(
@@ -73,7 +73,7 @@ fn settings_are_not_lost_between_files() {
 }
 
 #[test]
-fn json_files_stay_json() {
+fn json_files_stay_json_when_converted_in_place() {
     let folder = folder(&[]);
     fs::copy(legacy().join("list.json"), folder.path().join("list.json")).unwrap();
     let ran = convert(folder.path(), &["-f", "list.json", "--in-place"], "");
@@ -85,7 +85,7 @@ fn json_files_stay_json() {
 
 #[cfg(unix)]
 #[test]
-fn a_directory_that_cannot_be_written_is_told() {
+fn a_read_only_directory_is_reported() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = folder(&[("sub/pool.yaml", POOL)]);
     let sub = folder.path().join("sub");
@@ -106,7 +106,7 @@ fn a_directory_that_cannot_be_written_is_told() {
 }
 
 /// A pool whose kubelet settings have to reach the class `c` in another file.
-const MOVING: &str = "apiVersion: karpenter.sh/v1beta1
+const POOL_WITH_KUBELET_SETTINGS: &str = "apiVersion: karpenter.sh/v1beta1
 kind: NodePool
 metadata: {name: moving}
 spec:
@@ -120,7 +120,7 @@ spec:
 /// Settings leave a pool only together with an error-free input: what is in error may be the class
 /// that they are for, or a pool that shares it.
 #[test]
-fn kubelet_settings_wait_for_every_error_to_be_mended() {
+fn kubelet_settings_move_only_if_no_file_has_an_error() {
     let class = CLASS.replace("metadata:\n  name: class", "metadata:\n  name: c");
     let idle = "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: idle}\nspec:\n  \
                 disruption: {consolidationPolicy: WhenEmpty}\n  template: {spec: {nodeClassRef: {name: c}, requirements: []}}\n";
@@ -129,15 +129,20 @@ fn kubelet_settings_wait_for_every_error_to_be_mended() {
         ("class.yaml", "a: [\n".to_owned()),
         ("idle.yaml", idle.to_owned()), // E30
     ] {
-        let folder = folder(&[("pool.yaml", MOVING), (other, &text)]);
+        let folder = folder(&[("pool.yaml", POOL_WITH_KUBELET_SETTINGS), (other, &text)]);
         let ran = convert(folder.path(), &["-f", ".", "--in-place"], "");
         assert_eq!(ran.code, 1, "{}", ran.stderr);
-        assert_eq!(read(&folder, "pool.yaml"), MOVING, "{other}: {}", ran.stderr);
+        assert_eq!(
+            read(&folder, "pool.yaml"),
+            POOL_WITH_KUBELET_SETTINGS,
+            "{other}: {}",
+            ran.stderr
+        );
     }
 }
 
 #[test]
-fn claims_of_v1_stay() {
+fn v1_node_claims_are_not_rewritten() {
     let claim =
         "# Ours.\napiVersion: karpenter.sh/v1\nkind: NodeClaim\nmetadata: {name: own}\nspec: {}\n";
     let folder = folder(&[("claim.yaml", claim)]);

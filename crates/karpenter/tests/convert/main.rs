@@ -10,7 +10,7 @@ mod usage;
 
 use std::path::{Path, PathBuf};
 
-use binary::{Ran, folder, run, subcommand};
+use binary::{RunOutput, folder, run, subcommand};
 
 /// The manifests that documentation and end-to-end tests use as well.
 fn legacy() -> PathBuf {
@@ -19,7 +19,7 @@ fn legacy() -> PathBuf {
 
 /// Runs `karpenter convert` in a directory, with a text on stdin.
 #[track_caller]
-fn convert(directory: &Path, args: &[&str], stdin: impl AsRef<[u8]>) -> Ran {
+fn convert(directory: &Path, args: &[&str], stdin: impl AsRef<[u8]>) -> RunOutput {
     run(subcommand("convert", directory, args), stdin)
 }
 

@@ -36,7 +36,7 @@ fn findings_go_to_stderr_with_file_and_line() {
 }
 
 #[test]
-fn a_directory_is_converted_as_a_whole() {
+fn all_manifests_of_a_directory_are_converted() {
     let ran = convert(&legacy(), &["-f", ".", "--workloads", "-o", "json"], "");
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let list: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
@@ -68,7 +68,7 @@ fn a_directory_is_converted_as_a_whole() {
 }
 
 #[test]
-fn what_was_converted_converts_to_itself() {
+fn converting_converted_manifests_changes_nothing() {
     let first = convert(&legacy(), &["-f", "."], "");
     let second = convert(&legacy(), &[], &first.stdout);
     assert_eq!((second.code, second.stderr.as_str()), (0, ""));
@@ -80,7 +80,7 @@ fn what_was_converted_converts_to_itself() {
 }
 
 #[test]
-fn inputs_can_be_mixed() {
+fn files_directories_and_stdin_can_be_mixed() {
     let folder = folder(&[
         ("pools/pool.yml", POOL),
         ("pools/notes.txt", "not a manifest"),
@@ -97,7 +97,7 @@ fn inputs_can_be_mixed() {
 }
 
 #[test]
-fn files_that_a_directory_holds_beside_manifests_are_skipped() {
+fn files_of_a_directory_that_are_no_manifests_are_skipped() {
     let folder =
         folder(&[("kustomization.yaml", "resources:\n- pool.yaml\n"), ("pool.yaml", POOL)]);
     let ran = convert(folder.path(), &["-f", "."], "");
@@ -112,7 +112,7 @@ fn files_that_a_directory_holds_beside_manifests_are_skipped() {
 }
 
 #[test]
-fn errors_and_warnings_set_the_exit_code() {
+fn errors_set_the_exit_code_and_other_objects_are_printed() {
     let bad = CLASS.replace("role: nodes", "");
     let both = format!("{bad}---\n{POOL}");
     let folder = folder(&[("both.yaml", &both)]);
@@ -127,7 +127,7 @@ fn errors_and_warnings_set_the_exit_code() {
 }
 
 #[test]
-fn check_lists_what_would_change_and_writes_nothing() {
+fn check_lists_the_changes_and_writes_nothing() {
     let folder = folder(&[("all.yaml", &format!("{CONFIG_MAP}---\n{POOL}---\n{CLASS}"))]);
     let before = read(&folder, "all.yaml");
     for args in [&["-f", "all.yaml", "--check"][..], &["-f", "all.yaml", "--check", "--in-place"]] {
@@ -146,7 +146,7 @@ fn check_lists_what_would_change_and_writes_nothing() {
 }
 
 #[test]
-fn role_and_private_subnets_are_written() {
+fn role_and_private_subnet_flags_change_the_node_class() {
     let args = ["-f", "v1alpha5-provider-ref.yaml", "--role", "my-role", "--private-subnets"];
     let ran = convert(&legacy(), &args, "");
     assert!(ran.stdout.contains("\n  role: my-role\n"), "{}", ran.stdout);

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use super::*;
 
 #[test]
-fn wrong_usage_is_exit_code_2() {
+fn convert_usage_errors_have_exit_code_2() {
     let cases: [&[&str]; 7] = [
         &["--no-such-flag"],
         &["-o", "xml"],
@@ -33,14 +33,14 @@ fn the_binary_without_a_command_shows_its_help() {
 }
 
 #[test]
-fn help_has_examples() {
+fn convert_help_has_examples() {
     let ran = convert(&legacy(), &["--help"], "");
     assert_eq!(ran.code, 0);
     assert!(ran.stdout.contains("Examples:\n  karpenter convert -f "), "{}", ran.stdout);
 }
 
 #[test]
-fn a_reader_that_leaves_early_is_no_error() {
+fn a_closed_stdout_pipe_is_not_an_error() {
     // More than a pipe holds, so that the write does fail.
     let pools: Vec<_> =
         (0..300).map(|n| POOL.replace("name: pool", &format!("name: pool-{n}"))).collect();

@@ -4,7 +4,7 @@ use super::*;
 
 /// Runs on a text and makes sure that nothing broke.
 #[track_caller]
-fn run(text: &str) -> Ran {
+fn plan_text(text: &str) -> RunOutput {
     let ran = plan(&scenarios(), &["-f", "-"], text);
     assert!(ran.code == 0 || ran.code == 1, "{ran:?}");
     assert!(!ran.stderr.contains("panicked"), "{ran:?}");
@@ -12,10 +12,10 @@ fn run(text: &str) -> Ran {
 }
 
 #[test]
-fn a_broken_object_is_marked_and_the_rest_is_planned() {
+fn an_invalid_object_is_reported_and_the_rest_is_planned() {
     let broken = POD.replace("name: pod", "name: broken").replace("- name: c", "- 7");
     let broken = broken.split("    resources").next().unwrap().to_owned();
-    let ran = run(&format!("{POOL}---\n{broken}---\n{POD}"));
+    let ran = plan_text(&format!("{POOL}---\n{broken}---\n{POD}"));
     assert_eq!((ran.code, ran.stderr.as_str()), (1, ""));
     insta::assert_snapshot!(ran.stdout, @r#"
     LAUNCH 1 node
@@ -31,26 +31,26 @@ fn a_broken_object_is_marked_and_the_rest_is_planned() {
 }
 
 #[test]
-fn a_broken_document_is_told_and_the_rest_is_planned() {
-    let ran = run(&format!("{POOL}---\na: [\n---\n{POD}"));
+fn an_invalid_document_is_reported_and_the_rest_is_planned() {
+    let ran = plan_text(&format!("{POOL}---\na: [\n---\n{POD}"));
     assert_eq!(ran.code, 1);
     assert!(ran.stderr.starts_with("error: not valid YAML"), "{}", ran.stderr);
     assert!(ran.stdout.contains("1 pod placed"), "{}", ran.stdout);
 }
 
 #[test]
-fn unknown_kinds_are_told_once() {
+fn unknown_kinds_are_reported_once() {
     let rocket =
         |n: usize| format!("apiVersion: example.com/v1\nkind: Rocket\nmetadata: {{name: r{n}}}\n");
-    let ran = run(&format!("{POOL}---\n{}---\n{}---\n{POD}", rocket(1), rocket(2)));
+    let ran = plan_text(&format!("{POOL}---\n{}---\n{}---\n{POD}", rocket(1), rocket(2)));
     assert_eq!(ran.code, 0);
     assert_eq!(ran.stderr, "warning: example.com/v1 Rocket: unknown kind, 2 left out\n");
 }
 
 #[test]
-fn the_first_of_two_objects_of_a_name_counts() {
+fn the_first_of_two_objects_with_one_name_is_used() {
     let second = POD.replace("cpu: 1", "cpu: 9");
-    let ran = run(&format!("{POOL}---\n{POD}---\n{second}"));
+    let ran = plan_text(&format!("{POOL}---\n{POD}---\n{second}"));
     assert_eq!(ran.code, 0);
     assert!(ran.stdout.contains("1 pod placed"), "{}", ran.stdout);
     assert!(
@@ -61,51 +61,54 @@ fn the_first_of_two_objects_of_a_name_counts() {
 }
 
 #[test]
-fn old_versions_are_sent_to_convert() {
+fn old_api_versions_get_karpenter_convert_as_fix() {
     let old = POOL.replace("karpenter.sh/v1", "karpenter.sh/v1beta1");
-    let ran = run(&format!("{old}---\n{POD}"));
+    let ran = plan_text(&format!("{old}---\n{POD}"));
     assert_eq!(ran.code, 1);
     assert!(ran.stdout.contains("-> bring it to v1 first: karpenter convert"), "{}", ran.stdout);
 }
 
 #[test]
-fn without_pools_pods_stay_pending() {
-    let ran = run(POD);
+fn pods_stay_pending_without_node_pools() {
+    let ran = plan_text(POD);
     assert_eq!(ran.code, 1);
     assert!(ran.stdout.contains("no NodePool can launch anything"), "{}", ran.stdout);
 }
 
 #[test]
-fn bad_instance_types_are_told_with_their_place() {
-    for (text, said) in
+fn invalid_instance_types_are_reported_with_their_location() {
+    for (text, message) in
         [("{", "instance types are not JSON"), ("[{\"name\": 7}]", "types.json  [0].name")]
     {
         let folder = folder(&[("types.json", text), ("all.yaml", POD)]);
         let args = ["-f", "all.yaml", "--instance-types", "types.json"];
         let ran = plan(folder.path(), &args, "");
         assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{ran:?}");
-        assert!(ran.stderr.contains(said) && ran.stderr.contains("where: types.json"), "{ran:?}");
+        assert!(
+            ran.stderr.contains(message) && ran.stderr.contains("where: types.json"),
+            "{ran:?}"
+        );
     }
     let ran = plan(&scenarios(), &["-f", "pending.yaml", "--instance-types", "no.json"], "");
     assert!(ran.stderr.starts_with("error: cannot read instance types"), "{ran:?}");
 }
 
 #[test]
-fn nothing_is_an_error() {
-    let ran = run("");
+fn empty_input_is_an_error() {
+    let ran = plan_text("");
     assert_eq!((ran.code, ran.stdout.as_str()), (1, ""));
     assert!(ran.stderr.starts_with("error: no objects passed to plan\n"), "{}", ran.stderr);
 }
 
 #[test]
-fn of_what_cannot_be_read_there_is_no_result() {
+fn unreadable_input_gives_an_error_and_no_plan() {
     let folder = folder(&[("broken.yaml", "a: [\n")]);
     let args = ["-f", "missing.yaml", "-f", "broken.yaml"];
     for more in [&[][..], &["-o", "json"], &["--consolidate"], &["--consolidate", "-o", "yaml"]] {
         let ran = plan(folder.path(), &[&args[..], more].concat(), "");
         assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{more:?}: {ran:?}");
-        let whats = ["cannot read file", "not valid YAML"];
-        assert!(whats.iter().all(|what| ran.stderr.matches(what).count() == 1), "{ran:?}");
+        let errors = ["cannot read file", "not valid YAML"];
+        assert!(errors.iter().all(|error| ran.stderr.matches(error).count() == 1), "{ran:?}");
         let ran = plan(folder.path(), &[&args[..2], more].concat(), "");
         assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{more:?}: {ran:?}");
         insta::allow_duplicates! {
@@ -120,7 +123,7 @@ fn of_what_cannot_be_read_there_is_no_result() {
 }
 
 #[test]
-fn strange_quantities_and_references_do_not_break_the_plan() {
+fn odd_quantities_and_references_do_not_break_the_plan() {
     let large = "x".repeat(1 << 20);
     let strange = [
         POD.replace("cpu: 1", "cpu: -1"),
@@ -139,14 +142,14 @@ fn strange_quantities_and_references_do_not_break_the_plan() {
     ];
     let sound = POD.replace("name: pod", "name: sound");
     for text in strange {
-        let ran = run(&format!("{POOL}---\n{text}---\n{sound}"));
+        let ran = plan_text(&format!("{POOL}---\n{text}---\n{sound}"));
         let shown: String = ran.stdout.chars().take(2000).collect();
         assert!(ran.stdout.contains("placed"), "{shown}\n{}", ran.stderr);
     }
     for limits in ["{cpu: -5}", "{cpu: 1e99}", "{cpu: lots}", "7"] {
         let pool =
             POOL.replace("spec:\n  template", &format!("spec:\n  limits: {limits}\n  template"));
-        let ran = run(&format!("{pool}---\n{sound}"));
+        let ran = plan_text(&format!("{pool}---\n{sound}"));
         assert!(ran.stdout.contains("pending"), "{limits}: {ran:?}");
     }
 }

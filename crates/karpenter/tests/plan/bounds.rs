@@ -4,7 +4,7 @@ use super::*;
 use std::fmt::Write as _;
 
 #[track_caller]
-fn told(text: &str, args: &[&str]) -> Ran {
+fn plan_text(text: &str, args: &[&str]) -> RunOutput {
     let args: Vec<_> = ["-f", "-"].iter().chain(args).copied().collect();
     plan(&scenarios(), &args, text)
 }
@@ -15,7 +15,7 @@ fn pod(name: &str, spec: &str) -> String {
 }
 
 #[test]
-fn long_values_and_lists_are_cut_in_the_table() {
+fn long_values_and_lists_are_truncated_in_the_table() {
     let label = "x".repeat(1 << 20);
     let many: Vec<_> = (0..50_000).map(|n| format!("v{n}")).collect();
     let affinity = |values: &str| {
@@ -38,7 +38,7 @@ fn long_values_and_lists_are_cut_in_the_table() {
         format!("{}---\n{POD}", pool.replace("[a]", &format!("[{}]", many.join(", ")))),
         format!("{}---\n{POD}", pool.replace("[a]", &format!("[{label}]"))),
     ] {
-        let ran = told(&text, &[]);
+        let ran = plan_text(&text, &[]);
         let shown: String = ran.stdout.chars().take(3000).collect();
         assert!(ran.stdout.len() < 6000, "{} bytes: {shown}", ran.stdout.len());
         assert!(ran.stdout.contains("placed"), "{shown}");
@@ -46,12 +46,12 @@ fn long_values_and_lists_are_cut_in_the_table() {
 }
 
 #[test]
-fn bare_pods_with_one_reason_are_one_line() {
+fn pods_without_owner_and_with_one_reason_share_a_line() {
     let mut text = POOL.to_owned();
     for number in 0..12 {
         let _ = write!(text, "---\n{}", pod(&format!("p{number:02}"), "nodeSelector: {team: a}"));
     }
-    let ran = told(&text, &[]);
+    let ran = plan_text(&text, &[]);
     assert_eq!(ran.code, 1);
     insta::assert_snapshot!(ran.stdout, @r"
     PENDING 12 pods
@@ -61,25 +61,25 @@ fn bare_pods_with_one_reason_are_one_line() {
 
     0 pods placed, 12 pending
     ");
-    let json = told(&text, &["-o", "json"]).json();
+    let json = plan_text(&text, &["-o", "json"]).json();
     assert_eq!(json["explanations"][0]["pods"].as_array().unwrap().len(), 12);
 }
 
 #[test]
-fn remarks_that_say_the_same_are_one_line() {
+fn equal_remarks_share_a_line() {
     let mut text = format!("{POOL}---\n{POD}");
     for number in 0..5 {
         let _ =
             write!(text, "---\n{}", pod(&format!("p{number}"), "tolerations: [{operator: Like}]"));
     }
-    let ran = told(&text, &[]);
-    let said = "TO LOOK AT 5 objects\n  5 Pods: default/p0, default/p1, default/p2, 2 more: toleration of \"\": \
+    let ran = plan_text(&text, &[]);
+    let message = "TO LOOK AT 5 objects\n  5 Pods: default/p0, default/p1, default/p2, 2 more: toleration of \"\": \
                 operator must be Exists or Equal, is \"Like\" (first in stdin:18)\n";
-    assert!(ran.stdout.contains(said), "{}", ran.stdout);
+    assert!(ran.stdout.contains(message), "{}", ran.stdout);
 }
 
 #[test]
-fn the_nearest_miss_names_what_daemons_take() {
+fn the_nearest_type_shows_the_overhead_of_daemonsets() {
     let daemon = "---
 apiVersion: apps/v1
 kind: DaemonSet
@@ -91,30 +91,30 @@ spec:
     spec: {containers: [{name: c, resources: {requests: {cpu: 500m}}}]}
 ";
     let large = POD.replace("cpu: 1,", "cpu: 255600m,");
-    let ran = told(&format!("{POOL}---\n{large}{daemon}"), &[]);
+    let ran = plan_text(&format!("{POOL}---\n{large}{daemon}"), &[]);
     assert_eq!(ran.code, 1);
-    let said = "needs 256.1 cpu (daemons take 0.5 of it), has 255.9";
-    assert!(ran.stdout.contains(said), "{}", ran.stdout);
+    let message = "needs 256.1 cpu (daemons take 0.5 of it), has 255.9";
+    assert!(ran.stdout.contains(message), "{}", ran.stdout);
 }
 
 #[test]
-fn a_pod_that_may_go_anywhere_is_not_counted_as_several() {
+fn a_pod_with_an_open_zone_is_counted_once() {
     let spec = "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: \
                 topology.kubernetes.io/zone, labelSelector: {matchLabels: {a: b}}}]}}";
     let labelled = |name: &str| {
         pod(name, spec)
             .replace(&format!("{{name: {name}}}"), &format!("{{name: {name}, labels: {{a: b}}}}"))
     };
-    let ran = told(&format!("{POOL}---\n{}---\n{}", labelled("a"), labelled("b")), &[]);
+    let ran = plan_text(&format!("{POOL}---\n{}---\n{}", labelled("a"), labelled("b")), &[]);
     assert_eq!(ran.code, 1);
     assert!(ran.stdout.contains("1 pod placed"), "{}", ran.stdout);
     assert!(!ran.stdout.contains("1 in test-zone"), "{}", ran.stdout);
-    let said = "taken, or may be taken: test-zone-a, test-zone-b, test-zone-c, test-zone-d";
-    assert!(ran.stdout.contains(said), "{}", ran.stdout);
+    let message = "taken, or may be taken: test-zone-a, test-zone-b, test-zone-c, test-zone-d";
+    assert!(ran.stdout.contains(message), "{}", ran.stdout);
 }
 
 #[test]
-fn what_could_not_be_read_is_in_the_json() {
+fn unreadable_files_are_listed_in_the_json() {
     let folder = folder(&[("pool.yaml", POOL), ("bad.yaml", "a: [\n"), ("pod.yaml", POD)]);
     let args =
         ["-f", "pool.yaml", "-f", "bad.yaml", "-f", "none.yaml", "-f", "pod.yaml", "-o", "json"];
@@ -128,8 +128,8 @@ fn what_could_not_be_read_is_in_the_json() {
 }
 
 #[test]
-fn enormous_quantities_are_short() {
-    let ran = told(&format!("{POOL}---\n{}", POD.replace("cpu: 1,", "cpu: 1e40,")), &[]);
+fn enormous_quantities_are_printed_short() {
+    let ran = plan_text(&format!("{POOL}---\n{}", POD.replace("cpu: 1,", "cpu: 1e40,")), &[]);
     assert_eq!(ran.code, 1);
     let line = ran.stdout.lines().find(|line| line.contains("nearest type")).unwrap();
     assert!(line.len() < 120, "{line}");

@@ -26,7 +26,7 @@ spec: {selectors: [{cel: {expression: device.driver == 'gpu.example.com'}}]}
 ";
 
 /// A pod with a claim of its own that has a selector.
-fn asks(name: &str, expression: &str) -> String {
+fn pod_with_device_claim(name: &str, expression: &str) -> String {
     format!(
         r#"---
 apiVersion: resource.k8s.io/v1
@@ -52,16 +52,16 @@ spec:
 
 /// Whether the only pod is placed, else why not.
 #[track_caller]
-fn placed(expression: &str) -> Result<(), String> {
-    let text = format!("{POOL}---{DEVICES}{}", asks("pod", expression));
+fn plan_pod_with_selector(expression: &str) -> Result<(), String> {
+    let text = format!("{POOL}---{DEVICES}{}", pod_with_device_claim("pod", expression));
     let args = ["-f", "-", "-o", "json", "--ignore-dra-requests=false"];
     let ran = plan(&scenarios(), &args, text);
     assert_eq!(ran.stderr, "", "{ran:?}");
-    let told = ran.json();
-    if let Some(error) = told["errors"]["default/pod"].as_str() {
+    let report = ran.json();
+    if let Some(error) = report["errors"]["default/pod"].as_str() {
         return Err(error.to_owned());
     }
-    assert_eq!(told["pods"], 1, "{ran:?}");
+    assert_eq!(report["pods"], 1, "{ran:?}");
     Ok(())
 }
 
@@ -75,47 +75,51 @@ fn selectors_of_classes_and_claims_choose_devices() {
         "cel.bind(own, device.attributes['gpu.example.com'], own.model.startsWith('a'))",
         "!device.allowMultipleAllocations",
     ] {
-        assert_eq!(placed(expression), Ok(()), "{expression}");
+        assert_eq!(plan_pod_with_selector(expression), Ok(()), "{expression}");
     }
     for expression in [
         "device.attributes['gpu.example.com'].model == 'b200'",
         "device.capacity['gpu.example.com'].memory.isGreaterThan(quantity('81Gi'))",
         "device.driver == 'other.example.com'",
     ] {
-        assert!(placed(expression).is_err(), "{expression}");
+        assert!(plan_pod_with_selector(expression).is_err(), "{expression}");
     }
 }
 
 #[test]
-fn each_device_goes_to_one_claim() {
+fn a_device_is_allocated_to_one_claim() {
     let large = "device.attributes['gpu.example.com'].model == 'h100'";
-    let text = format!("{POOL}---{DEVICES}{}{}", asks("a", large), asks("b", large));
+    let text = format!(
+        "{POOL}---{DEVICES}{}{}",
+        pod_with_device_claim("a", large),
+        pod_with_device_claim("b", large)
+    );
     let args = ["-f", "-", "-o", "json", "--ignore-dra-requests=false"];
-    let told = plan(&scenarios(), &args, text).json();
-    assert_eq!(told["pods"], 1, "{told}");
-    assert_eq!(told["errors"].as_object().unwrap().len(), 1, "{told}");
+    let report = plan(&scenarios(), &args, text).json();
+    assert_eq!(report["pods"], 1, "{report}");
+    assert_eq!(report["errors"].as_object().unwrap().len(), 1, "{report}");
 }
 
 #[test]
-fn selectors_that_mean_nothing_are_told() {
-    let error = placed("device.nonsense == 1").unwrap_err();
+fn invalid_selectors_are_reported() {
+    let error = plan_pod_with_selector("device.nonsense == 1").unwrap_err();
     assert!(error.contains("undefined field 'nonsense'"), "{error}");
 }
 
 #[test]
-fn selectors_without_a_value_are_told() {
+fn selectors_without_a_value_are_reported() {
     let missing = "device.attributes['gpu.example.com'].nonsense == 1";
-    let text = format!("{POOL}---{DEVICES}{}", asks("pod", missing));
+    let text = format!("{POOL}---{DEVICES}{}", pod_with_device_claim("pod", missing));
     let ran = plan(&scenarios(), &["-f", "-", "--ignore-dra-requests=false"], text);
     assert_eq!(ran.code, 1);
-    let told = "ResourceClaim default/pod: selector \"device.attributes['gpu.example.com'].nonsense \
+    let report = "ResourceClaim default/pod: selector \"device.attributes['gpu.example.com'].nonsense \
                 == 1\" has no value for some devices: no such key: nonsense";
-    assert!(ran.stdout.contains(told), "{}", ran.stdout);
+    assert!(ran.stdout.contains(report), "{}", ran.stdout);
 }
 
 #[test]
-fn without_the_option_such_pods_are_left_alone() {
-    let text = format!("{POOL}---{DEVICES}{}", asks("pod", "true"));
+fn pods_with_devices_are_ignored_by_default() {
+    let text = format!("{POOL}---{DEVICES}{}", pod_with_device_claim("pod", "true"));
     let ran = plan(&scenarios(), &["-f", "-"], text);
     assert_eq!(ran.code, 1);
     assert!(ran.stdout.contains("-> plan with --ignore-dra-requests=false"), "{}", ran.stdout);

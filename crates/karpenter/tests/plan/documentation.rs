@@ -19,7 +19,7 @@ fn commands(language: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_command_runs() {
+fn every_command_of_the_documentation_runs() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let binary = Path::new(env!("CARGO_BIN_EXE_karpenter")).parent().unwrap();
     let commands = commands("sh\n");
@@ -39,7 +39,7 @@ fn every_command_runs() {
 }
 
 #[test]
-fn the_output_that_is_shown_is_the_output() {
+fn the_documented_output_is_the_real_output() {
     for args in [&["-f", "shop"][..], &["--consolidate", "-f", "consolidate.yaml"][..]] {
         let ran = plan(&scenarios(), args, "");
         for line in ran.stdout.lines() {

@@ -8,13 +8,13 @@ use super::*;
 use serde_json::{Value, json};
 
 /// Answers lists: status code and body by path and query.
-fn serve(
+fn serve_lists(
     answer: impl Fn(&str) -> (u16, Value) + Send + 'static,
 ) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let log = Arc::clone(&asked);
+    let requested_paths = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&requested_paths);
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
@@ -37,7 +37,7 @@ fn serve(
             let _ = stream.write_all(format!("{head}{body}").as_bytes());
         }
     });
-    (address, asked)
+    (address, requested_paths)
 }
 
 fn kubeconfig(server: &str) -> tempfile::TempDir {
@@ -79,8 +79,8 @@ fn pool() -> Value {
 }
 
 #[test]
-fn a_cluster_is_read_page_by_page() {
-    let (server, asked) = serve(|path| match path {
+fn a_live_cluster_is_listed_page_by_page() {
+    let (server, requested_paths) = serve_lists(|path| match path {
         path if path.starts_with("/api/v1/pods") && path.contains("continue=more") => {
             list(&json!([pod("b")]), None)
         }
@@ -93,14 +93,17 @@ fn a_cluster_is_read_page_by_page() {
     let ran = plan(folder.path(), &["--kubeconfig", "config", "-o", "json"], "");
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(ran.json()["nodeClaims"][0]["pods"], json!(["default/a", "default/b"]));
-    let asked = asked.lock().unwrap();
-    assert!(asked.iter().all(|path| path.contains("limit=500")), "{asked:?}");
-    assert!(!asked.iter().any(|path| path.contains("nodeoverlays")), "{asked:?}");
+    let requested_paths = requested_paths.lock().unwrap();
+    assert!(requested_paths.iter().all(|path| path.contains("limit=500")), "{requested_paths:?}");
+    assert!(
+        !requested_paths.iter().any(|path| path.contains("nodeoverlays")),
+        "{requested_paths:?}"
+    );
 }
 
 #[test]
-fn missing_permissions_are_named() {
-    let (server, _) = serve(|path| {
+fn missing_list_permissions_are_reported() {
+    let (server, _) = serve_lists(|path| {
         if path.contains("/pods") || path.contains("nodeclaims") {
             status(403)
         } else {
@@ -117,7 +120,7 @@ fn missing_permissions_are_named() {
 }
 
 #[test]
-fn a_cluster_out_of_reach_is_an_error() {
+fn an_unreachable_cluster_is_an_error() {
     let reach = kubeconfig("http://127.0.0.1:1");
     let ran = plan(reach.path(), &["--kubeconfig", "config"], "");
     assert_eq!((ran.code, ran.stdout.as_str()), (1, ""));

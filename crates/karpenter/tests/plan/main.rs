@@ -8,9 +8,9 @@ mod bounds;
 mod consolidate;
 mod devices;
 mod documentation;
+mod input_warnings;
 mod live;
 mod output;
-mod overlooked;
 mod pools;
 mod recorded;
 mod usage;
@@ -18,14 +18,14 @@ mod workloads;
 
 use std::path::{Path, PathBuf};
 
-use binary::{Ran, folder, run, subcommand};
+use binary::{RunOutput, folder, run, subcommand};
 
 /// The manifests that documentation uses as well.
 fn scenarios() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/plan")
 }
 
-impl Ran {
+impl RunOutput {
     #[track_caller]
     fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|_| panic!("not JSON: {self:?}"))
@@ -34,7 +34,7 @@ impl Ran {
 
 /// Runs `karpenter plan` in a directory, with a text on stdin, without options of the environment.
 #[track_caller]
-fn plan(directory: &Path, args: &[&str], stdin: impl AsRef<[u8]>) -> Ran {
+fn plan(directory: &Path, args: &[&str], stdin: impl AsRef<[u8]>) -> RunOutput {
     plan_with(directory, args, stdin, &[])
 }
 
@@ -44,7 +44,7 @@ fn plan_with(
     args: &[&str],
     stdin: impl AsRef<[u8]>,
     environment: &[(&str, &str)],
-) -> Ran {
+) -> RunOutput {
     let mut command = subcommand("plan", directory, args);
     command.env_remove("KUBECONFIG").env("HOME", directory).envs(environment.iter().copied());
     run(command, stdin)

@@ -23,7 +23,7 @@ fn a_folder_of_manifests_is_planned() {
 }
 
 #[test]
-fn pods_that_stay_pending_are_told_with_the_nearest_miss() {
+fn pending_pods_are_reported_with_the_nearest_instance_type() {
     let ran = plan(&scenarios(), &["-f", "pending.yaml"], "");
     assert_eq!((ran.code, ran.stderr.as_str()), (1, ""));
     insta::assert_snapshot!(ran.stdout, @r#"
@@ -63,7 +63,7 @@ fn pods_that_stay_pending_are_told_with_the_nearest_miss() {
 }
 
 #[test]
-fn json_and_yaml_say_the_same() {
+fn plan_json_and_yaml_are_equal() {
     let json = plan(&scenarios(), &["-f", "pending.yaml", "-o", "json"], "");
     let yaml = plan(&scenarios(), &["-f", "pending.yaml", "-o", "yaml"], "");
     assert_eq!((json.code, yaml.code), (1, 1));
@@ -85,7 +85,7 @@ fn json_and_yaml_say_the_same() {
 }
 
 #[test]
-fn stdin_lists_and_files_are_the_same() {
+fn stdin_lists_and_files_give_the_same_plan() {
     let list = format!(
         "{{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [{}, {}]}}",
         json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "pool"},
@@ -109,15 +109,15 @@ fn stdin_lists_and_files_are_the_same() {
 }
 
 #[test]
-fn own_instance_types_are_planned_with() {
+fn a_file_of_instance_types_replaces_the_built_in_ones() {
     let args = ["-f", "pending.yaml", "--instance-types", "types.json", "-o", "json"];
-    let told = plan(&scenarios(), &args, "").json();
-    assert_eq!(told["nodeClaims"][0]["instanceTypes"], json!(["tiny"]));
-    assert_eq!(told["nodeClaims"][0]["zones"], json!(["lab"]));
+    let report = plan(&scenarios(), &args, "").json();
+    assert_eq!(report["nodeClaims"][0]["instanceTypes"], json!(["tiny"]));
+    assert_eq!(report["nodeClaims"][0]["zones"], json!(["lab"]));
 }
 
 #[test]
-fn pools_of_another_cloud_can_be_planned_with_other_types() {
+fn node_pools_of_another_cloud_need_an_explicit_provider() {
     let pool = POOL.replace(
         "    spec:\n",
         "    spec:\n      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: x}\n",
@@ -136,7 +136,7 @@ fn pools_of_another_cloud_can_be_planned_with_other_types() {
 }
 
 #[test]
-fn overlays_change_prices_behind_their_gate() {
+fn node_overlays_change_prices_if_the_gate_is_on() {
     let overlay = "
 apiVersion: karpenter.sh/v1alpha1
 kind: NodeOverlay
@@ -153,7 +153,7 @@ spec: {requirements: [], price: '0.5'}
 }
 
 #[test]
-fn buffers_ask_for_room_behind_their_gate() {
+fn capacity_buffers_add_pods_if_the_gate_is_on() {
     let buffer = "
 apiVersion: v1
 kind: PodTemplate
@@ -176,7 +176,7 @@ spec: {podTemplateRef: {name: unit}, replicas: 3}
 }
 
 #[test]
-fn the_same_input_gives_the_same_output() {
+fn equal_input_gives_equal_output() {
     let run = || plan(&scenarios(), &["-f", "shop", "-f", "pending.yaml"], "").stdout;
     assert_eq!(run(), run());
 }

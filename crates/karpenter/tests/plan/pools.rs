@@ -11,21 +11,22 @@ fn pool(name: &str, requirements: &str) -> String {
 }
 
 /// A pool of another provider.
-fn foreign(name: &str, class: &str) -> String {
+fn foreign_pool(name: &str, class: &str) -> String {
     pool(name, "").replace("requirements: []", &format!("requirements: [], nodeClassRef: {class}"))
 }
 
-const EC2: &str = "{group: karpenter.k8s.aws, kind: EC2NodeClass, name: x}";
+const EC2_NODE_CLASS_REF: &str = "{group: karpenter.k8s.aws, kind: EC2NodeClass, name: x}";
 
 #[track_caller]
-fn told(text: &str, args: &[&str]) -> Ran {
+fn plan_text(text: &str, args: &[&str]) -> RunOutput {
     let args: Vec<_> = ["-f", "-"].iter().chain(args).copied().collect();
     plan(&scenarios(), &args, text)
 }
 
 #[test]
-fn a_foreign_pool_does_not_stop_the_others() {
-    let ran = told(&format!("{}{POOL}---\n{POD}", foreign("ec2", EC2)), &[]);
+fn a_node_pool_of_another_provider_does_not_stop_the_others() {
+    let ran =
+        plan_text(&format!("{}{POOL}---\n{POD}", foreign_pool("ec2", EC2_NODE_CLASS_REF)), &[]);
     assert_eq!((ran.code, ran.stderr.as_str()), (1, ""));
     assert!(ran.stdout.contains("1 pod placed"), "{}", ran.stdout);
     assert!(
@@ -39,20 +40,20 @@ fn a_foreign_pool_does_not_stop_the_others() {
 }
 
 #[test]
-fn invented_prices_are_called_so() {
-    let text = format!("{}{POD}", foreign("ec2", EC2));
+fn kwok_prices_of_other_node_pools_get_a_note() {
+    let text = format!("{}{POD}", foreign_pool("ec2", EC2_NODE_CLASS_REF));
     let note = "note: types and prices are KWOK's, which are invented; NodePools with EC2NodeClass";
-    let ran = told(&text, &["--provider", "kwok"]);
+    let ran = plan_text(&text, &["--provider", "kwok"]);
     assert_eq!(ran.code, 0);
     assert!(ran.stdout.contains(note), "{}", ran.stdout);
-    let own = told(&format!("{POOL}---\n{POD}"), &["--provider", "kwok"]);
+    let own = plan_text(&format!("{POOL}---\n{POD}"), &["--provider", "kwok"]);
     assert!(!own.stdout.contains("note:"), "{}", own.stdout);
-    let json = told(&text, &["--provider", "kwok", "-o", "json"]).json();
+    let json = plan_text(&text, &["--provider", "kwok", "-o", "json"]).json();
     assert!(json["notes"][0].as_str().unwrap().starts_with("types and prices are KWOK's"));
 }
 
 #[test]
-fn a_pool_without_types_says_why() {
+fn a_node_pool_without_instance_types_reports_the_requirement() {
     let family = "{key: karpenter.kwok.sh/instance-family, operator: In, values: [c]}";
     for (requirements, problem, fix) in [
         (
@@ -74,17 +75,17 @@ fn a_pool_without_types_says_why() {
         ),
     ] {
         let text = format!("{POOL}---\n{}{POD}", pool("odd", &requirements));
-        let ran = told(&text, &[]);
+        let ran = plan_text(&text, &[]);
         assert_eq!(ran.code, 1, "left out of the plan: {ran:?}");
-        let said = format!("NodePool odd: {problem}; left out (stdin:10)\n    -> {fix}\n");
-        assert!(ran.stdout.contains(&said), "{said}\n{}", ran.stdout);
-        let json = told(&text, &["-o", "json"]).json();
+        let message = format!("NodePool odd: {problem}; left out (stdin:10)\n    -> {fix}\n");
+        assert!(ran.stdout.contains(&message), "{message}\n{}", ran.stdout);
+        let json = plan_text(&text, &["-o", "json"]).json();
         assert_eq!(json["unusableNodePools"], serde_json::json!(["odd"]));
     }
 }
 
 #[test]
-fn pools_and_nodes_that_are_broken_are_findings_and_those_that_wait_are_not() {
+fn invalid_node_pools_set_the_exit_code_and_waiting_ones_do_not() {
     let broken =
         POOL.replace("name: pool", "name: broken").replace("operator: In", "operator: Near");
     let claim = "---\napiVersion: karpenter.sh/v1\nkind: NodeClaim\nmetadata: {name: new}\nspec: \
@@ -92,14 +93,14 @@ fn pools_and_nodes_that_are_broken_are_findings_and_those_that_wait_are_not() {
     let fixed = POOL.replace("spec:\n  template", "spec:\n  replicas: 2\n  template");
     let fixed = fixed.replace("name: pool", "name: static");
     for (other, code) in [(broken.as_str(), 1), (claim, 0), (&fixed, 0)] {
-        let ran = told(&format!("{POOL}---\n{POD}---\n{other}"), &[]);
+        let ran = plan_text(&format!("{POOL}---\n{POD}---\n{other}"), &[]);
         assert!(ran.stdout.contains("TO LOOK AT 1 object"), "{ran:?}");
         assert_eq!(ran.code, code, "{other}: {ran:?}");
     }
 }
 
 #[test]
-fn flaws_of_instance_types_are_told_with_place_and_fix() {
+fn invalid_instance_types_are_reported_with_location_and_fix() {
     let tiny = |name: &str, price: &str| {
         format!(
             r#"{{"name": "{name}", "architecture": "amd64", "operatingSystems": ["linux"],
@@ -107,7 +108,7 @@ fn flaws_of_instance_types_are_told_with_place_and_fix() {
                 "Requirements": [{{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["lab"]}}]}}]}}"#
         )
     };
-    for (types, said) in [
+    for (types, message) in [
         ("[]".to_owned(), "error: instance types: the list is empty"),
         (format!("[{}]", tiny("", "1")), "where: types.json  [0].name"),
         (format!("[{}]", tiny("a", "-1")), "where: types.json  [0] (a).offerings[0].Price"),
@@ -119,25 +120,28 @@ fn flaws_of_instance_types_are_told_with_place_and_fix() {
         let args = ["-f", "all.yaml", "--instance-types", "types.json"];
         let ran = plan(folder.path(), &args, "");
         assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{ran:?}");
-        assert!(ran.stderr.contains(said) && ran.stderr.contains("\n   fix: "), "{said}: {ran:?}");
+        assert!(
+            ran.stderr.contains(message) && ran.stderr.contains("\n   fix: "),
+            "{message}: {ran:?}"
+        );
         assert_eq!(ran.stderr.matches("error:").count(), 1, "{ran:?}");
     }
 }
 
 #[test]
-fn a_pool_whose_class_is_not_among_the_others_is_told() {
+fn a_node_pool_with_a_missing_node_class_is_reported() {
     let class = "---\napiVersion: karpenter.kwok.sh/v1alpha1\nkind: KWOKNodeClass\nmetadata: {name: large}\n";
-    let ran = told(&format!("{POOL}---\n{POD}{class}"), &[]);
+    let ran = plan_text(&format!("{POOL}---\n{POD}{class}"), &[]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    let said = "NodePool pool: spec.template.spec.nodeClassRef: KWOKNodeClass default is not in the input \
+    let message = "NodePool pool: spec.template.spec.nodeClassRef: KWOKNodeClass default is not in the input \
                 (stdin:1)\n    -> add it, or use one that is: large\n";
-    assert!(ran.stdout.contains(said), "{}", ran.stdout);
-    let ran = told(&format!("{POOL}---\n{POD}{}", class.replace("large", "default")), &[]);
+    assert!(ran.stdout.contains(message), "{}", ran.stdout);
+    let ran = plan_text(&format!("{POOL}---\n{POD}{}", class.replace("large", "default")), &[]);
     assert!(!ran.stdout.contains("TO LOOK AT"), "{}", ran.stdout);
 }
 
 #[test]
-fn pods_that_wait_for_a_pool_with_a_bad_field_are_told_the_field() {
+fn pending_pods_show_the_invalid_field_of_their_node_pool() {
     let explain = "write it as its API has it: kubectl explain nodepool";
     for (fields, field, problem, line) in [
         ("weight: 101", "spec.weight", "must be 1 to 100, is 101", 5),
@@ -156,27 +160,27 @@ fn pods_that_wait_for_a_pool_with_a_bad_field_are_told_the_field() {
         ),
     ] {
         let pool = POOL.replace("spec:\n  template", &format!("spec:\n  {fields}\n  template"));
-        let ran = told(&format!("{pool}---\n{POD}"), &[]);
+        let ran = plan_text(&format!("{pool}---\n{POD}"), &[]);
         assert_eq!(ran.code, 1, "{ran:?}");
         let shown: Vec<_> = ran.stdout.lines().collect();
         let path = field.split('[').next().unwrap();
         assert_eq!(shown[..2], ["PENDING 1 pod", "  default/pod"], "{}", ran.stdout);
-        let what = format!("NodePool pool: {field}: {problem}");
-        assert!(shown[2].starts_with(&format!("    {what}")), "{}", ran.stdout);
+        let message = format!("NodePool pool: {field}: {problem}");
+        assert!(shown[2].starts_with(&format!("    {message}")), "{}", ran.stdout);
         assert_eq!(shown[3], format!("      -> {explain}.{path}"), "{}", ran.stdout);
         assert_eq!(shown[5], "TO LOOK AT 1 object", "{}", ran.stdout);
-        assert!(shown[6].starts_with(&format!("  {what}")), "{}", ran.stdout);
+        assert!(shown[6].starts_with(&format!("  {message}")), "{}", ran.stdout);
         assert!(shown[6].ends_with(&format!("; left out (stdin:{line})")), "{}", ran.stdout);
         assert_eq!(shown[7], format!("    -> {explain}.{path}"), "{}", ran.stdout);
     }
 }
 
 #[test]
-fn pods_that_wait_for_pools_that_were_left_out_are_told_why_of_each() {
+fn pending_pods_show_why_each_node_pool_is_left_out() {
     let zone = pool("odd", "{key: topology.kubernetes.io/zone, operator: In, values: [mars]}");
     let old = pool("old", "").replace("karpenter.sh/v1", "karpenter.sh/v1beta1");
     let still = pool("still", "").replace("spec: {template", "spec: {replicas: 2, template");
-    let ran = told(&format!("{zone}{old}{still}{POD}"), &[]);
+    let ran = plan_text(&format!("{zone}{old}{still}{POD}"), &[]);
     assert_eq!(ran.code, 1);
     insta::assert_snapshot!(ran.stdout.split("\n\n").next().unwrap(), @r"
     PENDING 1 pod

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn wrong_usage_is_exit_code_2() {
+fn plan_usage_errors_have_exit_code_2() {
     let cases: [&[&str]; 9] = [
         &["--no-such-flag"],
         &["-f"],
@@ -23,7 +23,7 @@ fn wrong_usage_is_exit_code_2() {
 }
 
 #[test]
-fn bad_options_of_the_environment_are_wrong_usage() {
+fn invalid_environment_variables_are_usage_errors() {
     let environment = [("SCHEDULER_CONFIG", "podTopologySpread: {defaultConstraints: [{}]}")];
     let ran = plan_with(&scenarios(), &["-f", "pending.yaml"], "", &environment);
     assert_eq!((ran.code, ran.stdout.as_str()), (2, ""));
@@ -35,14 +35,14 @@ fn bad_options_of_the_environment_are_wrong_usage() {
 }
 
 #[test]
-fn help_has_examples() {
+fn plan_help_has_examples() {
     let ran = plan(&scenarios(), &["--help"], "");
     assert_eq!(ran.code, 0);
     assert!(ran.stdout.contains("Examples:\n  karpenter plan -f "), "{}", ran.stdout);
 }
 
 #[test]
-fn without_a_cluster_there_is_nothing_to_plan_for() {
+fn a_plan_without_files_and_cluster_is_an_error() {
     let folder = folder(&[]);
     let ran = plan(folder.path(), &[], "");
     assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{ran:?}");
@@ -51,7 +51,7 @@ fn without_a_cluster_there_is_nothing_to_plan_for() {
 }
 
 #[test]
-fn options_change_decisions() {
+fn options_change_the_plan() {
     let spread = "podTopologySpread: {defaultConstraints: [{maxSkew: 1, whenUnsatisfiable: \
                   DoNotSchedule, topologyKey: topology.kubernetes.io/zone}]}";
     let web = "
@@ -77,7 +77,7 @@ spec:
 }
 
 #[test]
-fn a_file_without_its_flag_is_told_how_to_be_named() {
+fn a_file_without_the_filename_flag_gets_a_fix() {
     for args in [&["x.yaml"][..], &["x.yaml", "y.yaml"], &["-o", "json", "x.yaml"]] {
         let ran = plan(&scenarios(), args, "");
         assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{args:?}: {}", ran.stderr);
@@ -86,15 +86,15 @@ fn a_file_without_its_flag_is_told_how_to_be_named() {
 }
 
 #[test]
-fn unknown_gates_are_warned_about_and_the_plan_is_made() {
+fn unknown_feature_gates_give_a_warning_and_a_plan() {
     let ran = plan(&scenarios(), &["-f", "shop", "--feature-gates", "Magic=true"], "");
     assert_eq!(ran.code, 0);
-    let said = "warning: --feature-gates: no such gate: Magic; there are ";
-    assert!(ran.stderr.starts_with(said), "{}", ran.stderr);
+    let warning = "warning: --feature-gates: no such gate: Magic; there are ";
+    assert!(ran.stderr.starts_with(warning), "{}", ran.stderr);
 }
 
 #[test]
-fn the_example_for_kubectl_brings_volumes_along() {
+fn the_kubectl_example_of_the_help_includes_volumes() {
     let ran = plan(&scenarios(), &["--help"], "");
     assert!(ran.stdout.contains("pods,daemonsets,pvc,pv,storageclasses -A"), "{}", ran.stdout);
     assert!(!ran.stdout.contains("[PATH]"), "{}", ran.stdout);

@@ -19,21 +19,21 @@ fn workload(kind: &str, more: &str) -> String {
 }
 
 #[track_caller]
-fn told(text: &str) -> Ran {
+fn plan_text(text: &str) -> RunOutput {
     plan(&scenarios(), &["-f", "-"], format!("{POOL}{text}"))
 }
 
 /// Runs and expects an object to be left out, with its place and something to do about it.
 #[track_caller]
-fn left_out(text: &str, said: &str) {
-    let ran = told(text);
+fn assert_left_out(text: &str, message: &str) {
+    let ran = plan_text(text);
     assert_eq!(ran.code, 1, "{ran:?}");
-    assert!(ran.stdout.contains(said), "{said}\n{}", ran.stdout);
+    assert!(ran.stdout.contains(message), "{message}\n{}", ran.stdout);
     assert!(ran.stdout.contains("0 pods placed"), "{}", ran.stdout);
 }
 
 #[test]
-fn a_missing_storage_class_is_assumed_and_told() {
+fn a_missing_storage_class_is_assumed_and_reported() {
     let claims = |class: &str| {
         workload(
             "StatefulSet",
@@ -43,7 +43,7 @@ fn a_missing_storage_class_is_assumed_and_told() {
             ),
         )
     };
-    let ran = told(&claims("storageClassName: gp3, "));
+    let ran = plan_text(&claims("storageClassName: gp3, "));
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.stdout.contains("2 pods placed"), "{}", ran.stdout);
     assert!(
@@ -55,19 +55,19 @@ fn a_missing_storage_class_is_assumed_and_told() {
         "{}",
         ran.stdout
     );
-    let ran = told(&claims(""));
+    let ran = plan_text(&claims(""));
     assert_eq!(ran.code, 0, "{ran:?}");
-    let said =
+    let message =
         "StatefulSet default/a: claims name no StorageClass, and the input has no default one";
-    assert!(ran.stdout.contains(said), "{}", ran.stdout);
+    assert!(ran.stdout.contains(message), "{}", ran.stdout);
     let class = "---\napiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: gp3}\n\
                  provisioner: ebs.csi.aws.com\nvolumeBindingMode: WaitForFirstConsumer\n";
-    let ran = told(&format!("{}{class}", claims("storageClassName: gp3, ")));
+    let ran = plan_text(&format!("{}{class}", claims("storageClassName: gp3, ")));
     assert!(!ran.stdout.contains("TO LOOK AT"), "{}", ran.stdout);
 }
 
 #[test]
-fn claims_without_a_class_in_the_input_say_what_to_add() {
+fn claims_of_missing_storage_classes_get_a_fix() {
     let pod = POD.replace(
         "spec:\n",
         "spec:\n  volumes: [{name: v, persistentVolumeClaim: {claimName: data}}]\n",
@@ -75,7 +75,7 @@ fn claims_without_a_class_in_the_input_say_what_to_add() {
     let claim = "---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n\
                  spec: {storageClassName: gp3}\n";
     for text in [format!("---\n{pod}"), format!("---\n{pod}{claim}")] {
-        let ran = told(&text);
+        let ran = plan_text(&text);
         assert_eq!(ran.code, 1);
         let fix = "-> add what is missing: kubectl get pvc,pv,storageclasses -A -o yaml";
         assert!(ran.stdout.contains(fix), "{}", ran.stdout);
@@ -83,33 +83,33 @@ fn claims_without_a_class_in_the_input_say_what_to_add() {
 }
 
 #[test]
-fn workloads_that_no_api_server_takes_make_no_pods() {
+fn invalid_workloads_get_no_pods() {
     for kind in ["Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"] {
-        let said = format!(
+        let message = format!(
             "{kind} default/a: spec.replicas: must not be negative, is -2; left out (stdin:14)"
         );
-        left_out(&workload(kind, "replicas: -2"), &said);
+        assert_left_out(&workload(kind, "replicas: -2"), &message);
         let bare = workload(kind, "replicas: 2");
         let bare = bare.split("  template:").next().unwrap();
-        left_out(
+        assert_left_out(
             bare,
             &format!("{kind} default/a: spec.template: has no containers; left out (stdin:"),
         );
         let other = workload(kind, "replicas: 2").replace("labels: {app: a}", "labels: {app: b}");
-        let said = "spec.selector: does not match the labels of its own pods; left out (stdin:15)\n    -> \
+        let message = "spec.selector: does not match the labels of its own pods; left out (stdin:15)\n    -> \
                     write the same labels into spec.selector and spec.template.metadata";
-        left_out(&other, said);
+        assert_left_out(&other, message);
     }
-    let said = "Job default/a: spec.parallelism: must not be negative, is -1; left out";
-    left_out(&workload("Job", "parallelism: -1"), said);
+    let message = "Job default/a: spec.parallelism: must not be negative, is -1; left out";
+    assert_left_out(&workload("Job", "parallelism: -1"), message);
     let empty = workload("Deployment", "replicas: 1").replace("{matchLabels: {app: a}}", "{}");
-    left_out(&empty, "Deployment default/a: spec.selector: must not be empty; left out");
+    assert_left_out(&empty, "Deployment default/a: spec.selector: must not be empty; left out");
 }
 
 #[test]
-fn values_that_no_api_server_takes_are_told() {
+fn invalid_pod_and_node_pool_fields_are_reported() {
     let spread = "topologySpreadConstraints: [{labelSelector: {}, ";
-    for (field, said) in [
+    for (field, message) in [
         (format!("{spread}maxSkew: 1, whenUnsatisfiable: DoNotSchedule, topologyKey: ''}}]"), "topologySpreadConstraints[0].topologyKey must not be empty"),
         (format!("{spread}maxSkew: 0, whenUnsatisfiable: DoNotSchedule, topologyKey: z}}]"), "topologySpreadConstraints[0].maxSkew must be 1 or more, is 0"),
         (format!("{spread}maxSkew: 1, minDomains: 0, whenUnsatisfiable: DoNotSchedule, topologyKey: z}}]"), "topologySpreadConstraints[0].minDomains must be 1 or more, is 0"),
@@ -118,20 +118,20 @@ fn values_that_no_api_server_takes_are_told() {
         ("tolerations: [{key: a, operator: Exists, effect: Never}]".to_owned(), "toleration of \"a\": effect must be NoSchedule, PreferNoSchedule or NoExecute, is \"Never\""),
         ("affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: ''}]}}".to_owned(), "affinity: topologyKey must not be empty"),
     ] {
-        let ran = told(&format!("---\n{}", POD.replace("spec:\n", &format!("spec:\n  {field}\n"))));
+        let ran = plan_text(&format!("---\n{}", POD.replace("spec:\n", &format!("spec:\n  {field}\n"))));
         assert_eq!(ran.code, 1, "{field}");
-        assert!(ran.stdout.contains(&format!("Pod default/pod: {said}")), "{said}\n{}", ran.stdout);
+        assert!(ran.stdout.contains(&format!("Pod default/pod: {message}")), "{message}\n{}", ran.stdout);
         assert!(ran.stdout.contains("0 pods placed"), "{}", ran.stdout);
     }
     let ported =
         POD.replace("- name: c\n", "- name: c\n    ports: [{containerPort: 1, hostPort: 70000}]\n");
-    let ran = told(&format!("---\n{ported}"));
+    let ran = plan_text(&format!("---\n{ported}"));
     assert!(
         ran.stdout.contains("container c: hostPort must be 1 to 65535, is 70000"),
         "{}",
         ran.stdout
     );
-    for (field, said) in [
+    for (field, message) in [
         ("weight: -1", "NodePool pool: spec.weight: must be 1 to 100, is -1; left out (stdin:5)"),
         (
             "limits: {cpu: -1}",
@@ -145,29 +145,29 @@ fn values_that_no_api_server_takes_are_told() {
         let pool = POOL.replace("spec:\n  template", &format!("spec:\n  {field}\n  template"));
         let ran = plan(&scenarios(), &["-f", "-"], format!("{pool}---\n{POD}"));
         assert_eq!(ran.code, 1, "{field}");
-        assert!(ran.stdout.contains(said), "{said}\n{}", ran.stdout);
+        assert!(ran.stdout.contains(message), "{message}\n{}", ran.stdout);
     }
 }
 
 #[test]
-fn more_pods_than_can_be_planned_are_cut_and_told() {
-    let ran = told(&workload("Deployment", "replicas: 2000000000").replace("100m", "1m"));
+fn excess_replicas_are_left_out_and_reported() {
+    let ran = plan_text(&workload("Deployment", "replicas: 2000000000").replace("100m", "1m"));
     assert_eq!(ran.code, 1);
     assert!(ran.stdout.contains("50000 pods placed"), "{}", ran.stdout);
-    let said =
+    let message =
         "Deployment default/a: spec.replicas: asks for 2000000000 pods; 50000 of them are planned";
-    assert!(ran.stdout.contains(said), "{}", ran.stdout);
+    assert!(ran.stdout.contains(message), "{}", ran.stdout);
 }
 
 #[test]
-fn replication_controllers_count_with_their_pods() {
-    let ran = told(&workload("ReplicationController", "replicas: 3"));
+fn pods_of_replication_controllers_are_planned() {
+    let ran = plan_text(&workload("ReplicationController", "replicas: 3"));
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.stdout.contains("ReplicationController default/a (3)"), "{}", ran.stdout);
 }
 
 #[test]
-fn autoscalers_are_mentioned() {
+fn a_horizontal_pod_autoscaler_is_mentioned_in_a_note() {
     let scaler = |name: &str| {
         format!(
             "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {{name: x}}\nspec: \
@@ -175,11 +175,11 @@ fn autoscalers_are_mentioned() {
         )
     };
     let web = workload("Deployment", "replicas: 2");
-    let ran = told(&format!("{web}{}", scaler("a")));
+    let ran = plan_text(&format!("{web}{}", scaler("a")));
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
-    let said = "note: a HorizontalPodAutoscaler decides about the replicas of Deployment default/a; planned with";
-    assert!(ran.stdout.contains(said), "{}", ran.stdout);
-    let ran = told(&format!("{web}{}", scaler("other")));
+    let message = "note: a HorizontalPodAutoscaler decides about the replicas of Deployment default/a; planned with";
+    assert!(ran.stdout.contains(message), "{}", ran.stdout);
+    let ran = plan_text(&format!("{web}{}", scaler("other")));
     assert!(!ran.stdout.contains("note:"), "{}", ran.stdout);
 }
 
@@ -189,6 +189,6 @@ fn a_replica_set_of_a_deployment_is_not_counted_twice() {
         "{name: a}\nspec",
         "{name: a-1, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: a, uid: u}]}\nspec",
     );
-    let ran = told(&format!("{}{set}", workload("Deployment", "replicas: 2")));
+    let ran = plan_text(&format!("{}{set}", workload("Deployment", "replicas: 2")));
     assert!(ran.stdout.contains("2 pods placed"), "{}", ran.stdout);
 }

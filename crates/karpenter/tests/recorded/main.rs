@@ -16,13 +16,13 @@ use serde_json::Value;
 const ROUNDING: f64 = 1e-9;
 
 /// What is wrong with each recorded cluster of `scenarios/<folder>` that nothing explains.
-fn differences(
+fn unexplained_differences(
     folder: &str,
     at_least: usize,
-    look: impl Fn(&Path) -> Vec<String> + Sync,
+    find_differences: impl Fn(&Path) -> Vec<String> + Sync,
 ) -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(folder);
-    let explained = explained(&root);
+    let explained = explained_scenarios(&root);
     let folders: Vec<PathBuf> = fs::read_dir(&root)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -38,7 +38,7 @@ fn differences(
                 loop {
                     let Some(folder) = left.lock().unwrap().pop() else { break };
                     let name = folder.file_name().unwrap().to_string_lossy().into_owned();
-                    let found = look(&folder);
+                    let found = find_differences(&folder);
                     if !explained.contains(&name) {
                         let named = found.into_iter().map(|found| format!("{name}: {found}"));
                         differences.lock().unwrap().extend(named);
@@ -52,19 +52,19 @@ fn differences(
     differences
 }
 
-fn explained(root: &Path) -> BTreeSet<String> {
+fn explained_scenarios(root: &Path) -> BTreeSet<String> {
     let text = fs::read_to_string(root.join("explained.txt")).unwrap();
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(|line| Some(line.split_once(':')?.0.to_owned())).collect()
 }
 
 /// What upstream said about the cluster of a folder.
-fn upstream(folder: &Path) -> Value {
+fn recorded_answer(folder: &Path) -> Value {
     json(&fs::read(folder.join("upstream.json")).unwrap())
 }
 
 /// What `karpenter plan` says about it with the flags that upstream had.
-fn plan(folder: &Path, upstream: &Value, more: &[&str]) -> Value {
+fn run_plan(folder: &Path, upstream: &Value, more: &[&str]) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_karpenter"));
     command.args(["plan", "--provider", "kwok", "-o", "json", "-f"]);
     command.arg(folder.join("snapshot.yaml")).args(more).args(texts(&upstream["flags"]));
@@ -80,7 +80,7 @@ fn plan(folder: &Path, upstream: &Value, more: &[&str]) -> Value {
 }
 
 /// The objects of a snapshot, one a line.
-fn objects(folder: &Path) -> Vec<Value> {
+fn snapshot_objects(folder: &Path) -> Vec<Value> {
     let text = fs::read_to_string(folder.join("snapshot.yaml")).unwrap();
     text.lines().filter(|line| *line != "---").map(|line| json(line.as_bytes())).collect()
 }

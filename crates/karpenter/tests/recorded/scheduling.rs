@@ -5,21 +5,24 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{ROUNDING, differences, list, number, objects, plan, texts, upstream};
+use super::{
+    ROUNDING, list, number, recorded_answer, run_plan, snapshot_objects, texts,
+    unexplained_differences,
+};
 
 #[test]
-fn recorded_clusters_are_decided_as_upstream_did() {
-    let found = differences("parity", 60, differences_of);
+fn plans_match_the_recorded_answers_of_upstream() {
+    let found = unexplained_differences("parity", 60, scheduling_differences);
     assert!(found.is_empty(), "20/F6:\n{}", found.join("\n"));
 }
 
 /// How our decision about a cluster is none of upstream's, and not a better one.
-fn differences_of(folder: &Path) -> Vec<String> {
-    let upstream = upstream(folder);
-    let ours = plan(folder, &upstream, &[]);
+fn scheduling_differences(folder: &Path) -> Vec<String> {
+    let upstream = recorded_answer(folder);
+    let ours = run_plan(folder, &upstream, &[]);
     let mut differences = Vec::new();
 
-    let unplaced = unplaced(&ours, &objects(folder));
+    let unplaced = unplaced_pods(&ours, &snapshot_objects(folder));
     let allowed: Vec<BTreeSet<String>> = list(&upstream["unplaced"]).map(texts).collect();
     if !allowed.contains(&unplaced) {
         let nearest = allowed.iter().min_by_key(|set| set.symmetric_difference(&unplaced).count());
@@ -42,7 +45,7 @@ fn differences_of(folder: &Path) -> Vec<String> {
 }
 
 /// The pods that wait, or were refused, and were not placed.
-fn unplaced(ours: &Value, objects: &[Value]) -> BTreeSet<String> {
+fn unplaced_pods(ours: &Value, objects: &[Value]) -> BTreeSet<String> {
     let is_waiting =
         |object: &&Value| object["kind"] == "Pod" && object["spec"]["nodeName"].is_null();
     let name = |pod: &Value| {

@@ -13,7 +13,7 @@ fn clock() -> Arc<dyn Clock> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn virtual_time_passes_only_in_sleeps() {
+async fn virtual_time_advances_only_during_sleeps() {
     let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(second(1_000)));
     assert_eq!(clock.now(), second(1_000));
     clock.sleep(Duration::from_hours(10)).await;
@@ -21,7 +21,7 @@ async fn virtual_time_passes_only_in_sleeps() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sleep_counts_from_its_call() {
+async fn a_sleep_starts_when_it_is_created() {
     let clock = clock();
     let sleep = clock.sleep(Duration::from_secs(10));
     clock.sleep(Duration::from_secs(10)).await;
@@ -29,7 +29,7 @@ async fn a_sleep_counts_from_its_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_time_that_has_passed_is_not_waited_for() {
+async fn sleep_until_a_past_time_returns_at_once() {
     let clock = clock();
     clock.sleep_until(second(-5)).await;
     assert_eq!(clock.now(), BASE);
@@ -38,7 +38,7 @@ async fn a_time_that_has_passed_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_duration_is_too_much() {
+async fn sleep_accepts_zero_and_maximum_durations() {
     let clock = clock();
     assert!(clock.sleep(Duration::ZERO).now_or_never().is_some());
     assert!(clock.sleep(Duration::MAX).now_or_never().is_none());
@@ -48,7 +48,7 @@ async fn no_duration_is_too_much() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ticks_come_at_equal_distances_and_missed_ones_not_at_all() {
+async fn interval_ticks_are_evenly_spaced_and_missed_ticks_are_skipped() {
     let clock = clock();
     let mut interval = Interval::new(clock.clone(), Duration::from_secs(10));
     let mut ticks = Vec::new();
@@ -61,7 +61,7 @@ async fn ticks_come_at_equal_distances_and_missed_ones_not_at_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_interval_of_nothing_lets_others_run() {
+async fn a_zero_interval_yields_to_other_tasks() {
     let clock = clock();
     let mut interval = Interval::new(clock.clone(), Duration::ZERO);
     for _ in 0..3 {

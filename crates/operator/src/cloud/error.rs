@@ -91,17 +91,17 @@ impl CloudError {
     /// Says what was being done, before what happened: `doing, what happened`.
     #[must_use]
     pub fn context(self, doing: impl Into<String>) -> Self {
-        Self::Other(Box::new(Context { doing: doing.into(), source: self }))
+        Self::Other(Box::new(ErrorContext { operation: doing.into(), source: self }))
     }
 
     /// Whether it is of the class, or wraps an error that is.
     pub fn is(&self, class: CloudErrorClass) -> bool {
-        causes(self).any(|cause| cause.own_class() == Some(class))
+        cloud_errors(self).any(|cause| cause.own_class() == Some(class))
     }
 
     /// The reason and the message for the claim's condition, if a failed launch brought some.
     pub fn launch_failure(&self) -> Option<(&str, &str)> {
-        causes(self).find_map(|cause| match cause {
+        cloud_errors(self).find_map(|cause| match cause {
             Self::Create { reason, message, .. } => Some((reason.as_str(), message.as_str())),
             _ => None,
         })
@@ -132,25 +132,25 @@ impl CloudError {
 }
 
 /// The errors of a cloud in the chain of any error, outermost first.
-pub fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a CloudError> {
+pub fn cloud_errors<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a CloudError> {
     std::iter::successors(Some(error), |&error| error.source())
         .filter_map(|error| error.downcast_ref::<CloudError>())
 }
 
 /// An error and what was being done.
 #[derive(Debug)]
-struct Context {
-    doing: String,
+struct ErrorContext {
+    operation: String,
     source: CloudError,
 }
 
-impl fmt::Display for Context {
+impl fmt::Display for ErrorContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}", self.doing, self.source)
+        write!(f, "{}, {}", self.operation, self.source)
     }
 }
 
-impl Error for Context {
+impl Error for ErrorContext {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(&self.source)
     }

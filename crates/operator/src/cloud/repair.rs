@@ -12,7 +12,7 @@ pub enum RepairError {
     #[error(
         "node repair requires the cloud provider to define RepairPolicies, but it defines none"
     )]
-    None,
+    NoPolicies,
     /// The policies make no sense together or alone; all that is wrong.
     #[error("node repair requires valid RepairPolicies, {0}")]
     Invalid(#[from] InvalidPolicies),
@@ -24,11 +24,11 @@ pub fn check_repair_policies(
     options: &Options,
     policies: &[RepairPolicy],
 ) -> Result<Option<Policies>, RepairError> {
-    if !options.is_on(Gate::NodeRepair) || options.legacy_node_repair {
+    if !options.is_enabled(Gate::NodeRepair) || options.legacy_node_repair {
         return Ok(None);
     }
     if policies.is_empty() {
-        return Err(RepairError::None);
+        return Err(RepairError::NoPolicies);
     }
     Ok(Some(Policies::new(policies.to_vec())?))
 }
@@ -53,7 +53,7 @@ mod tests {
     }
 
     fn options(gate: bool, legacy_node_repair: bool) -> Options {
-        let feature_gates = FeatureGates::default().with(Gate::NodeRepair, gate);
+        let feature_gates = FeatureGates::default().with_gate(Gate::NodeRepair, gate);
         Options { legacy_node_repair, feature_gates, ..Options::default() }
     }
 
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn repair_needs_policies() {
+    fn node_repair_requires_repair_policies() {
         let none = "node repair requires the cloud provider to define RepairPolicies, but it \
                     defines none";
         assert_eq!(check(&[]), none, "45/OPT-4");
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_policy_is_told() {
+    fn an_invalid_repair_policy_is_reported() {
         let good = policy("Ready", "False", "");
         let bad_regex = check(&[good, policy("Ready", "Unknown", "(")]);
         let start = "node repair requires valid RepairPolicies, validating repair policy for \

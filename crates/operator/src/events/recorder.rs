@@ -12,41 +12,41 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tracing::{debug, warn};
 
 use super::Event;
-use super::correlate::{Correlator, Write};
-use super::dedupe::Filter;
+use super::correlator::{Correlator, EventWrite};
+use super::dedupe::DedupeFilter;
 use crate::clock::Clock;
-use crate::harness::spawn::Tasks;
+use crate::harness::tasks::Tasks;
 
 /// Events that wait to be written. What comes when it is full is lost: nobody waits for events.
-const QUEUE: usize = 1000;
+const QUEUE_CAPACITY: usize = 1000;
 
 /// An API server that does not answer is asked so often, with these pauses.
-const TRIES: usize = 12;
-const PAUSE: Duration = Duration::from_secs(10);
+const MAX_ATTEMPTS: usize = 12;
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What a recorder in memory keeps.
-const MAX_KEPT: usize = 100_000;
+const MAX_EVENTS_IN_MEMORY: usize = 100_000;
 
 /// Publishes events. Clones are handles to the same one.
 #[derive(Clone)]
-pub struct Recorder(Arc<Inner>);
+pub struct EventRecorder(Arc<Inner>);
 
 struct Inner {
     clock: Arc<dyn Clock>,
-    filter: Mutex<Filter>,
+    filter: Mutex<DedupeFilter>,
     sink: Sink,
 }
 
 enum Sink {
     Queue(Sender<Event>),
-    Memory(Published),
+    Memory(PublishedEvents),
 }
 
 /// Events that a recorder in memory has let through, oldest first.
 #[derive(Clone, Debug, Default)]
-pub struct Published(Arc<Mutex<VecDeque<Event>>>);
+pub struct PublishedEvents(Arc<Mutex<VecDeque<Event>>>);
 
-impl Published {
+impl PublishedEvents {
     /// The events so far.
     pub fn all(&self) -> Vec<Event> {
         self.lock().iter().cloned().collect()
@@ -59,7 +59,7 @@ impl Published {
 
     fn push(&self, event: Event) {
         let mut events = self.lock();
-        if events.len() >= MAX_KEPT {
+        if events.len() >= MAX_EVENTS_IN_MEMORY {
             events.pop_front();
         }
         events.push_back(event);
@@ -70,18 +70,19 @@ impl Published {
     }
 }
 
-impl Recorder {
+impl EventRecorder {
     /// One that writes to the cluster, in a task of its own.
     pub fn start(client: Client, clock: Arc<dyn Clock>, tasks: &Tasks) -> Self {
-        let (sender, receiver) = mpsc::channel(QUEUE);
-        let writer = Writer { client, clock: clock.clone(), correlator: Correlator::default() };
+        let (sender, receiver) = mpsc::channel(QUEUE_CAPACITY);
+        let writer =
+            EventWriter { client, clock: clock.clone(), correlator: Correlator::default() };
         tasks.spawn("events", writer.run(receiver));
         Self::new(clock, Sink::Queue(sender))
     }
 
     /// One that keeps what it lets through, for tests.
-    pub fn in_memory(clock: Arc<dyn Clock>) -> (Self, Published) {
-        let published = Published::default();
+    pub fn in_memory(clock: Arc<dyn Clock>) -> (Self, PublishedEvents) {
+        let published = PublishedEvents::default();
         (Self::new(clock, Sink::Memory(published.clone())), published)
     }
 
@@ -114,7 +115,7 @@ impl Recorder {
     }
 }
 
-impl fmt::Debug for Recorder {
+impl fmt::Debug for EventRecorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0.sink {
             Sink::Queue(_) => "Recorder",
@@ -123,13 +124,13 @@ impl fmt::Debug for Recorder {
     }
 }
 
-struct Writer {
+struct EventWriter {
     client: Client,
     clock: Arc<dyn Clock>,
     correlator: Correlator,
 }
 
-impl Writer {
+impl EventWriter {
     async fn run(mut self, mut queue: Receiver<Event>) {
         while let Some(event) = queue.recv().await {
             if let Some(write) = self.correlator.correlate(&event, self.clock.now()) {
@@ -139,8 +140,8 @@ impl Writer {
     }
 
     /// Writes until the API server has answered, whatever it answered.
-    async fn write(&self, write: &Write) {
-        for _ in 0..TRIES {
+    async fn write(&self, write: &EventWrite) {
+        for _ in 0..MAX_ATTEMPTS {
             match self.write_once(write).await {
                 Ok(()) => return,
                 Err(kube::Error::Api(status)) => {
@@ -150,15 +151,15 @@ impl Writer {
                 }
                 Err(error) => {
                     debug!(error = %error, "cannot write an event, trying again");
-                    self.clock.sleep(PAUSE).await;
+                    self.clock.sleep(RETRY_INTERVAL).await;
                 }
             }
         }
         warn!(reason = ?write.event.reason, "gave up on an event, as the API server is not there");
     }
 
-    async fn write_once(&self, write: &Write) -> kube::Result<()> {
-        let Write { event, patch } = write;
+    async fn write_once(&self, write: &EventWrite) -> kube::Result<()> {
+        let EventWrite { event, patch } = write;
         let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
         let api: Api<ApiEvent> = Api::namespaced(self.client.clone(), namespace);
         if let Some(patch) = patch {

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube::Resource;
 
-use super::{Limit, Queue, Trouble};
+use super::{RateLimit, ReconcileError, WorkQueue};
 use crate::clock::Clock;
 use crate::watch::{Change, Informer, ObjectKey, Subscription};
 
@@ -19,9 +19,9 @@ pub enum Outcome {
     #[default]
     Done,
     /// To run again after this time.
-    After(Duration),
+    RequeueAfter(Duration),
     /// To run again with backoff, as after a conflict.
-    Again,
+    Requeue,
 }
 
 impl Outcome {
@@ -29,29 +29,29 @@ impl Outcome {
     #[must_use]
     pub fn sooner(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Again, _) | (_, Self::Again) => Self::Again,
+            (Self::Requeue, _) | (_, Self::Requeue) => Self::Requeue,
             (Self::Done, outcome) | (outcome, Self::Done) => outcome,
-            (Self::After(one), Self::After(two)) => Self::After(one.min(two)),
+            (Self::RequeueAfter(one), Self::RequeueAfter(two)) => Self::RequeueAfter(one.min(two)),
         }
     }
 }
 
 /// What a reconcile comes to.
-pub type Reconciled = Result<Outcome, Trouble>;
+pub type ReconcileResult = Result<Outcome, ReconcileError>;
 
 /// Looks at an object and does what is missing.
 pub trait Reconcile: Send + Sync + 'static {
     /// Does it. The object may be gone, and may need nothing.
-    fn reconcile(&self, key: &ObjectKey) -> impl Future<Output = Reconciled> + Send;
+    fn reconcile(&self, key: &ObjectKey) -> impl Future<Output = ReconcileResult> + Send;
 }
 
 /// [`Reconcile`] behind a pointer.
-trait Reconciler: Send + Sync {
-    fn reconcile<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Reconciled>;
+trait DynReconcile: Send + Sync {
+    fn reconcile<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, ReconcileResult>;
 }
 
-impl<R: Reconcile> Reconciler for R {
-    fn reconcile<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Reconciled> {
+impl<R: Reconcile> DynReconcile for R {
+    fn reconcile<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, ReconcileResult> {
         Box::pin(Reconcile::reconcile(self, key))
     }
 }
@@ -62,13 +62,13 @@ pub struct Controller {
     pub(super) group: &'static str,
     pub(super) kind: &'static str,
     pub(super) workers: usize,
-    pub(super) queue: Queue,
+    pub(super) queue: WorkQueue,
     pub(super) sources: Vec<Source>,
-    reconcile: Arc<dyn Reconciler>,
+    reconcile: Arc<dyn DynReconcile>,
 }
 
 /// Begins to fill the queue, for as long as what it returns is kept.
-pub(super) type Source = Box<dyn FnOnce(&Queue) -> Option<Subscription> + Send + Sync>;
+pub(super) type Source = Box<dyn FnOnce(&WorkQueue) -> Option<Subscription> + Send + Sync>;
 
 impl Controller {
     /// A controller of that name, with one worker and the default limit. The name is what logs and
@@ -79,7 +79,7 @@ impl Controller {
             group: "",
             kind: "",
             workers: 1,
-            queue: Queue::new(clock, Limit::DEFAULT),
+            queue: WorkQueue::new(clock, RateLimit::DEFAULT),
             sources: Vec::new(),
             reconcile: Arc::new(reconcile),
         }
@@ -87,7 +87,7 @@ impl Controller {
 
     /// The kind of the objects whose keys it takes, as logs show it.
     #[must_use]
-    pub fn of(mut self, group: &'static str, kind: &'static str) -> Self {
+    pub fn for_kind(mut self, group: &'static str, kind: &'static str) -> Self {
         (self.group, self.kind) = (group, kind);
         self
     }
@@ -101,15 +101,15 @@ impl Controller {
 
     /// Takes its keys from this queue, which others fill, too. It brings its own limit.
     #[must_use]
-    pub fn queue(mut self, queue: &Queue) -> Self {
+    pub fn queue(mut self, queue: &WorkQueue) -> Self {
         self.queue = queue.clone();
         self
     }
 
     /// How fast it retries.
     #[must_use]
-    pub fn limit(mut self, clock: &Arc<dyn Clock>, limit: Limit) -> Self {
-        self.queue = Queue::new(clock, limit);
+    pub fn rate_limit(mut self, clock: &Arc<dyn Clock>, limit: RateLimit) -> Self {
+        self.queue = WorkQueue::new(clock, limit);
         self
     }
 
@@ -172,7 +172,7 @@ impl Controller {
     }
 
     /// Does what it does with one key, outside of any queue. For tests.
-    pub async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+    pub async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         self.reconcile.reconcile(key).await
     }
 }
@@ -192,11 +192,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sooner_outcome_wins() {
-        let [one, two] = [1, 2].map(|s| Outcome::After(Duration::from_secs(s)));
+    fn the_sooner_reconcile_outcome_wins() {
+        let [one, two] = [1, 2].map(|s| Outcome::RequeueAfter(Duration::from_secs(s)));
         assert_eq!(two.sooner(one), one);
         assert_eq!(Outcome::Done.sooner(two), two);
-        assert_eq!(one.sooner(Outcome::Again), Outcome::Again);
+        assert_eq!(one.sooner(Outcome::Requeue), Outcome::Requeue);
         assert_eq!(Outcome::Done.sooner(Outcome::Done), Outcome::Done);
     }
 }

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::limit::{Bucket, Limit};
-use super::observe::ObserveWork;
+use super::observer::WorkObserver;
+use super::rate_limit::{RateLimit, TokenBucket};
 use crate::clock::Clock;
 use crate::watch::ObjectKey;
 
@@ -26,28 +26,28 @@ mod tests;
 
 /// A queue of keys. Clones are the same queue.
 #[derive(Clone)]
-pub struct Queue(Arc<Inner>);
+pub struct WorkQueue(Arc<Inner>);
 
 struct Inner {
     clock: Arc<dyn Clock>,
-    limit: Limit,
+    limit: RateLimit,
     state: Mutex<State>,
-    news: Notify,
+    notify: Notify,
     /// Who is told what comes into it.
-    observer: OnceLock<Arc<dyn ObserveWork>>,
+    observer: OnceLock<Arc<dyn WorkObserver>>,
 }
 
 struct State {
     /// What is known of keys that are not at rest. Their order is that of `ready` and `delayed`.
-    keys: HashMap<Arc<ObjectKey>, Standing>,
+    keys: HashMap<Arc<ObjectKey>, KeyState>,
     ready: VecDeque<Arc<ObjectKey>>,
     /// By time, then by arrival.
     delayed: BTreeSet<(Due, Arc<ObjectKey>)>,
     /// Ties of `delayed` go by the order of arrival.
-    arrivals: u64,
+    last_arrival: u64,
     /// How many keys have come into `ready` of which nobody was told yet.
-    untold: usize,
-    bucket: Bucket,
+    unreported: usize,
+    bucket: TokenBucket,
 }
 
 /// When a key is to be looked at, by the clock that nobody sets, and the number of its arrival.
@@ -55,9 +55,9 @@ type Due = (Duration, u64);
 
 /// What is known of a key.
 #[derive(Default, PartialEq)]
-struct Standing {
+struct KeyState {
     /// Since when it is in `ready`.
-    waits: Option<Duration>,
+    ready_since: Option<Duration>,
     is_running: bool,
     /// It was added while it was in work.
     is_dirty: bool,
@@ -69,36 +69,36 @@ struct Standing {
 
 /// A key to work on.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct DequeuedKey {
     pub(super) key: Arc<ObjectKey>,
-    pub(super) waited: Duration,
+    pub(super) queue_duration: Duration,
 }
 
-impl Queue {
+impl WorkQueue {
     /// An empty queue.
-    pub fn new(clock: &Arc<dyn Clock>, limit: Limit) -> Self {
+    pub fn new(clock: &Arc<dyn Clock>, limit: RateLimit) -> Self {
         let state = State {
             keys: HashMap::new(),
             ready: VecDeque::new(),
             delayed: BTreeSet::new(),
-            arrivals: 0,
-            untold: 0,
-            bucket: Bucket::new(limit.per_second, limit.burst),
+            last_arrival: 0,
+            unreported: 0,
+            bucket: TokenBucket::new(limit.per_second, limit.burst),
         };
         Self(Arc::new(Inner {
             clock: clock.clone(),
             limit,
             state: Mutex::new(state),
-            news: Notify::new(),
+            notify: Notify::new(),
             observer: OnceLock::new(),
         }))
     }
 
     /// From now on the observer is told what comes into the queue, and now of what came before. A
     /// queue has one observer, the first.
-    pub(super) fn observed_by(&self, observer: &Arc<dyn ObserveWork>) {
+    pub(super) fn set_observer(&self, observer: &Arc<dyn WorkObserver>) {
         let _ = self.0.observer.set(observer.clone());
-        self.tell(self.state());
+        self.report_added(self.state());
     }
 
     /// The key is to be looked at as soon as possible.
@@ -106,8 +106,8 @@ impl Queue {
         let now = self.0.clock.monotonic();
         let mut state = self.state();
         state.add(&key.into(), now);
-        self.tell(state);
-        self.0.news.notify_one();
+        self.report_added(state);
+        self.0.notify.notify_one();
     }
 
     /// The key is to be looked at after a while. Of several times the earliest counts.
@@ -118,27 +118,27 @@ impl Queue {
         let due = self.0.clock.monotonic().saturating_add(pause);
         self.state().delay(key, due);
         if let Some(observer) = self.0.observer.get() {
-            observer.retried();
+            observer.key_delayed();
         }
-        self.0.news.notify_one();
+        self.0.notify.notify_one();
     }
 
     /// The key is to be looked at again, later each time until [`Self::forget`].
-    pub fn add_limited(&self, key: &Arc<ObjectKey>) {
+    pub fn add_rate_limited(&self, key: &Arc<ObjectKey>) {
         let now = self.0.clock.now();
         let pause = {
             let mut state = self.state();
-            let standing = state.standing(key);
-            let pause = self.0.limit.pause(standing.failures);
+            let standing = state.key_state(key);
+            let pause = self.0.limit.backoff(standing.failures);
             standing.failures = standing.failures.saturating_add(1);
-            pause.max(state.bucket.take(now))
+            pause.max(state.bucket.reserve(now))
         };
         self.add_after(key, pause);
     }
 
     /// The key has come to rest: its next failure is its first.
     pub fn forget(&self, key: &ObjectKey) {
-        self.state().change(key, |standing| standing.failures = 0);
+        self.state().update_key(key, |standing| standing.failures = 0);
     }
 
     /// How many keys wait to be looked at now.
@@ -152,17 +152,17 @@ impl Queue {
     }
 
     /// Takes the next key into work, if one is ready.
-    pub(super) fn next(&self) -> Option<Taken> {
+    pub(super) fn try_dequeue(&self) -> Option<DequeuedKey> {
         let now = self.0.clock.monotonic();
         let mut state = self.state();
-        state.wake_delayed(now);
+        state.move_due_to_ready(now);
         let taken = state.ready.pop_front().map(|key| {
-            let standing = state.standing(&key);
-            let since = standing.waits.take().unwrap_or(now);
+            let standing = state.key_state(&key);
+            let since = standing.ready_since.take().unwrap_or(now);
             standing.is_running = true;
-            Taken { key, waited: now.saturating_sub(since) }
+            DequeuedKey { key, queue_duration: now.saturating_sub(since) }
         });
-        self.tell(state);
+        self.report_added(state);
         taken
     }
 
@@ -171,36 +171,36 @@ impl Queue {
         let now = self.0.clock.monotonic();
         let mut state = self.state();
         let mut is_dirty = false;
-        state.change(key, |standing| {
+        state.update_key(key, |standing| {
             standing.is_running = false;
             is_dirty = std::mem::take(&mut standing.is_dirty);
         });
         if is_dirty {
             state.add(key, now);
         }
-        self.tell(state);
+        self.report_added(state);
     }
 
     /// Done when there may be something to take: a key came, or the time of one.
-    pub(super) async fn news(&self) {
+    pub(super) async fn wait_for_key(&self) {
         let first = self.state().delayed.first().map(|((due, _), _)| *due);
-        let news = self.0.news.notified();
+        let notified = self.0.notify.notified();
         match first {
-            None => news.await,
+            None => notified.await,
             Some(due) => {
                 let time = self.0.clock.sleep(due.saturating_sub(self.0.clock.monotonic()));
-                futures_util::future::select(std::pin::pin!(news), time).await;
+                futures_util::future::select(std::pin::pin!(notified), time).await;
             }
         }
     }
 
     /// Tells the observer, if there is one yet, what has come into the queue.
-    fn tell(&self, mut state: MutexGuard<'_, State>) {
+    fn report_added(&self, mut state: MutexGuard<'_, State>) {
         let Some(observer) = self.0.observer.get() else { return };
-        let count = std::mem::take(&mut state.untold);
+        let count = std::mem::take(&mut state.unreported);
         drop(state);
         if count > 0 {
-            observer.added(count);
+            observer.keys_added(count);
         }
     }
 
@@ -211,33 +211,33 @@ impl Queue {
 }
 
 impl State {
-    fn standing(&mut self, key: &Arc<ObjectKey>) -> &mut Standing {
+    fn key_state(&mut self, key: &Arc<ObjectKey>) -> &mut KeyState {
         self.keys.entry(key.clone()).or_default()
     }
 
     /// Changes what is known of a key, if anything is, and forgets a key that is at rest then.
-    fn change(&mut self, key: &ObjectKey, change: impl FnOnce(&mut Standing)) {
+    fn update_key(&mut self, key: &ObjectKey, change: impl FnOnce(&mut KeyState)) {
         let Some(standing) = self.keys.get_mut(key) else { return };
         change(standing);
-        if *standing == Standing::default() {
+        if *standing == KeyState::default() {
             self.keys.remove(key);
         }
     }
 
     fn add(&mut self, key: &Arc<ObjectKey>, now: Duration) {
-        let standing = self.standing(key);
+        let standing = self.key_state(key);
         if standing.is_running {
             standing.is_dirty = true;
-        } else if standing.waits.is_none() {
-            standing.waits = Some(now);
+        } else if standing.ready_since.is_none() {
+            standing.ready_since = Some(now);
             self.ready.push_back(key.clone());
-            self.untold += 1;
+            self.unreported += 1;
         }
     }
 
     fn delay(&mut self, key: &Arc<ObjectKey>, time: Duration) {
-        let due = (time, self.arrivals + 1);
-        let standing = self.standing(key);
+        let due = (time, self.last_arrival + 1);
+        let standing = self.key_state(key);
         match standing.due {
             Some(known) if known.0 <= time => return,
             known => {
@@ -247,23 +247,23 @@ impl State {
                 }
             }
         }
-        self.arrivals += 1;
+        self.last_arrival += 1;
         self.delayed.insert((due, key.clone()));
     }
 
-    fn wake_delayed(&mut self, now: Duration) {
+    fn move_due_to_ready(&mut self, now: Duration) {
         while self.delayed.first().is_some_and(|((due, _), _)| *due <= now) {
             let Some((_, key)) = self.delayed.pop_first() else { return };
-            self.standing(&key).due = None;
+            self.key_state(&key).due = None;
             self.add(&key, now);
         }
     }
 }
 
-impl fmt::Debug for Queue {
+impl fmt::Debug for WorkQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state();
-        f.debug_struct("Queue")
+        f.debug_struct("WorkQueue")
             .field("ready", &state.ready.len())
             .field("running", &state.keys.values().filter(|key| key.is_running).count())
             .field("delayed", &state.delayed.len())

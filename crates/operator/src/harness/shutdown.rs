@@ -23,7 +23,7 @@ impl Shutdown {
     }
 
     /// Done when the end has begun.
-    pub async fn begun(&self) {
+    pub async fn wait(&self) {
         // The sender lives as long as self, so this ends only when the value is there.
         let _ = self.0.subscribe().wait_for(|begun| *begun).await;
     }

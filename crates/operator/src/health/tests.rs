@@ -14,14 +14,15 @@ use crate::metrics::{Metrics, MetricsConfig};
 /// Ready once the CRDs are there.
 fn health() -> (Routes, Arc<AtomicBool>) {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let (healthz, readyz) = (Checks::new("healthz", &clock), Checks::new("readyz", &clock));
+    let (healthz, readyz) =
+        (HealthChecks::new("healthz", &clock), HealthChecks::new("readyz", &clock));
     let there = Arc::new(AtomicBool::new(false));
     let seen = there.clone();
     readyz.add("crd", move || {
         seen.load(Ordering::Relaxed).then_some(()).ok_or("no NodePool in karpenter.sh".to_owned())
     });
-    healthz.look();
-    readyz.look();
+    healthz.evaluate();
+    readyz.evaluate();
     (Routes::Health { healthz, readyz }, there)
 }
 
@@ -33,7 +34,7 @@ fn metrics(profiling: bool) -> Routes {
 
 fn get(routes: &Routes, target: &str) -> (u16, String) {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let Answer { status, body } = routes.answer(&Method::GET, path, query);
+    let PlainResponse { status, body } = routes.respond(&Method::GET, path, query);
     (status.as_u16(), body)
 }
 
@@ -45,12 +46,12 @@ fn a_process_without_crds_is_alive_and_not_ready() {
     assert_eq!(get(&routes, "/healthz"), (200, "ok".to_owned()), "40/OP-14");
     there.store(true, Ordering::Relaxed);
     let Routes::Health { readyz, .. } = &routes else { panic!("{routes:?}") };
-    readyz.look();
+    readyz.evaluate();
     assert_eq!(get(&routes, "/readyz"), (200, "ok".to_owned()));
 }
 
 #[test]
-fn checks_can_be_asked_one_by_one() {
+fn health_checks_can_be_requested_by_name() {
     let (routes, _) = health();
     #[rustfmt::skip]
     let cases = [
@@ -70,30 +71,30 @@ fn checks_can_be_asked_one_by_one() {
 }
 
 #[test]
-fn profiles_are_there_when_asked_for_and_say_what_to_do() {
+fn profile_endpoints_exist_only_if_enabled_and_describe_the_tools() {
     let off = metrics(false);
     for path in ["/debug/pprof/", "/debug/pprof/profile", "/debug/pprof/heap"] {
         assert_eq!(get(&off, path).0, 404, "40/OP-17 {path}");
     }
     let on = metrics(true);
-    for (path, status, said) in [
+    for (path, status, expected) in [
         ("/debug/pprof/profile", 501, "perf record -g -p "),
         ("/debug/pprof/heap", 501, "heaptrack"),
         ("/debug/pprof/goroutine", 404, "not found"),
     ] {
         let (got, body) = get(&on, path);
-        assert_eq!((got, body.contains(said)), (status, true), "{path}: {body}");
+        assert_eq!((got, body.contains(expected)), (status, true), "{path}: {body}");
     }
 }
 
 #[test]
-fn only_reading_is_allowed() {
-    let answer = metrics(false).answer(&Method::POST, "/metrics", "");
+fn only_get_and_head_requests_are_allowed() {
+    let answer = metrics(false).respond(&Method::POST, "/metrics", "");
     assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED);
 }
 
 /// What a server on a free port says to these bytes.
-async fn talk(routes: Routes, request: &[u8]) -> io::Result<String> {
+async fn send_request(routes: Routes, request: &[u8]) -> io::Result<String> {
     let server = Server::listen(0, routes).await.unwrap();
     let port = server.address()?.port();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -111,24 +112,25 @@ async fn talk(routes: Routes, request: &[u8]) -> io::Result<String> {
 }
 
 #[tokio::test]
-async fn every_replica_serves_metrics_and_probes() {
-    let answer = talk(metrics(false), b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+async fn the_server_answers_scrapes_and_probes() {
+    let answer =
+        send_request(metrics(false), b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "40/OP-15 {answer}");
     assert!(answer.contains("content-type: text/plain; version=0.0.4"), "{answer}");
     assert!(answer.contains(
         "\n# TYPE karpenter_voluntary_disruption_consolidation_timeouts_total counter\n"
     ));
-    let answer = talk(health().0, b"GET /healthz HTTP/1.0\r\n\r\n").await.unwrap();
+    let answer = send_request(health().0, b"GET /healthz HTTP/1.0\r\n\r\n").await.unwrap();
     assert!(answer.ends_with("\r\n\r\nok"), "40/OP-15 {answer}");
 }
 
 #[tokio::test]
-async fn probes_are_answered_while_the_runtime_is_held_up() {
+async fn probes_are_answered_while_the_runtime_is_blocked() {
     use std::io::{Read as _, Write as _};
     let server = Server::listen(0, health().0).await.unwrap();
     let port = server.address().unwrap().port();
-    let apart = server.run_apart(Arc::new(SystemClock)).unwrap();
-    let ask = || {
+    let apart = server.run_on_thread(Arc::new(SystemClock)).unwrap();
+    let probe = || {
         // Not asynchronous: nothing else happens on this thread until there is an answer.
         let mut stream = std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
         stream.set_read_timeout(Some(Duration::from_secs(30)))?;
@@ -137,23 +139,23 @@ async fn probes_are_answered_while_the_runtime_is_held_up() {
         stream.read_to_string(&mut answer)?;
         io::Result::Ok(answer)
     };
-    assert!(ask().unwrap().ends_with("ok"));
+    assert!(probe().unwrap().ends_with("ok"));
     drop(apart);
-    let ended = std::iter::repeat_with(ask).take(10_000).any(|answer| answer.is_err());
+    let ended = std::iter::repeat_with(probe).take(10_000).any(|answer| answer.is_err());
     assert!(ended, "it ends with its handle");
 }
 
 /// A clock that tells when it is asked for the time, and says it only once it is let go.
 #[derive(Debug)]
-struct HeldClock {
-    asked: tokio::sync::mpsc::UnboundedSender<()>,
+struct BlockedClock {
+    requested: tokio::sync::mpsc::UnboundedSender<()>,
     /// Whoever lets it go drops the other end.
     held: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,
 }
 
-impl Clock for HeldClock {
+impl Clock for BlockedClock {
     fn now(&self) -> jiff::Timestamp {
-        let _ = self.asked.send(());
+        let _ = self.requested.send(());
         let let_go = self.held.lock().unwrap().recv_timeout(Duration::from_secs(30));
         let is_let_go = let_go == Err(std::sync::mpsc::RecvTimeoutError::Disconnected);
         assert!(is_let_go, "a probe waits for a page");
@@ -172,14 +174,14 @@ impl Clock for HeldClock {
 #[tokio::test]
 async fn probes_do_not_wait_for_a_scrape() {
     let (let_go, held) = std::sync::mpsc::channel::<()>();
-    let (asked, mut was_asked) = tokio::sync::mpsc::unbounded_channel();
+    let (requested, mut request_receiver) = tokio::sync::mpsc::unbounded_channel();
     let held = std::sync::Mutex::new(held);
-    let slow = Metrics::new(Arc::new(HeldClock { asked, held }), &MetricsConfig::default());
+    let slow = Metrics::new(Arc::new(BlockedClock { requested, held }), &MetricsConfig::default());
     let slow = Routes::Metrics { registry: slow.registry().clone(), profiling: false };
-    let scrape = talk(slow, b"GET /metrics HTTP/1.0\r\n\r\n");
+    let scrape = send_request(slow, b"GET /metrics HTTP/1.0\r\n\r\n");
     let probe = async {
-        was_asked.recv().await.expect("the page is begun");
-        let answer = talk(health().0, b"GET /healthz HTTP/1.0\r\n\r\n").await;
+        request_receiver.recv().await.expect("the page is begun");
+        let answer = send_request(health().0, b"GET /healthz HTTP/1.0\r\n\r\n").await;
         drop(let_go);
         answer
     };
@@ -189,13 +191,13 @@ async fn probes_do_not_wait_for_a_scrape() {
 }
 
 #[tokio::test]
-async fn nonsense_is_answered_and_ends() {
-    let answer = talk(metrics(false), b"\x16\x03\x01 hello\r\n\r\n").await.unwrap();
+async fn a_malformed_request_gets_status_400() {
+    let answer = send_request(metrics(false), b"\x16\x03\x01 hello\r\n\r\n").await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_is_named() {
+async fn a_listen_error_names_the_port_and_its_flag() {
     let first = Server::listen(0, metrics(false)).await.unwrap();
     let port = first.address().unwrap().port();
     let error = Server::listen(port, metrics(false)).await.unwrap_err();
@@ -205,11 +207,11 @@ async fn a_port_that_is_taken_is_named() {
 }
 
 #[tokio::test]
-async fn who_says_nothing_keeps_nobody_waiting() {
+async fn silent_connections_do_not_delay_other_requests() {
     for (routes, path) in [(health().0, "/healthz"), (metrics(false), "/metrics")] {
         let server = Server::listen(0, routes).await.unwrap();
         let port = server.address().unwrap().port();
-        let ask = async {
+        let probe = async {
             let mut silent = Vec::new();
             for _ in 0..300 {
                 silent.push(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap());
@@ -222,8 +224,8 @@ async fn who_says_nothing_keeps_nobody_waiting() {
             answer
         };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let asked = tokio::time::timeout(Duration::from_secs(20), ask);
-        match futures_util::future::select(Box::pin(asked), Box::pin(server.run(clock))).await {
+        let requested = tokio::time::timeout(Duration::from_secs(20), probe);
+        match futures_util::future::select(Box::pin(requested), Box::pin(server.run(clock))).await {
             futures_util::future::Either::Left((answer, _)) => {
                 let answer = answer.expect("within less than silence is allowed to last");
                 assert!(answer.starts_with("HTTP/1.0 200 OK"), "{path}: {answer}");
@@ -234,7 +236,7 @@ async fn who_says_nothing_keeps_nobody_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_says_nothing_is_hung_up_on() {
+async fn a_silent_connection_is_closed_after_the_timeout() {
     let server = Server::listen(0, metrics(false)).await.unwrap();
     let port = server.address().unwrap().port();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);

@@ -12,22 +12,22 @@ use karpenter_core::resources::{Notation, Quantity, Resources};
 use karpenter_core::scheduling::dra::DynamicResources;
 
 mod file;
-mod flaw;
+mod problem;
 #[cfg(test)]
 mod tests;
 
 pub use file::{CatalogError, from_file};
-pub use flaw::{Flaw, flaw};
+pub use problem::{CatalogProblem, first_problem};
 
 /// Vcpus of the built-in types.
-const SIZES: [u32; 12] = [1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256];
+const VCPU_SIZES: [u32; 12] = [1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256];
 /// Families of the built-in types, by GiB of memory per vcpu.
 const FAMILIES: [(&str, u32); 3] = [("c", 2), ("s", 4), ("m", 8)];
 const ZONES: [&str; 4] = ["test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d"];
-const SPOT_SHARE: f64 = 0.7;
+const SPOT_PRICE_FACTOR: f64 = 0.7;
 /// Prices that upstream's generated list rounds to the other neighbour. Comparisons of prices are
 /// exact, so the last bit decides which of two types is the cheaper one.
-const ROUNDED: [(&str, f64); 2] =
+const ROUNDED_PRICES: [(&str, f64); 2] =
     [("c-48x-arm64-windows", 1.303_079_215_104), ("c-192x-arm64-linux", 5.212_316_860_416)];
 
 /// The requirement by which an offering of a file names its reservation.
@@ -39,7 +39,7 @@ const GIB: i64 = 1 << 30;
 /// The 144 types that the provider has without a file.
 pub fn built_in() -> Vec<Arc<InstanceType>> {
     let mut types = Vec::with_capacity(144);
-    for cpu in SIZES {
+    for cpu in VCPU_SIZES {
         for (family, gib_per_cpu) in FAMILIES {
             for os in [labels::LINUX, labels::WINDOWS] {
                 for arch in [labels::AMD64, labels::ARM64] {
@@ -55,7 +55,7 @@ fn built_in_type(cpu: u32, family: &str, gib_per_cpu: u32, os: &str, arch: &str)
     let name = format!("{family}-{cpu}x-{arch}-{os}");
     let gib = cpu * gib_per_cpu;
     let bytes = f64::from(gib) * 1_073_741_824.0;
-    let price = match ROUNDED.iter().find(|(rounded, _)| *rounded == name) {
+    let price = match ROUNDED_PRICES.iter().find(|(rounded, _)| *rounded == name) {
         Some((_, price)) => *price,
         None => 0.025 * f64::from(cpu) + 0.001 * bytes / 1e9,
     };
@@ -74,9 +74,12 @@ fn built_in_type(cpu: u32, family: &str, gib_per_cpu: u32, os: &str, arch: &str)
         Offering::new(requirements.into_iter().collect(), price)
     };
     let offerings = ZONES.iter().flat_map(|zone| {
-        [offering(zone, labels::SPOT, price * SPOT_SHARE), offering(zone, labels::ON_DEMAND, price)]
+        [
+            offering(zone, labels::SPOT, price * SPOT_PRICE_FACTOR),
+            offering(zone, labels::ON_DEMAND, price),
+        ]
     });
-    let description = Description {
+    let description = InstanceTypeSpec {
         name,
         architecture: arch.to_owned(),
         operating_systems: vec![os.to_owned()],
@@ -87,7 +90,7 @@ fn built_in_type(cpu: u32, family: &str, gib_per_cpu: u32, os: &str, arch: &str)
         resources,
         offerings: offerings.collect(),
     };
-    description.instance_type()
+    description.into_instance_type()
 }
 
 /// The types as what every one of the pools can launch, and the labels that they bring.
@@ -119,7 +122,7 @@ fn aliases() -> Aliases {
 }
 
 /// What an instance type is made from, wherever that comes from.
-struct Description {
+struct InstanceTypeSpec {
     name: String,
     architecture: String,
     operating_systems: Vec<String>,
@@ -132,8 +135,8 @@ struct Description {
     offerings: Vec<Offering>,
 }
 
-impl Description {
-    fn instance_type(self) -> InstanceType {
+impl InstanceTypeSpec {
+    fn into_instance_type(self) -> InstanceType {
         let one = |key, value: &str| Requirement::in_values(key, [value]);
         let requirements = [
             one(labels::INSTANCE_TYPE, &self.name),
@@ -141,8 +144,8 @@ impl Description {
             Requirement::in_values(labels::OS, self.operating_systems),
             Requirement::in_values(labels::ZONE, self.zones),
             Requirement::in_values(labels::CAPACITY_TYPE, self.capacity_types),
-            one(kwok::INSTANCE_SIZE, size(&self.name).unwrap_or(&self.cpu)),
-            one(kwok::INSTANCE_FAMILY, family(&self.name)),
+            one(kwok::INSTANCE_SIZE, instance_size(&self.name).unwrap_or(&self.cpu)),
+            one(kwok::INSTANCE_FAMILY, instance_family(&self.name)),
             one(kwok::INSTANCE_CPU, &self.cpu),
             one(kwok::INSTANCE_MEMORY, &self.memory),
         ];
@@ -151,7 +154,7 @@ impl Description {
             name: self.name,
             offerings: self.offerings,
             capacity: with_default_pods(self.resources),
-            overhead: overhead(),
+            overhead: kubelet_overhead(),
             volume_limits: BTreeMap::new(),
             dynamic_resources: DynamicResources::default(),
             has_capacity_overlay: false,
@@ -167,13 +170,13 @@ fn with_default_pods(mut resources: Resources) -> Resources {
 }
 
 /// What the kubelet of every node keeps.
-fn overhead() -> Resources {
+fn kubelet_overhead() -> Resources {
     let memory = Quantity::from_units(10 << 20).with_notation(Notation::BinarySi);
     [(CPU, Quantity::from_millis(100)), (MEMORY, memory)].into_iter().collect()
 }
 
 /// The size in a name of the form `family.size`, as EC2 names its types.
-fn size(name: &str) -> Option<&str> {
+fn instance_size(name: &str) -> Option<&str> {
     let (family, size) = name.split_once('.')?;
     let is_word = !family.is_empty()
         && family.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -185,7 +188,7 @@ fn size(name: &str) -> Option<&str> {
 }
 
 /// What stands before the first `.` or `-` of a name, else its first character.
-fn family(name: &str) -> &str {
+fn instance_family(name: &str) -> &str {
     match name.split_once(['.', '-']) {
         Some((family, _)) => family,
         None => &name[..name.chars().next().map_or(0, char::len_utf8)],

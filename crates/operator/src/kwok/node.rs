@@ -14,8 +14,8 @@ use karpenter_api::taints;
 use karpenter_core::catalog::{InstanceType, Offering};
 use kube::Resource as _;
 
-use crate::chance::Chance;
-use crate::cloud::{CloudError, CloudResult, Vocabulary, claim};
+use crate::cloud::{CloudError, CloudResult, ProviderLabels, nodeclaim};
+use crate::rng::SeededRng;
 
 #[cfg(test)]
 mod tests;
@@ -24,27 +24,27 @@ mod tests;
 pub const PROVIDER_ID_PREFIX: &str = "kwok://";
 
 /// The phase of a node that no kubelet has reported yet.
-const PENDING: &str = "Pending";
-const IN: &str = "In";
-const WORD: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789";
-const WORD_LENGTH: usize = 10;
+const PHASE_PENDING: &str = "Pending";
+const OPERATOR_IN: &str = "In";
+const NAME_ALPHABET: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+const NAME_SUFFIX_LENGTH: usize = 10;
 
 /// What a NodeClaim gets.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Choice<'a> {
+pub(super) struct SelectedOffering<'a> {
     pub(super) instance_type: &'a InstanceType,
     pub(super) offering: &'a Offering,
 }
 
 /// Chooses the cheapest available offering that suits the claim, of the types that it names. Among
 /// types of one price the first one named is taken, among offerings of one type a random one.
-pub(super) fn choose<'a>(
+pub(super) fn select_offering<'a>(
     node_claim: &NodeClaim,
     types: &'a [Arc<InstanceType>],
-    vocabulary: &Vocabulary,
-    chance: &mut Chance,
-) -> CloudResult<Choice<'a>> {
-    let requirements = claim::requirements(node_claim, &vocabulary.aliases)?;
+    vocabulary: &ProviderLabels,
+    rng: &mut SeededRng,
+) -> CloudResult<SelectedOffering<'a>> {
+    let requirements = nodeclaim::requirements(node_claim, &vocabulary.aliases)?;
     let named = node_claim.spec.requirements.iter().find(|item| item.key == labels::INSTANCE_TYPE);
     let named = named.ok_or_else(|| CloudError::other("instance type requirement not found"))?;
     let mut cheapest: Option<(f64, &InstanceType, Vec<&Offering>)> = None;
@@ -67,7 +67,7 @@ pub(super) fn choose<'a>(
         }
     }
     let chosen = cheapest.and_then(|(_, instance_type, offerings)| {
-        Some(Choice { instance_type, offering: chance.pick(&offerings)? })
+        Some(SelectedOffering { instance_type, offering: rng.pick(&offerings)? })
     });
     chosen.ok_or_else(|| {
         CloudError::insufficient_capacity("no available offering satisfies the requirements")
@@ -75,27 +75,27 @@ pub(super) fn choose<'a>(
 }
 
 /// The name of the claim's node.
-pub(super) fn node_name(node_claim: &NodeClaim, chance: &mut Chance) -> String {
+pub(super) fn node_name(node_claim: &NodeClaim, rng: &mut SeededRng) -> String {
     let claim = node_claim.metadata.name.as_deref().unwrap_or_default();
-    let letter = |_| char::from(*chance.pick(WORD).expect("there are letters"));
-    let word: String = (0..WORD_LENGTH).map(letter).collect();
-    format!("kwok-{claim}-{word}-{}", chance.range(0..1 << 32))
+    let letter = |_| char::from(*rng.pick(NAME_ALPHABET).expect("there are letters"));
+    let word: String = (0..NAME_SUFFIX_LENGTH).map(letter).collect();
+    format!("kwok-{claim}-{word}-{}", rng.range(0..1 << 32))
 }
 
 /// The Node that plays the claim's instance.
-pub(super) fn node(node_claim: &NodeClaim, choice: Choice<'_>, name: &str) -> Node {
+pub(super) fn build_node(node_claim: &NodeClaim, choice: SelectedOffering<'_>, name: &str) -> Node {
     let requests = node_claim.spec.resources.as_ref().and_then(|r| r.requests.as_ref());
     // As upstream has it: the capacity is what was asked for, not what the type has.
-    let capacity: BTreeMap<_, _> = requests.into_iter().flatten().map(wire).collect();
+    let capacity: BTreeMap<_, _> = requests.into_iter().flatten().map(to_wire_quantity).collect();
     let mut allocatable = capacity.clone();
-    let of_type = claim::quantities(&choice.instance_type.allocatable());
-    allocatable.extend(of_type.iter().map(wire));
+    let of_type = nodeclaim::quantities(&choice.instance_type.allocatable());
+    allocatable.extend(of_type.iter().map(to_wire_quantity));
     Node {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
             labels: Some(node_labels(node_claim, choice)),
-            annotations: Some(marked(node_claim.metadata.annotations.clone())),
-            owner_references: owner(node_claim).map(|owner| vec![owner]),
+            annotations: Some(with_kwok_annotation(node_claim.metadata.annotations.clone())),
+            owner_references: owner_reference(node_claim).map(|owner| vec![owner]),
             ..ObjectMeta::default()
         },
         spec: Some(NodeSpec {
@@ -106,7 +106,7 @@ pub(super) fn node(node_claim: &NodeClaim, choice: Choice<'_>, name: &str) -> No
         status: Some(NodeStatus {
             capacity: (!capacity.is_empty()).then_some(capacity),
             allocatable: Some(allocatable),
-            phase: Some(PENDING.to_owned()),
+            phase: Some(PHASE_PENDING.to_owned()),
             ..NodeStatus::default()
         }),
     }
@@ -115,7 +115,7 @@ pub(super) fn node(node_claim: &NodeClaim, choice: Choice<'_>, name: &str) -> No
 /// The claim, which gets the Node in any case when that registers. It has it from the start, so that
 /// the garbage collector of the cluster ends a Node whose claim went without knowing of it: a
 /// process was killed before it could write down what it had launched.
-fn owner(node_claim: &NodeClaim) -> Option<OwnerReference> {
+fn owner_reference(node_claim: &NodeClaim) -> Option<OwnerReference> {
     Some(OwnerReference {
         api_version: NodeClaim::api_version(&()).into_owned(),
         kind: NodeClaim::kind(&()).into_owned(),
@@ -128,11 +128,11 @@ fn owner(node_claim: &NodeClaim) -> Option<OwnerReference> {
 
 /// Later ones win: the claim's labels, what its requirements, the type and the offering leave no
 /// choice about, and what belongs to every node of KWOK.
-fn node_labels(node_claim: &NodeClaim, choice: Choice<'_>) -> BTreeMap<String, String> {
-    let Choice { instance_type, offering } = choice;
+fn node_labels(node_claim: &NodeClaim, choice: SelectedOffering<'_>) -> BTreeMap<String, String> {
+    let SelectedOffering { instance_type, offering } = choice;
     let mut labels = node_claim.metadata.labels.clone().unwrap_or_default();
     let mut set = |key: &str, value: &str| labels.insert(key.to_owned(), value.to_owned());
-    for item in node_claim.spec.requirements.iter().filter(|item| item.operator == IN) {
+    for item in node_claim.spec.requirements.iter().filter(|item| item.operator == OPERATOR_IN) {
         // Under the key as it is written, which may be an old spelling.
         if let Some([value]) = item.values.as_deref() {
             set(&item.key, value);
@@ -140,7 +140,7 @@ fn node_labels(node_claim: &NodeClaim, choice: Choice<'_>) -> BTreeMap<String, S
     }
     set(labels::INSTANCE_TYPE, &instance_type.name);
     for requirements in [&instance_type.requirements, &offering.requirements] {
-        for (key, value) in claim::resolved_labels(requirements) {
+        for (key, value) in nodeclaim::resolved_labels(requirements) {
             set(key, value);
         }
     }
@@ -152,7 +152,7 @@ fn node_labels(node_claim: &NodeClaim, choice: Choice<'_>) -> BTreeMap<String, S
 }
 
 /// What a Node says about its instance.
-pub(super) fn node_claim(node: &Node) -> NodeClaim {
+pub(super) fn to_node_claim(node: &Node) -> NodeClaim {
     let status = node.status.clone().unwrap_or_default();
     let field = |list: BTreeMap<String, WireQuantity>| {
         list.into_iter().map(|(name, quantity)| (name, Quantity::parse(quantity.0))).collect()
@@ -161,7 +161,7 @@ pub(super) fn node_claim(node: &Node) -> NodeClaim {
         metadata: ObjectMeta {
             name: node.metadata.name.clone(),
             labels: node.metadata.labels.clone(),
-            annotations: Some(marked(node.metadata.annotations.clone())),
+            annotations: Some(with_kwok_annotation(node.metadata.annotations.clone())),
             creation_timestamp: node.metadata.creation_timestamp.clone(),
             deletion_timestamp: node.metadata.deletion_timestamp.clone(),
             ..ObjectMeta::default()
@@ -178,12 +178,12 @@ pub(super) fn node_claim(node: &Node) -> NodeClaim {
 }
 
 /// The annotations, with the one that leaves the node to the KWOK controller.
-fn marked(annotations: Option<BTreeMap<String, String>>) -> BTreeMap<String, String> {
+fn with_kwok_annotation(annotations: Option<BTreeMap<String, String>>) -> BTreeMap<String, String> {
     let mut annotations = annotations.unwrap_or_default();
     annotations.insert(kwok::NODE.to_owned(), kwok::NODE_FAKE.to_owned());
     annotations
 }
 
-fn wire((name, quantity): (&String, &Quantity)) -> (String, WireQuantity) {
+fn to_wire_quantity((name, quantity): (&String, &Quantity)) -> (String, WireQuantity) {
     (name.clone(), WireQuantity(quantity.canonical().into_owned()))
 }

@@ -21,13 +21,13 @@ use serde_json::json;
 
 use super::catalog;
 use super::node::{self, PROVIDER_ID_PREFIX};
-use crate::chance::Chance;
 use crate::clock::Clock;
 use crate::cloud::{
-    BoxError, CloudError, CloudFuture, CloudProvider, CloudResult, DriftReason, RepairAction,
-    RepairPolicy, Vocabulary,
+    BoxError, CloudError, CloudFuture, CloudProvider, CloudResult, DriftReason, ProviderLabels,
+    RepairAction, RepairPolicy,
 };
-use crate::harness::spawn::Tasks;
+use crate::harness::tasks::Tasks;
+use crate::rng::SeededRng;
 
 #[cfg(test)]
 mod tests;
@@ -38,38 +38,38 @@ pub const UNHEALTHY: &str = "KWOKUnhealthy";
 pub const REBOOT_REQUIRED: &str = "KWOKRebootRequired";
 
 /// How often the creation of a Node is tried, as client-go's default backoff has it.
-const TRIES: u32 = 4;
+const MAX_CREATE_ATTEMPTS: u32 = 4;
 const FIRST_BACKOFF: Duration = Duration::from_millis(10);
 const BACKOFF_FACTOR: u32 = 5;
 const BACKOFF_JITTER: f64 = 0.1;
 
 /// A claim that is younger is launched for the first time, if this process has not done so.
-const NEW: SignedDuration = SignedDuration::from_secs(10);
+const NEW_NODE_CLAIM_AGE: SignedDuration = SignedDuration::from_secs(10);
 
 /// A cloud whose instances are Node objects.
 pub struct KwokProvider {
     client: Client,
     clock: Arc<dyn Clock>,
-    chance: Chance,
+    rng: SeededRng,
     tasks: Tasks,
     types: InstanceTypes,
-    vocabulary: Vocabulary,
-    starting: Starting,
+    provider_labels: ProviderLabels,
+    pending_nodes: PendingNodes,
     /// When this process began. What was launched before is known to the cluster alone.
-    since: Timestamp,
+    started_at: Timestamp,
 }
 
 /// The Nodes that are still to be created, by name, as they were announced. One that is ended before
 /// is not created any more.
 #[derive(Clone, Debug, Default)]
-struct Starting(Arc<Mutex<BTreeMap<String, NodeClaim>>>);
+struct PendingNodes(Arc<Mutex<BTreeMap<String, NodeClaim>>>);
 
 impl KwokProvider {
     /// A provider of these types. It creates Nodes with the client, in tasks of their own.
     pub fn new(
         client: Client,
         clock: Arc<dyn Clock>,
-        chance: &Chance,
+        rng: &SeededRng,
         tasks: Tasks,
         types: impl IntoIterator<Item = Arc<InstanceType>>,
     ) -> Self {
@@ -77,17 +77,17 @@ impl KwokProvider {
         let known = catalog::catalog(types.iter().cloned(), std::iter::empty::<String>());
         Self {
             client,
-            since: clock.now(),
+            started_at: clock.now(),
             clock,
-            chance: chance.fork("kwok"),
+            rng: rng.fork("kwok"),
             tasks,
             types,
-            vocabulary: Vocabulary {
+            provider_labels: ProviderLabels {
                 well_known: known.well_known,
                 reservation_id_label: known.reservation_id_label,
                 aliases: known.aliases,
             },
-            starting: Starting::default(),
+            pending_nodes: PendingNodes::default(),
         }
     }
 
@@ -95,25 +95,26 @@ impl KwokProvider {
         // Drawn from the claim alone, and not from the seed of the process: whoever is killed before
         // it could write down what it launched is followed by one that launches the same again.
         let uid = node_claim.metadata.uid.as_deref().unwrap_or_default();
-        let mut chance = Chance::new(0).fork(&format!("{}/{uid}", node_claim.name_any()));
-        let name = node::node_name(node_claim, &mut chance);
-        if let Some(launched) = self.launched_before(node_claim, &name).await? {
+        let mut rng = SeededRng::new(0).fork(&format!("{}/{uid}", node_claim.name_any()));
+        let name = node::node_name(node_claim, &mut rng);
+        if let Some(launched) = self.find_earlier_launch(node_claim, &name).await? {
             return Ok(launched);
         }
-        let choice = node::choose(node_claim, &self.types, &self.vocabulary, &mut chance)
-            .map_err(|error| error.context("translating nodeclaim to node"))?;
-        let node = node::node(node_claim, choice, &name);
+        let choice =
+            node::select_offering(node_claim, &self.types, &self.provider_labels, &mut rng)
+                .map_err(|error| error.context("translating nodeclaim to node"))?;
+        let node = node::build_node(node_claim, choice, &name);
         let delay = self.registration_delay(node_claim).await?;
-        let launched = node::node_claim(&node);
-        let jitter = self.chance.fork(&name);
-        self.starting.state().insert(name, launched.clone());
+        let launched = node::to_node_claim(&node);
+        let jitter = self.rng.fork(&name);
+        self.pending_nodes.state().insert(name, launched.clone());
         self.tasks.spawn(
             "kwok.registration",
-            Registration {
+            NodeRegistration {
                 nodes: Api::all(self.client.clone()),
                 clock: Arc::clone(&self.clock),
-                chance: jitter,
-                starting: self.starting.clone(),
+                rng: jitter,
+                pending_nodes: self.pending_nodes.clone(),
             }
             .run(node, delay),
         );
@@ -121,19 +122,20 @@ impl KwokProvider {
     }
 
     /// What an earlier launch of the claim brought, by this process or one before it.
-    async fn launched_before(
+    async fn find_earlier_launch(
         &self,
         node_claim: &NodeClaim,
         name: &str,
     ) -> CloudResult<Option<NodeClaim>> {
-        if let Some(launched) = self.starting.state().get(name) {
+        if let Some(launched) = self.pending_nodes.state().get(name) {
             return Ok(Some(launched.clone()));
         }
         // Most launches are the first of a new claim, and need not ask.
         let created = node_claim.metadata.creation_timestamp.as_ref().map(|time| time.0);
         let is_tried = condition_set::find(node_claim.conditions(), LAUNCHED).is_some();
         let is_new = |created: Timestamp| {
-            created > self.since && self.clock.now().duration_since(created) < NEW
+            created > self.started_at
+                && self.clock.now().duration_since(created) < NEW_NODE_CLAIM_AGE
         };
         if !is_tried && created.is_some_and(is_new) {
             return Ok(None);
@@ -141,14 +143,14 @@ impl KwokProvider {
         let node = Api::<Node>::all(self.client.clone()).get_opt(name).await;
         let node = node.map_err(|error| api_error(error).context("finding node"))?;
         let node = node.filter(|node| node.metadata.deletion_timestamp.is_none());
-        Ok(node.as_ref().map(node::node_claim))
+        Ok(node.as_ref().map(node::to_node_claim))
     }
 
     /// How long the node of a ready node class takes to appear.
     async fn registration_delay(&self, node_claim: &NodeClaim) -> CloudResult<Duration> {
         let doing = "resolving node class from nodeclaim";
         let name = &node_claim.spec.node_class_ref.name;
-        if !is_name(name) {
+        if !is_valid_name(name) {
             let error = CloudError::other(format!("no node class can have the name {name:?}"));
             return Err(CloudError::insufficient_capacity(error.context(doing)));
         }
@@ -169,10 +171,10 @@ impl KwokProvider {
         Ok(delay.and_then(|delay| Duration::try_from(delay).ok()).unwrap_or_default())
     }
 
-    async fn end(&self, node_claim: &NodeClaim) -> CloudResult<()> {
+    async fn terminate(&self, node_claim: &NodeClaim) -> CloudResult<()> {
         let provider_id = node_claim.status.as_ref().and_then(|s| s.provider_id.as_deref());
         if let Some(name) = provider_id.and_then(|id| id.strip_prefix(PROVIDER_ID_PREFIX)) {
-            self.starting.state().remove(name);
+            self.pending_nodes.state().remove(name);
         }
         // The end of the claim is the end of the instance: its finalizer removes the Node.
         let params = DeleteParams {
@@ -193,8 +195,9 @@ impl KwokProvider {
         }
     }
 
-    async fn find(&self, provider_id: &str) -> CloudResult<NodeClaim> {
-        let Some(name) = provider_id.strip_prefix(PROVIDER_ID_PREFIX).filter(|n| is_name(n)) else {
+    async fn get_instance(&self, provider_id: &str) -> CloudResult<NodeClaim> {
+        let Some(name) = provider_id.strip_prefix(PROVIDER_ID_PREFIX).filter(|n| is_valid_name(n))
+        else {
             return Err(CloudError::not_found(format!("no instance of KWOK (id={provider_id})")));
         };
         let doing = "finding node";
@@ -202,7 +205,7 @@ impl KwokProvider {
             Ok(node) if node.metadata.deletion_timestamp.is_some() => {
                 Err(CloudError::not_found("nodeclaim not found"))
             }
-            Ok(node) => Ok(node::node_claim(&node)),
+            Ok(node) => Ok(node::to_node_claim(&node)),
             Err(error) if is_not_found(&error) => {
                 Err(CloudError::not_found(api_error(error)).context(doing))
             }
@@ -210,19 +213,19 @@ impl KwokProvider {
         }
     }
 
-    async fn find_all(&self) -> CloudResult<Vec<NodeClaim>> {
+    async fn list_instances(&self) -> CloudResult<Vec<NodeClaim>> {
         let nodes = Api::<Node>::all(self.client.clone()).list(&ListParams::default()).await;
         let nodes = nodes.map_err(|error| api_error(error).context("listing nodes"))?;
         let is_ours = |node: &&Node| {
             let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref());
             id.is_some_and(|id| id.starts_with(PROVIDER_ID_PREFIX))
         };
-        Ok(nodes.items.iter().filter(is_ours).map(node::node_claim).collect())
+        Ok(nodes.items.iter().filter(is_ours).map(node::to_node_claim).collect())
     }
 
     /// There is no machine to restart: the Node gets the boot id of this restart, which is what
     /// proves that it happened.
-    async fn restart(&self, node_claim: &NodeClaim, operation_id: &str) -> CloudResult<()> {
+    async fn reboot_node(&self, node_claim: &NodeClaim, operation_id: &str) -> CloudResult<()> {
         let node_name = node_claim.status.as_ref().and_then(|status| status.node_name.as_deref());
         let Some(node_name) = node_name.filter(|name| !name.is_empty()) else {
             return Err(CloudError::other(format!(
@@ -247,15 +250,15 @@ impl CloudProvider for KwokProvider {
 
     /// Answers that the instance is gone the first time already.
     fn delete<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, ()> {
-        Box::pin(self.end(node_claim))
+        Box::pin(self.terminate(node_claim))
     }
 
     fn get<'a>(&'a self, provider_id: &'a str) -> CloudFuture<'a, NodeClaim> {
-        Box::pin(self.find(provider_id))
+        Box::pin(self.get_instance(provider_id))
     }
 
     fn list(&self) -> CloudFuture<'_, Vec<NodeClaim>> {
-        Box::pin(self.find_all())
+        Box::pin(self.list_instances())
     }
 
     fn instance_types<'a>(&'a self, _: &'a NodePool) -> CloudFuture<'a, InstanceTypes> {
@@ -272,7 +275,7 @@ impl CloudProvider for KwokProvider {
         node_claim: &'a NodeClaim,
         operation_id: &'a str,
     ) -> CloudFuture<'a, ()> {
-        Box::pin(self.restart(node_claim, operation_id))
+        Box::pin(self.reboot_node(node_claim, operation_id))
     }
 
     fn repair_policies(&self) -> Vec<RepairPolicy> {
@@ -305,14 +308,14 @@ impl CloudProvider for KwokProvider {
         vec![ApiResource::erase::<KwokNodeClass>(&())]
     }
 
-    fn vocabulary(&self) -> Vocabulary {
-        self.vocabulary.clone()
+    fn provider_labels(&self) -> ProviderLabels {
+        self.provider_labels.clone()
     }
 }
 
 impl fmt::Debug for KwokProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let starting: Vec<String> = self.starting.state().keys().cloned().collect();
+        let starting: Vec<String> = self.pending_nodes.state().keys().cloned().collect();
         f.debug_struct("KwokProvider")
             .field("types", &self.types.len())
             .field("starting", &starting)
@@ -321,48 +324,48 @@ impl fmt::Debug for KwokProvider {
 }
 
 /// The task that lets a Node appear.
-struct Registration {
+struct NodeRegistration {
     nodes: Api<Node>,
     clock: Arc<dyn Clock>,
-    chance: Chance,
-    starting: Starting,
+    rng: SeededRng,
+    pending_nodes: PendingNodes,
 }
 
-impl Registration {
+impl NodeRegistration {
     /// Creates the Node after the delay. That it does not come up is what happens in real clouds,
     /// too: whoever waits for it gives up in the end.
     async fn run(mut self, node: Node, delay: Duration) {
         let name = node.name_any();
         self.clock.sleep(delay).await;
         let mut backoff = FIRST_BACKOFF;
-        for attempt in 1..=TRIES {
-            if !self.starting.state().contains_key(&name) {
+        for attempt in 1..=MAX_CREATE_ATTEMPTS {
+            if !self.pending_nodes.state().contains_key(&name) {
                 return;
             }
             match self.nodes.create(&PostParams::default(), &node).await {
                 Ok(_) => break,
-                Err(error) if is_already_there(&error) => break,
-                Err(error) if attempt == TRIES => {
+                Err(error) if is_already_exists(&error) => break,
+                Err(error) if attempt == MAX_CREATE_ATTEMPTS => {
                     tracing::error!(node = name, %error, "failed creating node from nodeclaim");
                 }
                 Err(_) => {
-                    self.clock.sleep(self.chance.jitter(backoff, BACKOFF_JITTER)).await;
+                    self.clock.sleep(self.rng.jitter(backoff, BACKOFF_JITTER)).await;
                     backoff *= BACKOFF_FACTOR;
                 }
             }
         }
-        self.starting.state().remove(&name);
+        self.pending_nodes.state().remove(&name);
     }
 }
 
-impl Starting {
+impl PendingNodes {
     fn state(&self) -> MutexGuard<'_, BTreeMap<String, NodeClaim>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Whether an object can have this name, as far as a path is concerned.
-fn is_name(name: &str) -> bool {
+fn is_valid_name(name: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.';
     name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
         && name.bytes().all(is_allowed)
@@ -385,6 +388,6 @@ fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_conflict())
 }
 
-fn is_already_there(error: &kube::Error) -> bool {
+fn is_already_exists(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_already_exists())
 }

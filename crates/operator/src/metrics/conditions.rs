@@ -1,6 +1,6 @@
 //! Metrics and events of status conditions (spec 40 §8.2, spec 45 §15.1).
 //!
-//! [`observe::observe`] compares an object with what was seen of it before, and says what follows:
+//! [`diff_status`] compares an object with what was seen of it before, and says what follows:
 //! that is pure. [`ConditionMetrics`] remembers objects of one kind and records. Kinds that upstream
 //! had before its metrics carried the kind in their names are recorded under the old names too.
 
@@ -11,17 +11,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use prometheus::{CounterVec, HistogramVec};
 
+use super::definitions::{default_buckets, exponential_buckets};
 use super::gauges::{self, GaugeFamily, SeriesKey};
-use super::list::{default_buckets, exponential};
-use super::registry::{Describe, Registry, Stage};
+use super::registry::{MetricOpts, Registry, Stage};
 use super::store::{Sample, Store};
 use crate::events::Event;
 
-mod observe;
+mod status_diff;
 #[cfg(test)]
 mod tests;
 
-pub use observe::{ObjectStatus, Observation, Seen, SeenCondition, Transition, observe};
+pub use status_diff::{
+    ObjectStatus, ObservedCondition, ObservedStatus, StatusDiff, Transition, diff_status,
+};
 
 /// What identifies an object of a kind: namespace and name.
 type Key = (String, String);
@@ -42,11 +44,11 @@ impl KindLabels {
     }
 
     /// The names of the labels in metrics.
-    fn names(&self) -> Vec<String> {
+    fn metric_label_names(&self) -> Vec<String> {
         self.labels.iter().map(|label| label.replace(['/', '.', '-'], "_")).collect()
     }
 
-    fn values(&self, labels: &BTreeMap<String, String>) -> Vec<String> {
+    fn label_values(&self, labels: &BTreeMap<String, String>) -> Vec<String> {
         let value = |label: &String| labels.get(label).cloned().unwrap_or_default();
         self.labels.iter().map(value).collect()
     }
@@ -58,28 +60,28 @@ pub struct ConditionMetrics(Arc<Inner>);
 
 struct Inner {
     kind: KindLabels,
-    own: Metrics,
+    own: ConditionFamilies,
     /// With the values of `group` and `kind`.
-    twins: Option<(Metrics, Vec<String>)>,
+    deprecated: Option<(ConditionFamilies, Vec<String>)>,
     store: Store<Key>,
-    seen: Mutex<BTreeMap<Key, Seen>>,
+    observed: Mutex<BTreeMap<Key, ObservedStatus>>,
 }
 
 /// The old names, which kinds share.
 #[derive(Clone)]
-pub(super) struct Twins(Metrics);
+pub(super) struct DeprecatedConditionMetrics(ConditionFamilies);
 
-impl Twins {
+impl DeprecatedConditionMetrics {
     pub(super) fn new(registry: &Registry) -> Self {
         let extra = ["group".to_owned(), "kind".to_owned()];
-        Self(Metrics::new(registry, "operator", &extra, &default_buckets()))
+        Self(ConditionFamilies::new(registry, "operator", &extra, &default_buckets()))
     }
 }
 
 /// The six metrics of a kind, or of all kinds under their old names.
 #[derive(Clone)]
-struct Metrics {
-    count: GaugeFamily,
+struct ConditionFamilies {
+    condition_count: GaugeFamily,
     current_status_seconds: GaugeFamily,
     transitions: CounterVec,
     transition_seconds: HistogramVec,
@@ -87,7 +89,7 @@ struct Metrics {
     termination_duration: HistogramVec,
 }
 
-impl Metrics {
+impl ConditionFamilies {
     fn new(registry: &Registry, prefix: &str, extra: &[String], buckets: &[f64]) -> Self {
         let labels = |own: &[&str]| -> Vec<String> {
             own.iter().map(|&label| label.to_owned()).chain(extra.iter().cloned()).collect()
@@ -95,19 +97,19 @@ impl Metrics {
         let (stage, condition) = (Stage::Stable, ["namespace", "name", "type", "status", "reason"]);
         let name = |rest: &str| format!("{prefix}_{rest}");
         let gauge = |rest: &str, help: &str, own: &[&str]| {
-            registry.dynamic_gauge(Describe { name: &name(rest), stage, help }, &labels(own))
+            registry.dynamic_gauge(MetricOpts { name: &name(rest), stage, help }, &labels(own))
         };
         let histogram = |rest: &str, help: &str, own: &[&str]| {
-            let describe = Describe { name: &name(rest), stage, help };
+            let describe = MetricOpts { name: &name(rest), stage, help };
             registry.dynamic_histogram(describe, &labels(own), buckets.to_vec())
         };
-        let transitions = Describe {
+        let transitions = MetricOpts {
             name: &name("status_condition_transitions_total"),
             stage,
             help: "Changes of the status of conditions.",
         };
         Self {
-            count: gauge(
+            condition_count: gauge(
                 "status_condition_count",
                 "1 for each condition of an object.",
                 &condition,
@@ -137,26 +139,32 @@ impl Metrics {
         }
     }
 
-    /// What stands for an object now: a series for each of its [`numbers`].
-    fn samples(&self, key: &Key, seen: &Seen, extra: &[String], now: Timestamp) -> Vec<Sample> {
+    /// What stands for an object now: a series for each of its [`gauge_values`].
+    fn samples(
+        &self,
+        key: &Key,
+        seen: &ObservedStatus,
+        extra: &[String],
+        now: Timestamp,
+    ) -> Vec<Sample> {
         let values = |own: &[&str]| -> SeriesKey {
             let all = [key.0.as_str(), key.1.as_str()].into_iter().chain(own.iter().copied());
-            gauges::key(all.chain(extra.iter().map(String::as_str))).into()
+            gauges::series_key(all.chain(extra.iter().map(String::as_str))).into()
         };
         let mut series = Vec::with_capacity(2 * seen.conditions.len() + 1);
         for (condition_type, condition) in &seen.conditions {
             let values = values(&[condition_type, &condition.status, &condition.reason]);
-            series.push((&self.count, values.clone()));
+            series.push((&self.condition_count, values.clone()));
             series.push((&self.current_status_seconds, values));
         }
-        if seen.deleted.is_some() {
+        if seen.deletion_timestamp.is_some() {
             series.push((&self.termination_current_time, values(&[])));
         }
-        let series = series.into_iter().zip(numbers(seen, now));
+        let series = series.into_iter().zip(gauge_values(seen, now));
         series.map(|((family, values), number)| Sample::new(family, values, number)).collect()
     }
 
-    fn count(&self, transition: &Transition, extra: &[String]) {
+    fn count_transition(&self, transition: &Transition, extra: &[String]) {
         let Transition { condition_type, status, reason, from } = transition;
         let values = |own: [&str; 3]| -> Vec<String> {
             own.into_iter().map(str::to_owned).chain(extra.iter().cloned()).collect()
@@ -173,7 +181,7 @@ impl Metrics {
         }
     }
 
-    fn gone(&self, deleted: Timestamp, extra: &[String], now: Timestamp) {
+    fn observe_termination(&self, deleted: Timestamp, extra: &[String], now: Timestamp) {
         if let Ok(histogram) = self.termination_duration.get_metric_with_label_values(extra) {
             histogram.observe(now.duration_since(deleted).as_secs_f64());
         }
@@ -181,38 +189,49 @@ impl Metrics {
 }
 
 /// The numbers that stand for an object, in the order of its series.
-fn numbers(seen: &Seen, now: Timestamp) -> impl Iterator<Item = f64> + Clone {
+fn gauge_values(seen: &ObservedStatus, now: Timestamp) -> impl Iterator<Item = f64> + Clone {
     let age = move |since: Timestamp| now.duration_since(since).as_secs_f64();
     let conditions = seen.conditions.values();
     conditions
         .flat_map(move |condition| [1.0, age(condition.last_transition)])
-        .chain(seen.deleted.map(age))
+        .chain(seen.deletion_timestamp.map(age))
 }
 
 impl ConditionMetrics {
-    pub(super) fn new(registry: &Registry, kind: KindLabels, twins: Option<&Twins>) -> Self {
+    pub(super) fn new(
+        registry: &Registry,
+        kind: KindLabels,
+        deprecated: Option<&DeprecatedConditionMetrics>,
+    ) -> Self {
         let prefix = format!("operator_{}", kind.kind.to_lowercase());
-        let own = Metrics::new(registry, &prefix, &kind.names(), &exponential(0.5, 2.0, 15));
-        let twins =
-            twins.map(|twins| (twins.0.clone(), vec![kind.group.clone(), kind.kind.clone()]));
+        let own = ConditionFamilies::new(
+            registry,
+            &prefix,
+            &kind.metric_label_names(),
+            &exponential_buckets(0.5, 2.0, 15),
+        );
+        let deprecated = deprecated
+            .map(|deprecated| (deprecated.0.clone(), vec![kind.group.clone(), kind.kind.clone()]));
         let (store, seen) = (Store::new(), Mutex::default());
-        Self(Arc::new(Inner { kind, own, twins, store, seen }))
+        Self(Arc::new(Inner { kind, own, deprecated, store, observed: seen }))
     }
 
     /// Records an object as it is now, and answers with what to publish.
     pub fn observe(&self, object: &ObjectStatus, now: Timestamp) -> Vec<Event> {
         let key = object.key();
         let is_another = self.lock().get(&key).is_some_and(|seen| seen.is_replaced_by(object));
-        let mut ended = if is_another { self.gone(&key.0, &key.1, now) } else { Vec::new() };
+        let mut ended =
+            if is_another { self.record_deletion(&key.0, &key.1, now) } else { Vec::new() };
         let mut seen = self.lock();
-        let Observation { seen: after, transitions, events } = observe(seen.get(&key), object);
+        let StatusDiff { observed: after, transitions, events } =
+            diff_status(seen.get(&key), object);
         ended.extend(events);
-        let extra = self.0.kind.values(&after.labels);
+        let extra = self.0.kind.label_values(&after.labels);
         let mut samples = Vec::new();
-        for (metrics, extra) in self.faces(&extra) {
+        for (metrics, extra) in self.family_sets(&extra) {
             samples.extend(metrics.samples(&key, &after, extra, now));
             for transition in &transitions {
-                metrics.count(transition, extra);
+                metrics.count_transition(transition, extra);
             }
         }
         self.0.store.update(&key, samples);
@@ -223,38 +242,39 @@ impl ConditionMetrics {
     /// Lets the gauges of all objects show the time that has passed.
     pub fn refresh(&self, now: Timestamp) {
         let seen = self.lock();
-        let faces = self.faces(&[]).count();
+        let faces = self.family_sets(&[]).count();
         for (key, seen) in seen.iter() {
-            let numbers = std::iter::repeat_n(numbers(seen, now), faces);
-            self.0.store.renumber(key, numbers.flatten());
+            let numbers = std::iter::repeat_n(gauge_values(seen, now), faces);
+            self.0.store.set_values(key, numbers.flatten());
         }
     }
 
     /// Records that an object is gone, and answers with what to publish.
-    pub fn gone(&self, namespace: &str, name: &str, now: Timestamp) -> Vec<Event> {
+    pub fn record_deletion(&self, namespace: &str, name: &str, now: Timestamp) -> Vec<Event> {
         let key = (namespace.to_owned(), name.to_owned());
         let Some(seen) = self.lock().remove(&key) else { return Vec::new() };
         self.0.store.delete(&key);
-        if let Some(deleted) = seen.deleted {
-            let extra = self.0.kind.values(&seen.labels);
-            for (metrics, extra) in self.faces(&extra) {
-                metrics.gone(deleted, extra, now);
+        if let Some(deleted) = seen.deletion_timestamp {
+            let extra = self.0.kind.label_values(&seen.labels);
+            for (metrics, extra) in self.family_sets(&extra) {
+                metrics.observe_termination(deleted, extra, now);
             }
         }
-        seen.finalized_by_end()
+        seen.finalized_events()
     }
 
     /// The metrics of the kind, and those under the old names if it has them.
-    fn faces<'a>(
+    fn family_sets<'a>(
         &'a self,
         extra: &'a [String],
-    ) -> impl Iterator<Item = (&'a Metrics, &'a [String])> {
-        let twins = self.0.twins.as_ref().map(|(metrics, extra)| (metrics, extra.as_slice()));
-        std::iter::once((&self.0.own, extra)).chain(twins)
+    ) -> impl Iterator<Item = (&'a ConditionFamilies, &'a [String])> {
+        let deprecated =
+            self.0.deprecated.as_ref().map(|(metrics, extra)| (metrics, extra.as_slice()));
+        std::iter::once((&self.0.own, extra)).chain(deprecated)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Seen>> {
-        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, ObservedStatus>> {
+        self.0.observed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -264,8 +284,8 @@ impl fmt::Debug for ConditionMetrics {
     }
 }
 
-impl fmt::Debug for Twins {
+impl fmt::Debug for DeprecatedConditionMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Twins")
+        f.write_str("DeprecatedConditionMetrics")
     }
 }

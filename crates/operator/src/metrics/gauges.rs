@@ -25,7 +25,7 @@ pub(super) struct GaugeFamily(Arc<Inner>);
 struct Inner {
     desc: Desc,
     /// Positions of labels by name, which is how they are shown.
-    order: Vec<usize>,
+    label_order: Vec<usize>,
     series: Mutex<HashMap<SeriesKey, f64>>,
 }
 
@@ -34,14 +34,14 @@ impl GaugeFamily {
         let mut order: Vec<usize> = (0..labels.len()).collect();
         order.sort_by_key(|&at| &labels[at]);
         let desc = Desc::new(name.to_owned(), help.to_owned(), labels.to_vec(), HashMap::new())?;
-        Ok(Self(Arc::new(Inner { desc, order, series: Mutex::default() })))
+        Ok(Self(Arc::new(Inner { desc, label_order: order, series: Mutex::default() })))
     }
 
     pub(super) fn name(&self) -> &str {
         &self.0.desc.fq_name
     }
 
-    pub(super) fn is(&self, other: &Self) -> bool {
+    pub(super) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
@@ -54,7 +54,7 @@ impl GaugeFamily {
     }
 
     /// As [`Self::set`], without a copy of the key.
-    pub(super) fn put(&self, key: &SeriesKey, number: f64) {
+    pub(super) fn set_shared(&self, key: &SeriesKey, number: f64) {
         self.lock().insert(Arc::clone(key), number);
     }
 
@@ -91,7 +91,7 @@ impl GaugeFamily {
         if values.len() != labels.len() {
             return None;
         }
-        self.lock().get(key(values).as_str()).copied()
+        self.lock().get(series_key(values).as_str()).copied()
     }
 
     /// Adds them to a page in Prometheus' text format, in the order of their values; nothing if there
@@ -113,7 +113,7 @@ impl GaugeFamily {
             values.clear();
             values.extend(key.split(SEPARATOR));
             page.push_str(name);
-            for (place, &at) in self.0.order.iter().enumerate() {
+            for (place, &at) in self.0.label_order.iter().enumerate() {
                 let _ = write!(page, "{}{}=\"", if place == 0 { '{' } else { ',' }, labels[at]);
                 escape(values.get(at).copied().unwrap_or_default(), true, page);
                 page.push('"');
@@ -136,7 +136,7 @@ fn escape(text: &str, is_quoted: bool, page: &mut String) {
 }
 
 /// The key of a series with these values.
-pub(super) fn key<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
+pub(super) fn series_key<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
     let mut key = String::new();
     for (at, value) in values.into_iter().enumerate() {
         if at > 0 {
@@ -152,7 +152,7 @@ pub(super) fn key<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
 }
 
 /// The key with one more value.
-pub(super) fn with(key: &str, value: &str) -> String {
+pub(super) fn extend_key(key: &str, value: &str) -> String {
     format!("{key}{SEPARATOR}{value}")
 }
 
@@ -167,17 +167,17 @@ mod tests {
     }
 
     #[test]
-    fn a_value_cannot_be_taken_for_two() {
+    fn a_label_value_with_the_separator_stays_one_value() {
         let family = GaugeFamily::new("test", "A test.", &["b".into(), "a".into()]).unwrap();
-        family.set(&key(["x\0y", ""]), 1.0);
-        family.add(&key(["xy", ""]), 2.0);
+        family.set(&series_key(["x\0y", ""]), 1.0);
+        family.add(&series_key(["xy", ""]), 2.0);
         let expected = "# HELP test A test.\n# TYPE test gauge\ntest{a=\"\",b=\"xy\"} 3\n";
         assert_eq!(page(&family), expected);
     }
 
     /// The same as the encoder of the prometheus crate writes, whatever the values are.
     #[test]
-    fn a_page_is_as_others_write_it() {
+    fn gauges_are_encoded_like_the_prometheus_crate() {
         use prometheus::{Encoder as _, GaugeVec, Opts, Registry, TextEncoder};
 
         let help = "One line \\ of \"help\",\nand another.";
@@ -192,7 +192,7 @@ mod tests {
             registry.register(Box::new(theirs.clone())).unwrap();
             assert_eq!(page(&ours), "", "nothing was recorded");
             for (&values, number) in all.iter().zip([0.1, -2e300, f64::NAN]) {
-                ours.set(&key(values.iter().copied()), number);
+                ours.set(&series_key(values.iter().copied()), number);
                 theirs.with_label_values(values).set(number);
             }
             let mut text = Vec::new();

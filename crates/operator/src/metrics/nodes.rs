@@ -5,11 +5,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::gauges::{self, GaugeFamily};
-use super::registry::{Describe, Registry, Stage};
+use super::registry::{MetricOpts, Registry, Stage};
 use super::store::Sample;
 
 /// Labels that all nodes have, before the well-known ones.
-const FIRST: [&str; 3] = ["node_name", "phase", "managed"];
+const FIXED_LABELS: [&str; 3] = ["node_name", "phase", "managed"];
 
 /// Gauges by node and resource.
 #[derive(Clone, Debug)]
@@ -41,20 +41,23 @@ impl NodeMetrics {
         for key in well_known {
             let name = label_name(key);
             // Two keys may have one name; the first keeps it.
-            if !FIRST.contains(&name.as_str()) && name != "resource_type" {
+            if !FIXED_LABELS.contains(&name.as_str()) && name != "resource_type" {
                 labels.entry(name).or_insert_with(|| key.clone());
             }
         }
-        let names: Vec<String> =
-            FIRST.iter().map(|&name| name.to_owned()).chain(labels.keys().cloned()).collect();
+        let names: Vec<String> = FIXED_LABELS
+            .iter()
+            .map(|&name| name.to_owned())
+            .chain(labels.keys().cloned())
+            .collect();
         let with_resource: Vec<String> =
             names.iter().cloned().chain(["resource_type".to_owned()]).collect();
         let gauge = |name: &str, help: &str| {
             let name = format!("karpenter_nodes_{name}");
-            let describe = Describe { name: &name, stage: Stage::Beta, help };
+            let describe = MetricOpts { name: &name, stage: Stage::Beta, help };
             NodeResourceGauge(registry.dynamic_gauge(describe, &with_resource))
         };
-        let age = Describe {
+        let age = MetricOpts {
             name: "karpenter_nodes_current_lifetime_seconds",
             stage: Stage::Alpha,
             help: "Age of Nodes.",
@@ -96,7 +99,7 @@ impl NodeMetrics {
     ) -> NodeSeries {
         let first = [node_name, phase, if is_managed { "true" } else { "false" }];
         let rest = self.labels.0.values().map(|key| label(key).unwrap_or_default());
-        NodeSeries(gauges::key(first.into_iter().chain(rest)).into())
+        NodeSeries(gauges::series_key(first.into_iter().chain(rest)).into())
     }
 }
 
@@ -111,7 +114,7 @@ pub struct NodeResourceGauge(GaugeFamily);
 impl NodeResourceGauge {
     /// A number for a store.
     pub fn sample(&self, node: &NodeSeries, resource: &str, number: f64) -> Sample {
-        let key = gauges::with(&node.0, &resource_type(resource));
+        let key = gauges::extend_key(&node.0, &resource_type(resource));
         Sample::new(&self.0, key.into(), number)
     }
 }

@@ -45,7 +45,7 @@ impl Stage {
 
 /// What a metric measures with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Type {
+pub enum MetricType {
     /// A number that grows.
     Counter,
     /// A number.
@@ -56,7 +56,7 @@ pub enum Type {
     Summary,
 }
 
-impl Type {
+impl MetricType {
     /// The type in a word.
     pub fn name(self) -> &'static str {
         match self {
@@ -70,7 +70,7 @@ impl Type {
 
 /// Name, stage and help of a metric that is to be made.
 #[derive(Clone, Copy, Debug)]
-pub struct Describe<'a> {
+pub struct MetricOpts<'a> {
     /// Its name.
     pub name: &'a str,
     /// How finished it is.
@@ -85,7 +85,7 @@ pub struct Family {
     /// Its name.
     pub name: String,
     /// What it measures with.
-    pub metric_type: Type,
+    pub metric_type: MetricType,
     /// How finished it is.
     pub stage: Stage,
     /// Names of its labels.
@@ -107,11 +107,11 @@ struct Inner {
     gauges: Mutex<Vec<GaugeFamily>>,
     families: Mutex<Vec<Family>>,
     clock: Arc<dyn Clock>,
-    refreshers: Mutex<Vec<Refresh>>,
+    refreshers: Mutex<Vec<Refresher>>,
 }
 
 /// Sets gauges that change with time alone.
-type Refresh = Box<dyn Fn(Timestamp) + Send + Sync>;
+type Refresher = Box<dyn Fn(Timestamp) + Send + Sync>;
 
 /// Names and labels are constants, or made of labels that are checked before.
 const VALID: &str = "names of metrics are valid and made once, which tests say too";
@@ -130,7 +130,7 @@ impl Registry {
 
     /// Whenever somebody looks, this is called first, with the time then: for gauges that change with
     /// time alone, such as ages.
-    pub(super) fn refresh(&self, refresh: impl Fn(Timestamp) + Send + Sync + 'static) {
+    pub(super) fn add_refresher(&self, refresh: impl Fn(Timestamp) + Send + Sync + 'static) {
         let mut all = self.0.refreshers.lock().unwrap_or_else(PoisonError::into_inner);
         all.push(Box::new(refresh));
     }
@@ -150,61 +150,65 @@ impl Registry {
     }
 
     /// Makes a counter.
-    pub fn counter<L: LabelSet>(&self, describe: Describe<'_>) -> Counter<L> {
+    pub fn counter<L: LabelSet>(&self, describe: MetricOpts<'_>) -> Counter<L> {
         Counter(self.dynamic_counter(describe, &owned(L::NAMES)), PhantomData)
     }
 
     /// Makes a gauge.
-    pub fn gauge<L: LabelSet>(&self, describe: Describe<'_>) -> Gauge<L> {
+    pub fn gauge<L: LabelSet>(&self, describe: MetricOpts<'_>) -> Gauge<L> {
         Gauge(self.dynamic_gauge(describe, &owned(L::NAMES)), PhantomData)
     }
 
     /// Makes a histogram.
     pub fn histogram<L: LabelSet>(
         &self,
-        describe: Describe<'_>,
+        describe: MetricOpts<'_>,
         buckets: Vec<f64>,
     ) -> Histogram<L> {
         Histogram(self.dynamic_histogram(describe, &owned(L::NAMES), buckets), PhantomData)
     }
 
     /// Makes a summary.
-    pub fn summary<L: LabelSet>(&self, describe: Describe<'_>) -> Summary<L> {
+    pub fn summary<L: LabelSet>(&self, describe: MetricOpts<'_>) -> Summary<L> {
         let vec = SummaryVec::new(describe.name, describe.help, L::NAMES, self.0.clock.clone());
         let vec = vec.expect(VALID);
         self.register(vec.clone());
-        self.note(describe, Type::Summary, &owned(L::NAMES), Vec::new());
+        self.record_family(describe, MetricType::Summary, &owned(L::NAMES), Vec::new());
         Summary(vec, PhantomData)
     }
 
-    pub(super) fn dynamic_counter(&self, describe: Describe<'_>, labels: &[String]) -> CounterVec {
+    pub(super) fn dynamic_counter(
+        &self,
+        describe: MetricOpts<'_>,
+        labels: &[String],
+    ) -> CounterVec {
         let vec = CounterVec::new(Opts::new(describe.name, describe.help), &borrowed(labels));
         let vec = vec.expect(VALID);
         self.register(vec.clone());
-        self.note(describe, Type::Counter, labels, Vec::new());
+        self.record_family(describe, MetricType::Counter, labels, Vec::new());
         vec
     }
 
-    pub(super) fn dynamic_gauge(&self, describe: Describe<'_>, labels: &[String]) -> GaugeFamily {
+    pub(super) fn dynamic_gauge(&self, describe: MetricOpts<'_>, labels: &[String]) -> GaugeFamily {
         let family = GaugeFamily::new(describe.name, describe.help, labels).expect(VALID);
         let mut gauges = self.0.gauges.lock().unwrap_or_else(PoisonError::into_inner);
         let place = gauges.partition_point(|gauge| gauge.name() < family.name());
         gauges.insert(place, family.clone());
         drop(gauges);
-        self.note(describe, Type::Gauge, labels, Vec::new());
+        self.record_family(describe, MetricType::Gauge, labels, Vec::new());
         family
     }
 
     pub(super) fn dynamic_histogram(
         &self,
-        describe: Describe<'_>,
+        describe: MetricOpts<'_>,
         labels: &[String],
         buckets: Vec<f64>,
     ) -> HistogramVec {
         let options = HistogramOpts::new(describe.name, describe.help).buckets(buckets.clone());
         let vec = HistogramVec::new(options, &borrowed(labels)).expect(VALID);
         self.register(vec.clone());
-        self.note(describe, Type::Histogram, labels, buckets);
+        self.record_family(describe, MetricType::Histogram, labels, buckets);
         vec
     }
 
@@ -212,14 +216,14 @@ impl Registry {
         self.0.registry.register(Box::new(collector)).expect(VALID);
     }
 
-    fn note(
+    fn record_family(
         &self,
-        describe: Describe<'_>,
-        metric_type: Type,
+        describe: MetricOpts<'_>,
+        metric_type: MetricType,
         labels: &[String],
         buckets: Vec<f64>,
     ) {
-        let Describe { name, stage, help } = describe;
+        let MetricOpts { name, stage, help } = describe;
         let (name, help, labels) = (name.to_owned(), help.to_owned(), labels.to_vec());
         let family = Family { name, metric_type, stage, labels, buckets, help };
         let mut families = self.0.families.lock().unwrap_or_else(PoisonError::into_inner);
@@ -277,7 +281,7 @@ impl Registry {
     }
 
     /// How many series a metric has. For tests, as above.
-    pub fn series(&self, name: &str) -> usize {
+    pub fn series_count(&self, name: &str) -> usize {
         let (gauges, others) = self.gather();
         let gauge = gauges.iter().find(|gauge| gauge.name() == name).map(GaugeFamily::len);
         let other = others.iter().find(|family| family.name() == name);
@@ -333,17 +337,17 @@ pub struct Gauge<L>(GaugeFamily, PhantomData<fn(L)>);
 impl<L: LabelSet> Gauge<L> {
     /// Sets the number.
     pub fn set(&self, labels: &L::With<'_>, number: f64) {
-        self.0.set(&key::<L>(labels), number);
+        self.0.set(&series_key::<L>(labels), number);
     }
 
     /// Adds to the number.
     pub fn add(&self, labels: &L::With<'_>, number: f64) {
-        self.0.add(&key::<L>(labels), number);
+        self.0.add(&series_key::<L>(labels), number);
     }
 
     /// Removes the series, if it is there.
     pub fn remove(&self, labels: &L::With<'_>) {
-        self.0.remove(&key::<L>(labels));
+        self.0.remove(&series_key::<L>(labels));
     }
 
     /// Removes all series.
@@ -353,12 +357,12 @@ impl<L: LabelSet> Gauge<L> {
 
     /// The number for a [`super::Store`], which removes it when it is stale.
     pub fn sample(&self, labels: &L::With<'_>, number: f64) -> Sample {
-        Sample::new(&self.0, key::<L>(labels).into(), number)
+        Sample::new(&self.0, series_key::<L>(labels).into(), number)
     }
 }
 
-fn key<L: LabelSet>(labels: &L::With<'_>) -> String {
-    labels.with(|values| gauges::key(values.iter().copied()))
+fn series_key<L: LabelSet>(labels: &L::With<'_>) -> String {
+    labels.with(|values| gauges::series_key(values.iter().copied()))
 }
 
 /// Counts of observations by size.

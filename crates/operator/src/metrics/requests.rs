@@ -6,17 +6,17 @@ use http::Method;
 
 use super::Metrics;
 use super::labels::{ApiAnswer, ApiHostAnswer, ApiRequest};
-use crate::client::{OnRequest, RequestDone};
+use crate::client::{CompletedRequest, RequestObserver};
 
 impl Metrics {
     /// Records every request of a client to a server, which is named by host and port.
-    pub fn on_request(&self, host: &str) -> OnRequest {
+    pub fn request_observer(&self, host: &str) -> RequestObserver {
         let (metrics, host) = (self.clone(), host.to_owned());
         Arc::new(move |done| metrics.record_request(&host, done))
     }
 
-    fn record_request(&self, host: &str, done: &RequestDone<'_>) {
-        let target = Target::of(done.uri.path());
+    fn record_request(&self, host: &str, done: &CompletedRequest<'_>) {
+        let target = RequestTarget::parse(done.uri.path());
         let verb = match (done.method, target.has_name) {
             (&Method::POST, _) => "CREATE",
             (&Method::GET, false) => "LIST",
@@ -30,7 +30,7 @@ impl Metrics {
             kind: target.resource,
             subresource: target.subresource,
         };
-        self.client_go_request_duration.observe(&labels, done.took.as_secs_f64());
+        self.client_go_request_duration.observe(&labels, done.duration.as_secs_f64());
         let code = done.status.map_or_else(|| "<error>".to_owned(), |s| s.as_u16().to_string());
         let (code, method) = (code.as_str(), done.method.as_str());
         self.client_go_requests.inc(&ApiAnswer { code, method });
@@ -40,7 +40,7 @@ impl Metrics {
 
 /// What the path of a request names.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Target<'a> {
+struct RequestTarget<'a> {
     group: &'a str,
     version: &'a str,
     resource: &'a str,
@@ -48,8 +48,8 @@ struct Target<'a> {
     has_name: bool,
 }
 
-impl<'a> Target<'a> {
-    fn of(path: &'a str) -> Self {
+impl<'a> RequestTarget<'a> {
+    fn parse(path: &'a str) -> Self {
         let mut parts = path.split('/').filter(|part| !part.is_empty());
         let group = match parts.next() {
             Some("api") => "",
@@ -60,7 +60,9 @@ impl<'a> Target<'a> {
         let rest: Vec<&str> = parts.collect();
         // A namespace is a place, unless it is what is asked for.
         let rest = match rest.as_slice() {
-            ["namespaces", _, resource @ ..] if !resource.is_empty() && !is_part(resource) => {
+            ["namespaces", _, resource @ ..]
+                if !resource.is_empty() && !is_namespace_subresource(resource) =>
+            {
                 resource
             }
             all => all,
@@ -71,7 +73,7 @@ impl<'a> Target<'a> {
 }
 
 /// Whether it is a part of a namespace itself.
-fn is_part(resource: &[&str]) -> bool {
+fn is_namespace_subresource(resource: &[&str]) -> bool {
     matches!(resource, ["status" | "finalize"])
 }
 
@@ -84,7 +86,7 @@ mod tests {
     use crate::metrics::MetricsConfig;
 
     #[test]
-    fn a_path_names_group_version_resource_and_part() {
+    fn a_request_path_is_parsed_into_group_version_and_resource() {
         let cases = [
             ("/api/v1/nodes", ["", "v1", "nodes", ""], false),
             ("/api/v1/nodes/a", ["", "v1", "nodes", ""], true),
@@ -99,18 +101,23 @@ mod tests {
             ("/version", ["", "", "", ""], false),
         ];
         for (path, [group, version, resource, subresource], has_name) in cases {
-            let expected = Target { group, version, resource, subresource, has_name };
-            assert_eq!(Target::of(path), expected, "{path}");
+            let expected = RequestTarget { group, version, resource, subresource, has_name };
+            assert_eq!(RequestTarget::parse(path), expected, "{path}");
         }
     }
 
     #[test]
-    fn an_answer_counts_by_method_and_code_and_host() {
+    fn a_response_is_counted_by_method_code_and_host() {
         let metrics = Metrics::new(Arc::new(SystemClock), &MetricsConfig::default());
         let uri = http::Uri::from_static("/api/v1/nodes/a");
         for status in [Some(http::StatusCode::CONFLICT), None] {
             let (method, took) = (&Method::PUT, Duration::from_millis(3));
-            metrics.on_request("10.0.0.1:443")(&RequestDone { method, uri: &uri, status, took });
+            metrics.request_observer("10.0.0.1:443")(&CompletedRequest {
+                method,
+                uri: &uri,
+                status,
+                duration: took,
+            });
         }
         let value = |name, labels: &[_]| metrics.registry().value(name, labels);
         for code in ["409", "<error>"] {

@@ -42,8 +42,8 @@ struct Series {
 }
 
 impl Series {
-    fn is(&self, other: &Self) -> bool {
-        self.family.is(&other.family) && self.key == other.key
+    fn is_same(&self, other: &Self) -> bool {
+        self.family.is_same(&other.family) && self.key == other.key
     }
 }
 
@@ -57,20 +57,20 @@ impl<K: Ord + Hash + Clone> Store<K> {
     pub fn update(&self, key: &K, samples: Vec<Sample>) {
         let mut series = self.lock();
         let Some(own) = series.get_mut(key) else {
-            let after = exchange(Vec::new(), samples);
+            let after = replace_series(Vec::new(), samples);
             if !after.is_empty() {
                 series.insert(key.clone(), after);
             }
             return;
         };
-        *own = exchange(std::mem::take(own), samples);
+        *own = replace_series(std::mem::take(own), samples);
         if own.is_empty() {
             series.remove(key);
         }
     }
 
     /// Sets new numbers for what an object has, in the order of its last update.
-    pub fn renumber(&self, key: &K, numbers: impl IntoIterator<Item = f64>) {
+    pub fn set_values(&self, key: &K, numbers: impl IntoIterator<Item = f64>) {
         let series = self.lock();
         let own = series.get(key).into_iter().flatten();
         own.zip(numbers).for_each(|(series, number)| series.family.set(&series.key, number));
@@ -89,10 +89,10 @@ impl<K: Ord + Hash + Clone> Store<K> {
         let gone: Vec<_> =
             before.keys().filter(|key| !samples.contains_key(key)).cloned().collect();
         for key in gone {
-            exchange(before.remove(&key).unwrap_or_default(), Vec::new());
+            replace_series(before.remove(&key).unwrap_or_default(), Vec::new());
         }
         for (key, samples) in samples {
-            let after = exchange(before.remove(&key).unwrap_or_default(), samples);
+            let after = replace_series(before.remove(&key).unwrap_or_default(), samples);
             series.insert(key, after);
         }
     }
@@ -104,19 +104,19 @@ impl<K: Ord + Hash + Clone> Store<K> {
 
 /// Sets the samples and removes the series before that are none of them. Most updates change
 /// numbers alone, so a series is looked for at its old place first.
-fn exchange(before: Vec<Series>, samples: Vec<Sample>) -> Vec<Series> {
+fn replace_series(before: Vec<Series>, samples: Vec<Sample>) -> Vec<Series> {
     let mut old: Vec<Option<Series>> = before.into_iter().map(Some).collect();
     let mut after = Vec::with_capacity(samples.len());
     for (place, Sample { series, number }) in samples.into_iter().enumerate() {
-        let same = |old: &mut Series| old.is(&series);
+        let same = |old: &mut Series| old.is_same(&series);
         let kept = old.get_mut(place).and_then(|series| series.take_if(same));
         // The key of a series that stands is the one that its family has.
         let series = kept.unwrap_or(series);
-        series.family.put(&series.key, number);
+        series.family.set_shared(&series.key, number);
         after.push(series);
     }
     for stale in old.into_iter().flatten() {
-        if !after.iter().any(|series| series.is(&stale)) {
+        if !after.iter().any(|series| series.is_same(&stale)) {
             stale.family.remove(&stale.key);
         }
     }

@@ -20,9 +20,9 @@ const SLICES: usize = 5;
 const SLICE_SECONDS: i64 = 120;
 
 /// The upper bound of a class is so many times its lower one.
-const WIDTH: f64 = 1.02;
+const CLASS_WIDTH: f64 = 1.02;
 /// What is smaller is in one class. Observations are seconds.
-const SMALLEST: f64 = 1e-6;
+const MIN_OBSERVATION: f64 = 1e-6;
 
 /// A summary for each set of label values. Clones are handles to the same one.
 #[derive(Clone)]
@@ -108,7 +108,7 @@ impl Window {
     fn observe(&mut self, number: f64, now: Timestamp) {
         self.count += 1;
         self.sum += number;
-        self.forget(now);
+        self.drop_expired_slices(now);
         let slice = now.as_second().div_euclid(SLICE_SECONDS);
         // A clock that went back adds to the newest slice that there is.
         if self.slices.back().is_none_or(|newest| newest.number < slice) {
@@ -122,7 +122,7 @@ impl Window {
         *newest.classes.entry(class(number)).or_default() += 1;
     }
 
-    fn forget(&mut self, now: Timestamp) {
+    fn drop_expired_slices(&mut self, now: Timestamp) {
         let oldest = now.as_second().div_euclid(SLICE_SECONDS) - i64::try_from(SLICES).unwrap_or(0);
         while self.slices.front().is_some_and(|slice| slice.number <= oldest) {
             self.slices.pop_front();
@@ -130,7 +130,7 @@ impl Window {
     }
 
     fn summary(&mut self, now: Timestamp) -> proto::Summary {
-        self.forget(now);
+        self.drop_expired_slices(now);
         let mut classes: BTreeMap<i32, u64> = BTreeMap::new();
         for (class, count) in self.slices.iter().flat_map(|slice| &slice.classes) {
             *classes.entry(*class).or_default() += count;
@@ -163,8 +163,8 @@ impl Window {
 /// The class of a number. What is no number is in the smallest.
 #[expect(clippy::cast_possible_truncation, reason = "a float's logarithm is small")]
 fn class(number: f64) -> i32 {
-    let number = if number > SMALLEST { number.min(f64::MAX) } else { SMALLEST };
-    (number.ln() / WIDTH.ln()).floor() as i32
+    let number = if number > MIN_OBSERVATION { number.min(f64::MAX) } else { MIN_OBSERVATION };
+    (number.ln() / CLASS_WIDTH.ln()).floor() as i32
 }
 
 /// The middle of the class that the quantile falls into.
@@ -181,7 +181,7 @@ fn value_at(classes: &BTreeMap<i32, u64>, quantile: f64) -> f64 {
     for (class, count) in classes {
         seen += count;
         if seen >= rank {
-            return WIDTH.powf(f64::from(*class) + 0.5);
+            return CLASS_WIDTH.powf(f64::from(*class) + 0.5);
         }
     }
     f64::NAN

@@ -18,7 +18,7 @@ fn metrics() -> Metrics {
 
 /// Name, type, stage, labels and buckets of every metric are those of the committed list.
 #[tokio::test]
-async fn metrics_are_those_of_the_list() {
+async fn metrics_match_the_committed_list() {
     let line = |family: &Family| {
         let Family { name, metric_type, stage, labels, buckets, .. } = family;
         let buckets: Vec<_> = buckets.iter().map(|bound| format!("{bound:.5e}")).collect();
@@ -28,7 +28,7 @@ async fn metrics_are_those_of_the_list() {
             .to_owned()
     };
     let made: Vec<_> = metrics().registry().families().iter().map(line).collect();
-    let list: Vec<_> = listed();
+    let list: Vec<_> = expected_families();
     for (made, listed) in made.iter().zip(&list) {
         assert_eq!(made, listed);
     }
@@ -36,7 +36,7 @@ async fn metrics_are_those_of_the_list() {
 }
 
 /// The committed list, with names of bucket sets replaced by their bounds.
-fn listed() -> Vec<String> {
+fn expected_families() -> Vec<String> {
     let mut sets: BTreeMap<&str, String> = BTreeMap::new();
     let mut list = Vec::new();
     for line in include_str!("list.txt").lines() {
@@ -57,7 +57,7 @@ fn listed() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_metric_says_what_it_is() {
+async fn every_metric_has_a_help_text() {
     for family in metrics().registry().families() {
         assert!(family.help.ends_with('.') && family.help.len() > 5, "{family:?}");
         let page = reference(metrics().registry());
@@ -78,7 +78,7 @@ async fn build_info_has_four_labels() {
 /// Gauges of objects and metrics of conditions exist once somebody records them: without the
 /// controllers that do there are none.
 #[tokio::test]
-async fn what_nobody_records_is_not_shown() {
+async fn unrecorded_metrics_are_not_exposed() {
     let metrics = metrics();
     metrics.pods_eviction_requests.inc(&Code { code: "200" });
     let text = metrics.registry().text();
@@ -116,35 +116,41 @@ async fn counters_never_shrink() {
 
 const UNSTARTED: &str = "karpenter_pods_unstarted_time_seconds";
 
-fn unstarted(metrics: &Metrics, name: &str, number: f64) -> Sample {
+fn unstarted_sample(metrics: &Metrics, name: &str, number: f64) -> Sample {
     metrics.pods_unstarted_time.sample(&PodName { name, namespace: "n" }, number)
 }
 
 #[tokio::test]
 async fn an_update_with_other_labels_removes_the_old_series() {
     let (metrics, store) = (metrics(), Store::new());
-    store.update(&1, vec![unstarted(&metrics, "a", 1.0), unstarted(&metrics, "b", 2.0)]);
-    store.update(&1, vec![unstarted(&metrics, "b", 3.0), unstarted(&metrics, "c", 4.0)]);
+    store.update(
+        &1,
+        vec![unstarted_sample(&metrics, "a", 1.0), unstarted_sample(&metrics, "b", 2.0)],
+    );
+    store.update(
+        &1,
+        vec![unstarted_sample(&metrics, "b", 3.0), unstarted_sample(&metrics, "c", 4.0)],
+    );
     let value = |name| metrics.registry().value(UNSTARTED, &[("name", name), ("namespace", "n")]);
     assert_eq!([value("a"), value("b"), value("c")], [None, Some(3.0), Some(4.0)], "40/OB-06");
-    store.update(&2, vec![unstarted(&metrics, "d", 1.0)]);
+    store.update(&2, vec![unstarted_sample(&metrics, "d", 1.0)]);
     store.delete(&1);
-    assert_eq!(metrics.registry().series(UNSTARTED), 1);
+    assert_eq!(metrics.registry().series_count(UNSTARTED), 1);
 }
 
 #[tokio::test]
-async fn replacing_all_with_nothing_removes_all() {
+async fn replacing_all_samples_with_none_removes_every_series() {
     let (metrics, store) = (metrics(), Store::new());
-    store.replace_all([(1, vec![unstarted(&metrics, "a", 1.0)]), (2, Vec::new())].into());
-    store.replace_all([(2, vec![unstarted(&metrics, "a", 2.0)])].into());
+    store.replace_all([(1, vec![unstarted_sample(&metrics, "a", 1.0)]), (2, Vec::new())].into());
+    store.replace_all([(2, vec![unstarted_sample(&metrics, "a", 2.0)])].into());
     let labels = [("name", "a"), ("namespace", "n")];
     assert_eq!(metrics.registry().value(UNSTARTED, &labels), Some(2.0), "taken over");
     store.replace_all(BTreeMap::new());
-    assert_eq!(metrics.registry().series(UNSTARTED), 0, "40/OB-07");
+    assert_eq!(metrics.registry().series_count(UNSTARTED), 0, "40/OB-07");
 }
 
 #[tokio::test]
-async fn nodes_have_the_labels_that_are_well_known() {
+async fn node_metrics_have_the_well_known_labels() {
     let metrics = metrics();
     let zone = |key: &str| (key == "topology.kubernetes.io/zone").then_some("z");
     let node = metrics.nodes.series("a", "Running", true, zone);
@@ -171,7 +177,7 @@ async fn nodes_have_the_labels_that_are_well_known() {
 }
 
 #[test]
-fn any_label_has_a_name_in_metrics() {
+fn every_node_label_has_a_valid_metric_label_name() {
     for (key, wanted) in [
         ("karpenter.sh/capacity-type", "capacity_type"),
         ("node.kubernetes.io/windows-build", "windows_build"),
@@ -185,7 +191,7 @@ fn any_label_has_a_name_in_metrics() {
 }
 
 #[test]
-fn resources_keep_their_group() {
+fn resource_types_keep_their_group() {
     for (resource, wanted) in
         [("ephemeral-storage", "ephemeral_storage"), ("nvidia.com/GPU", "nvidia.com/gpu")]
     {
@@ -194,7 +200,7 @@ fn resources_keep_their_group() {
 }
 
 #[tokio::test]
-async fn keys_with_one_name_do_not_clash() {
+async fn node_labels_with_the_same_metric_name_do_not_conflict() {
     let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Timestamp::UNIX_EPOCH));
     let well_known = ["a/zone", "b/zone", "c/phase", "d/resource-type", ""].map(str::to_owned);
     let config = MetricsConfig { well_known: well_known.into(), node_class_labels: Vec::new() };
@@ -239,7 +245,7 @@ async fn summaries_show_quantiles_of_the_last_ten_minutes() {
 }
 
 #[tokio::test]
-async fn summaries_take_any_number() {
+async fn summaries_accept_any_number() {
     let metrics = metrics();
     for number in
         [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 0.0, f64::MAX, f64::MIN_POSITIVE]

@@ -23,7 +23,7 @@ use go::go_int;
 
 /// One option: how it is given and what it may be.
 #[derive(Clone, Debug)]
-pub struct Definition {
+pub struct OptionDefinition {
     /// The name of the flag, without dashes.
     pub flag: &'static str,
     /// The environment variable.
@@ -31,14 +31,14 @@ pub struct Definition {
     /// What counts when neither is given.
     pub default: String,
     /// What texts are allowed.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// What it does, for a person.
     pub help: String,
 }
 
 /// What an option's text may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     /// `true` or `false`. The flag alone is `true`, and never takes the next argument.
     Bool,
     /// A whole number of this range.
@@ -58,19 +58,19 @@ pub enum Kind {
 
 /// What a command line and an environment come to.
 #[derive(Clone, Debug)]
-pub struct Resolved {
-    values: BTreeMap<&'static str, Given>,
+pub struct ResolvedOptions {
+    values: BTreeMap<&'static str, OptionValue>,
     /// Arguments from the first one that is no flag.
-    pub rest: Vec<String>,
+    pub positional: Vec<String>,
     /// Whether `-h` or `--help` was given.
-    pub wants_help: bool,
+    pub is_help_requested: bool,
     /// Variables that count as not set, as they cannot be read; worth a warning.
-    pub ignored: Vec<Ignored>,
+    pub ignored_variables: Vec<IgnoredVariable>,
 }
 
 /// A variable that is set to something that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ignored {
+pub struct IgnoredVariable {
     /// Its name.
     pub variable: &'static str,
     /// Its value.
@@ -83,17 +83,17 @@ pub struct Ignored {
 
 /// A text, and where it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Given {
+pub struct OptionValue {
     /// The text.
     pub text: String,
     /// Where it came from.
-    pub from: Source,
+    pub from: ValueSource,
     env: &'static str,
 }
 
 /// Where a text came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum ValueSource {
     /// Nobody gave one.
     Default,
     /// The environment variable of this name.
@@ -102,7 +102,7 @@ pub enum Source {
     Flag(&'static str),
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for ValueSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("the default"),
@@ -143,27 +143,27 @@ pub enum OptionsError {
         text: String,
     },
     /// A value that is not allowed.
-    #[error("invalid {env} {:?}{}: {problem}", given.text, match &given.from { Source::Flag(name) => format!(" of --{name}"), _ => String::new() })]
+    #[error("invalid {env} {:?}{}: {problem}", given.text, match &given.from { ValueSource::Flag(name) => format!(" of --{name}"), _ => String::new() })]
     Invalid {
         /// The option's variable.
         env: &'static str,
         /// The value, and where it came from.
-        given: Given,
+        given: OptionValue,
         /// What is wrong with it.
-        problem: Problem,
+        problem: ValueProblem,
     },
 }
 
 /// What is wrong with a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Problem {
+pub enum ValueProblem {
     /// It is none of the words that are allowed.
     NotOneOf(String),
     /// Anything else.
     Other(String),
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ValueProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotOneOf(words) => write!(f, "must be {words}"),
@@ -172,62 +172,69 @@ impl fmt::Display for Problem {
     }
 }
 
-impl Given {
+impl OptionValue {
     /// The error that this value is wrong.
     pub fn invalid(&self, problem: impl Into<String>) -> OptionsError {
-        let problem = Problem::Other(problem.into());
+        let problem = ValueProblem::Other(problem.into());
         OptionsError::Invalid { env: self.env, given: self.clone(), problem }
     }
 }
 
 /// Reads arguments, without the program's name, and for what they do not say, the environment.
 pub fn resolve(
-    definitions: &[Definition],
+    definitions: &[OptionDefinition],
     arguments: &[String],
     environment: impl Fn(&str) -> Option<String>,
-) -> Result<Resolved, OptionsError> {
-    let (flags, rest, wants_help) = read_arguments(definitions, arguments)?;
-    resolve_flags(definitions, flags, environment).map(|resolved| Resolved {
-        rest,
-        wants_help,
+) -> Result<ResolvedOptions, OptionsError> {
+    let (flags, rest, wants_help) = parse_arguments(definitions, arguments)?;
+    resolve_flags(definitions, flags, environment).map(|resolved| ResolvedOptions {
+        positional: rest,
+        is_help_requested: wants_help,
         ..resolved
     })
 }
 
 /// The same, for flags that somebody else has read.
 pub fn resolve_flags(
-    definitions: &[Definition],
+    definitions: &[OptionDefinition],
     mut flags: BTreeMap<&'static str, String>,
     environment: impl Fn(&str) -> Option<String>,
-) -> Result<Resolved, OptionsError> {
+) -> Result<ResolvedOptions, OptionsError> {
     let (mut values, mut ignored) = (BTreeMap::new(), Vec::new());
     for definition in definitions {
-        let Definition { flag, env, default, kind, .. } = definition;
+        let OptionDefinition { flag, env, default, kind, .. } = definition;
         let (text, from) = match flags.remove(flag) {
-            Some(text) => (text, Source::Flag(flag)),
+            Some(text) => (text, ValueSource::Flag(flag)),
             None => match environment(env) {
-                Some(text) if kind.counts_in_environment(&text) => (text, Source::Environment(env)),
+                Some(text) if kind.is_valid_in_environment(&text) => {
+                    (text, ValueSource::Environment(env))
+                }
                 unreadable => {
                     // Charts set what they have no value for to the empty text.
-                    let told = unreadable.filter(|text| !text.is_empty());
-                    ignored.extend(told.map(|text| definition.ignored(text)));
-                    (default.clone(), Source::Default)
+                    let reportable = unreadable.filter(|text| !text.is_empty());
+                    ignored.extend(reportable.map(|text| definition.to_ignored_variable(text)));
+                    (default.clone(), ValueSource::Default)
                 }
             },
         };
-        let given = Given { text, from, env };
+        let given = OptionValue { text, from, env };
         definition.check(&given)?;
         values.insert(*flag, given);
     }
-    Ok(Resolved { values, rest: Vec::new(), wants_help: false, ignored })
+    Ok(ResolvedOptions {
+        values,
+        positional: Vec::new(),
+        is_help_requested: false,
+        ignored_variables: ignored,
+    })
 }
 
-type Arguments = (BTreeMap<&'static str, String>, Vec<String>, bool);
+type ParsedArguments = (BTreeMap<&'static str, String>, Vec<String>, bool);
 
-fn read_arguments(
-    definitions: &[Definition],
+fn parse_arguments(
+    definitions: &[OptionDefinition],
     arguments: &[String],
-) -> Result<Arguments, OptionsError> {
+) -> Result<ParsedArguments, OptionsError> {
     let mut flags = BTreeMap::new();
     let mut arguments = arguments.iter();
     loop {
@@ -251,12 +258,12 @@ fn read_arguments(
             if name == "h" || name == "help" {
                 return Ok((flags, Vec::new(), true));
             }
-            let nearest = nearest(definitions, name);
+            let nearest = nearest_flag(definitions, name);
             return Err(OptionsError::Unknown { name: name.to_owned(), nearest });
         };
         let value = match (definition.kind, value) {
             (_, Some(value)) => value.to_owned(),
-            (Kind::Bool, None) => "true".to_owned(),
+            (ValueKind::Bool, None) => "true".to_owned(),
             (kind, None) => {
                 let missing =
                     || OptionsError::Missing { name: definition.flag, allowed: kind.allowed() };
@@ -269,14 +276,15 @@ fn read_arguments(
 }
 
 /// The flag whose name is at most two letters away.
-fn nearest(definitions: &[Definition], name: &str) -> Option<&'static str> {
-    let distances =
-        definitions.iter().map(|definition| (distance(definition.flag, name), definition.flag));
+fn nearest_flag(definitions: &[OptionDefinition], name: &str) -> Option<&'static str> {
+    let distances = definitions
+        .iter()
+        .map(|definition| (edit_distance(definition.flag, name), definition.flag));
     distances.filter(|(distance, _)| *distance <= 2).min().map(|(_, flag)| flag)
 }
 
 /// How many letters have to be added, removed or changed. Long words are far away from all.
-fn distance(a: &str, b: &str) -> usize {
+fn edit_distance(a: &str, b: &str) -> usize {
     if b.len() > 64 {
         return usize::MAX;
     }
@@ -293,7 +301,7 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-impl Kind {
+impl ValueKind {
     /// What texts are allowed, in words.
     pub fn allowed(self) -> String {
         match self {
@@ -312,7 +320,7 @@ impl Kind {
         }
     }
 
-    fn counts_in_environment(self, text: &str) -> bool {
+    fn is_valid_in_environment(self, text: &str) -> bool {
         match self {
             Self::Bool => go_bool(text).is_some(),
             // Here Go reads decimal numbers alone.
@@ -323,40 +331,44 @@ impl Kind {
     }
 }
 
-impl Definition {
-    fn ignored(&self, text: String) -> Ignored {
+impl OptionDefinition {
+    fn to_ignored_variable(&self, text: String) -> IgnoredVariable {
         let Self { env: variable, default, kind, .. } = self;
-        Ignored { variable, text, allowed: kind.allowed(), default: default.clone() }
+        IgnoredVariable { variable, text, allowed: kind.allowed(), default: default.clone() }
     }
 
     /// Whether the text is of the definition's kind.
-    fn check(&self, given: &Given) -> Result<(), OptionsError> {
-        let Given { text, from, env } = given;
+    fn check(&self, given: &OptionValue) -> Result<(), OptionsError> {
+        let OptionValue { text, from, env } = given;
         let fine = match self.kind {
-            Kind::Bool => {
-                if matches!(from, Source::Flag(_)) && !["true", "false"].contains(&text.as_str()) {
+            ValueKind::Bool => {
+                if matches!(from, ValueSource::Flag(_))
+                    && !["true", "false"].contains(&text.as_str())
+                {
                     return Err(OptionsError::Bool { name: self.flag, text: text.clone() });
                 }
                 true
             }
-            Kind::Int { min, max } => go_int(text).is_some_and(|n| (min..=max).contains(&n)),
-            Kind::Duration => parse_duration(text).is_ok_and(|duration| !duration.is_negative()),
-            Kind::OneOf(words) => words.contains(&text.as_str()),
-            Kind::Text => true,
+            ValueKind::Int { min, max } => go_int(text).is_some_and(|n| (min..=max).contains(&n)),
+            ValueKind::Duration => {
+                parse_duration(text).is_ok_and(|duration| !duration.is_negative())
+            }
+            ValueKind::OneOf(words) => words.contains(&text.as_str()),
+            ValueKind::Text => true,
         };
         if fine {
             return Ok(());
         }
-        let problem = Problem::NotOneOf(self.kind.allowed());
+        let problem = ValueProblem::NotOneOf(self.kind.allowed());
         Err(OptionsError::Invalid { env, given: given.clone(), problem })
     }
 }
 
 /// Asking for an option that nobody defined gives nothing, `false` and 0: definitions and their
 /// readers stand side by side, and a test reads every one.
-impl Resolved {
+impl ResolvedOptions {
     /// The value, and where it came from.
-    pub fn given(&self, flag: &str) -> Option<&Given> {
+    pub fn value(&self, flag: &str) -> Option<&OptionValue> {
         self.values.get(flag)
     }
 

@@ -104,12 +104,14 @@ const fn alpha(gate: Gate, name: &'static str, help: &'static str) -> GateEntry 
 /// Which gates are on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeatureGates {
-    on: BTreeSet<Gate>,
+    enabled: BTreeSet<Gate>,
 }
 
 impl Default for FeatureGates {
     fn default() -> Self {
-        Self { on: GATES.iter().filter(|entry| entry.default).map(|entry| entry.gate).collect() }
+        Self {
+            enabled: GATES.iter().filter(|entry| entry.default).map(|entry| entry.gate).collect(),
+        }
     }
 }
 
@@ -124,14 +126,14 @@ impl FeatureGates {
             let value = go_bool(value)
                 .ok_or_else(|| format!("invalid value of {name}: {value}, expect a boolean"))?;
             if let Some(entry) = GATES.iter().find(|entry| entry.name == name) {
-                gates = gates.with(entry.gate, value);
+                gates = gates.with_gate(entry.gate, value);
             }
         }
         Ok(gates)
     }
 
     /// The names in a text that are no gates, each once.
-    pub fn unknown(text: &str) -> Vec<&str> {
+    pub fn unknown_names(text: &str) -> Vec<&str> {
         let names = text.split(',').filter_map(|pair| Some(pair.split_once('=')?.0.trim()));
         let mut unknown = Vec::new();
         for name in names.filter(|name| !GATES.iter().any(|entry| entry.name == *name)) {
@@ -158,17 +160,17 @@ impl FeatureGates {
     }
 
     /// Whether the gate is on.
-    pub fn is_on(&self, gate: Gate) -> bool {
-        self.on.contains(&gate)
+    pub fn is_enabled(&self, gate: Gate) -> bool {
+        self.enabled.contains(&gate)
     }
 
     /// The same gates, but for this one.
     #[must_use]
-    pub fn with(mut self, gate: Gate, is_on: bool) -> Self {
+    pub fn with_gate(mut self, gate: Gate, is_on: bool) -> Self {
         if is_on {
-            self.on.insert(gate);
+            self.enabled.insert(gate);
         } else {
-            self.on.remove(&gate);
+            self.enabled.remove(&gate);
         }
         self
     }

@@ -47,24 +47,25 @@ pub(super) fn parse(text: &str) -> Result<Vec<SpreadConstraint>, String> {
         .and_then(|spread| spread.default_constraints)
         .unwrap_or_default();
     for (index, constraint) in constraints.iter().enumerate() {
-        let at = |what: &str| {
+        let at = |problem: &str| {
             format!(
-                "validating scheduler config, podTopologySpread.defaultConstraints[{index}]{what}"
+                "validating scheduler config, podTopologySpread.defaultConstraints[{index}]{problem}"
             )
         };
-        constraint.check().map_err(|what| at(&what))?;
-        let twin = constraints[..index].iter().position(|other| constraint.repeats(other));
-        if let Some(twin) = twin {
+        constraint.check().map_err(|problem| at(&problem))?;
+        let duplicate =
+            constraints[..index].iter().position(|other| constraint.is_duplicate_of(other));
+        if let Some(duplicate) = duplicate {
             let DefaultConstraint { topology_key, when_unsatisfiable, .. } = constraint;
             let pair = format!("{{{topology_key}, {when_unsatisfiable}}}");
-            return Err(at(&format!(" is a duplicate of [{twin}], {pair}")));
+            return Err(at(&format!(" is a duplicate of [{duplicate}], {pair}")));
         }
     }
     Ok(constraints.into_iter().map(DefaultConstraint::into_spread).collect())
 }
 
 /// Whether somebody named a file instead of writing what is in it.
-pub fn looks_like_a_path(text: &str) -> bool {
+pub fn is_path_like(text: &str) -> bool {
     let text = text.trim();
     let is_word = !text.is_empty() && !text.contains(['\n', ':', '{', '[', '"']);
     let extension = std::path::Path::new(text).extension().and_then(|extension| extension.to_str());
@@ -114,7 +115,7 @@ impl DefaultConstraint {
         Ok(())
     }
 
-    fn repeats(&self, other: &Self) -> bool {
+    fn is_duplicate_of(&self, other: &Self) -> bool {
         self.topology_key == other.topology_key
             && self.when_unsatisfiable == other.when_unsatisfiable
     }

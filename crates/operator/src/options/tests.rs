@@ -7,8 +7,8 @@ fn environment<'a>(set: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<Str
 fn parsed(arguments: &[&str], set: &[(&str, &str)]) -> Result<(Options, Vec<String>), String> {
     let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
     match Options::parse(&arguments, environment(set)) {
-        Ok(Parsed::Run(options, resolved)) => Ok((*options, resolved.rest)),
-        Ok(Parsed::Help) => Err("help".to_owned()),
+        Ok(ParsedCommandLine::Run(options, resolved)) => Ok((*options, resolved.positional)),
+        Ok(ParsedCommandLine::Help) => Err("help".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -19,7 +19,7 @@ fn options(arguments: &[&str], set: &[(&str, &str)]) -> Options {
 }
 
 #[test]
-fn nothing_set_gives_the_defaults() {
+fn unset_options_have_their_defaults() {
     let wanted = Options {
         metrics_port: 8080,
         health_probe_port: 8081,
@@ -50,7 +50,7 @@ fn nothing_set_gives_the_defaults() {
     };
     assert_eq!(options(&[], &[]), wanted, "40/OP-01 45/OPT-1");
     assert_eq!(Options::default(), wanted);
-    let on: Vec<_> = GATES.iter().filter(|entry| wanted.is_on(entry.gate)).collect();
+    let on: Vec<_> = GATES.iter().filter(|entry| wanted.is_enabled(entry.gate)).collect();
     let on: Vec<_> = on.iter().map(|entry| (entry.name, entry.stage)).collect();
     assert_eq!(on, [("ReservedCapacity", "beta")], "45/OPT-1");
     assert_eq!(
@@ -91,7 +91,7 @@ fn every_option_has_a_flag_and_a_variable() {
         ("min-values-policy", "MIN_VALUES_POLICY", "BestEffort", "BestEffort", |o| format!("{:?}", o.min_values_policy)),
         ("ignore-dra-requests", "IGNORE_DRA_REQUESTS", "false", "false", |o| o.ignore_dra_requests.to_string()),
         ("legacy-node-repair", "LEGACY_NODE_REPAIR", "true", "true", |o| o.legacy_node_repair.to_string()),
-        ("feature-gates", "FEATURE_GATES", "NodeRepair=true", "true", |o| o.is_on(Gate::NodeRepair).to_string()),
+        ("feature-gates", "FEATURE_GATES", "NodeRepair=true", "true", |o| o.is_enabled(Gate::NodeRepair).to_string()),
         ("scheduler-config", "SCHEDULER_CONFIG", "{podTopologySpread: {defaultConstraints: [{maxSkew: 2, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]}}", "2", |o| o.default_spread.iter().map(|s| s.max_skew.to_string()).collect()),
         ("instance-types-file-path", "INSTANCE_TYPES_FILE_PATH", "/types.json", "/types.json", |o| o.instance_types_file_path.clone()),
         ("consolidation-search", "CONSOLIDATION_SEARCH", "deep", "Deep", |o| format!("{:?}", o.consolidation_search)),
@@ -111,7 +111,7 @@ fn every_option_has_a_flag_and_a_variable() {
 }
 
 #[test]
-fn flags_win_over_the_environment_one_by_one() {
+fn each_flag_overrides_its_environment_variable() {
     let set = [("METRICS_PORT", "1"), ("HEALTH_PROBE_PORT", "2"), ("LOG_LEVEL", "debug")];
     let options = options(&["--metrics-port", "3"], &set);
     assert_eq!((options.metrics_port, options.health_probe_port), (3, 2), "40/OP-02");
@@ -119,7 +119,7 @@ fn flags_win_over_the_environment_one_by_one() {
 }
 
 #[test]
-fn numbers_of_the_environment_that_cannot_be_read_count_as_not_set() {
+fn invalid_environment_values_count_as_not_set() {
     let set = [
         ("METRICS_PORT", "abc"),
         ("MEMORY_LIMIT", "1Gi"),
@@ -133,13 +133,15 @@ fn numbers_of_the_environment_that_cannot_be_read_count_as_not_set() {
 }
 
 #[test]
-fn variables_that_cannot_be_read_are_told() {
+fn invalid_environment_variables_are_reported() {
     type Case<'a> = (&'a [&'a str], (&'a str, &'a str), &'a [&'a str]);
     let ignored = |arguments: &[&str], set: &[(&str, &str)]| -> Vec<String> {
         let arguments: Vec<String> = arguments.iter().map(|&a| a.to_owned()).collect();
         let resolved = flags::resolve(&definitions(), &arguments, environment(set)).unwrap();
-        let told = resolved.ignored.into_iter();
-        told.map(|i| format!("{}={} {}, {}", i.variable, i.text, i.allowed, i.default)).collect()
+        let warnings = resolved.ignored_variables.into_iter();
+        warnings
+            .map(|i| format!("{}={} {}, {}", i.variable, i.text, i.allowed, i.default))
+            .collect()
     };
     #[rustfmt::skip]
     let cases: [Case<'_>; 6] = [
@@ -156,7 +158,7 @@ fn variables_that_cannot_be_read_are_told() {
 }
 
 #[test]
-fn a_variable_that_is_set_to_nothing_is_set() {
+fn an_empty_environment_variable_counts_as_set() {
     let set = [("LEADER_ELECTION_NAME", ""), ("LOG_LEVEL", ""), ("FEATURE_GATES", "")];
     let wanted = Options { leader_election_name: String::new(), ..Options::default() };
     assert_eq!(options(&[], &set), wanted);
@@ -185,7 +187,7 @@ fn booleans_are_read_as_in_go() {
 }
 
 #[test]
-fn flags_end_at_the_first_argument_that_is_none() {
+fn flags_end_at_the_first_positional_argument() {
     #[rustfmt::skip]
     let cases: [(&[&str], &[&str]); 5] = [
         (&["--enable-profiling", "false", "--metrics-port=1"], &["false", "--metrics-port=1"]),
@@ -204,7 +206,7 @@ fn flags_end_at_the_first_argument_that_is_none() {
 }
 
 #[test]
-fn a_wrong_option_is_named_with_its_value_and_what_is_allowed() {
+fn an_invalid_option_error_names_its_value_and_the_allowed_values() {
     type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a str);
     #[rustfmt::skip]
     let cases: &[Case<'_>] = &[
@@ -227,13 +229,13 @@ fn a_wrong_option_is_named_with_its_value_and_what_is_allowed() {
         (&["-h"], &[], "help"),
     ];
     for (arguments, set, wanted) in cases {
-        let said = parsed(arguments, set).unwrap_err();
-        assert_eq!(said, *wanted, "40/OP-05 40/OP-06 40/OP-10 {arguments:?} {set:?}");
+        let message = parsed(arguments, set).unwrap_err();
+        assert_eq!(message, *wanted, "40/OP-05 40/OP-06 40/OP-10 {arguments:?} {set:?}");
     }
 }
 
 #[test]
-fn log_levels_are_the_three_and_nothing() {
+fn log_levels_are_debug_info_error_and_empty() {
     for (level, wanted) in [
         ("", LogLevel::Info),
         ("debug", LogLevel::Debug),
@@ -246,7 +248,7 @@ fn log_levels_are_the_three_and_nothing() {
 }
 
 #[test]
-fn cpu_requests_that_make_no_sense_are_one_core() {
+fn non_positive_cpu_requests_count_as_one_core() {
     for value in ["0", "-50"] {
         let options = options(&[&format!("--cpu-requests={value}")], &[]);
         assert_eq!(options.cpu_requests, 1000, "40/OP-07 {value}");
@@ -254,7 +256,7 @@ fn cpu_requests_that_make_no_sense_are_one_core() {
 }
 
 #[test]
-fn numbers_of_flags_may_have_a_base() {
+fn integer_flags_may_have_a_base_prefix() {
     for (text, wanted) in [("0x10", Some(16)), ("-0b11", Some(-3)), ("+7", Some(7)), ("0x-1", None)]
     {
         let got = parsed(&["--memory-limit", text], &[]).ok().map(|(o, _)| o.memory_limit);
@@ -274,7 +276,7 @@ fn no_argument_breaks_the_parser() {
 #[test]
 fn help_and_reference_show_every_option_and_gate() {
     let (help, page) = (help(&definitions()), reference());
-    for Definition { flag, env, .. } in definitions() {
+    for OptionDefinition { flag, env, .. } in definitions() {
         assert!(help.contains(&format!("--{flag}")) && help.contains(env), "{flag}");
         assert!(page.contains(&format!("| `--{flag}` | `{env}` |")), "{flag}");
     }
@@ -284,7 +286,7 @@ fn help_and_reference_show_every_option_and_gate() {
 }
 
 #[test]
-fn each_gate_turns_alone() {
+fn each_feature_gate_switches_independently() {
     let default = FeatureGates::default();
     let names = "NodeRepair ReservedCapacity SpotToSpotConsolidation NodeOverlay StaticCapacity \
                  CapacityBuffer TerminateFirstDrift TerminateFirstRepair PodDeletionCostManagement";
@@ -293,7 +295,7 @@ fn each_gate_turns_alone() {
         let gates = FeatureGates::parse(&format!("{name}={flipped}")).unwrap();
         for entry in &GATES {
             let wanted = if entry.name == name { flipped } else { entry.default };
-            let is_on = gates.is_on(entry.gate);
+            let is_on = gates.is_enabled(entry.gate);
             assert_eq!(is_on, wanted, "40/OP-08 45/OPT-3 {name}: {}", entry.name);
         }
         let back = FeatureGates::parse(&format!("{name}={flipped},{name}={}", !flipped)).unwrap();
@@ -302,11 +304,11 @@ fn each_gate_turns_alone() {
 }
 
 #[test]
-fn gates_are_read_leniently_but_for_pairs() {
+fn feature_gates_ignore_unknown_names_but_reject_malformed_pairs() {
     let default = FeatureGates::default();
     let text = "Foo=true,SpotToSpotConsolidation\t= false,,Bar=1";
     assert_eq!(FeatureGates::parse(text), Ok(default), "40/OP-09");
-    assert_eq!(FeatureGates::unknown(&format!("{text},Foo=false")), ["Foo", "Bar"]);
+    assert_eq!(FeatureGates::unknown_names(&format!("{text},Foo=false")), ["Foo", "Bar"]);
     for text in ["Foo", "NodeOverlay=yes", "NodeOverlay=true,Foo", " "] {
         assert!(FeatureGates::parse(text).is_err(), "40/OP-10 {text:?}");
     }
@@ -344,7 +346,7 @@ fn scheduler_configs_are_read_strictly() {
             "40/OP-11 {text}"
         );
     }
-    for (text, said) in [
+    for (text, message) in [
         (constraint(", other: 1"), "decoding scheduler config, "),
         ("podTopologySpread: {".to_owned(), "decoding scheduler config, "),
         ("other: 1".to_owned(), "decoding scheduler config, "),
@@ -357,6 +359,6 @@ fn scheduler_configs_are_read_strictly() {
         (two("DoNotSchedule"), "[1] is a duplicate of [0], {zone, DoNotSchedule}"),
     ] {
         let error = scheduler_config::parse(&text).unwrap_err();
-        assert!(error.contains(said), "40/OP-11 {text}: {error}");
+        assert!(error.contains(message), "40/OP-11 {text}: {error}");
     }
 }

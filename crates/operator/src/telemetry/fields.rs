@@ -12,20 +12,20 @@ use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata};
 
-use crate::harness::{Current, Trouble, with_current};
+use crate::harness::{ReconcileContext, ReconcileError, with_reconcile_context};
 
 /// Marks a text that is JSON. No text of ours begins with it.
 const JSON_MARK: &str = "\u{1e}json:";
 
 /// A value that a record shows as JSON: `nodes = ?json(&list)`.
-pub struct Json(String);
+pub struct JsonField(String);
 
 /// A value that a record shows as JSON: `nodes = ?json(&list)`. What cannot be JSON is null.
-pub fn json(value: &impl Serialize) -> Json {
-    Json(serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned()))
+pub fn json(value: &impl Serialize) -> JsonField {
+    JsonField(serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned()))
 }
 
-impl fmt::Debug for Json {
+impl fmt::Debug for JsonField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{JSON_MARK}{}", self.0)
     }
@@ -34,12 +34,12 @@ impl fmt::Debug for Json {
 /// The fields of a span or an event, in their order. Every reconcile has a span, and most have
 /// nothing to say: so names are not copied before somebody does.
 #[derive(Debug, Default)]
-pub(super) struct Fields(Vec<(Cow<'static, str>, Value)>);
+pub(super) struct LogFields(Vec<(Cow<'static, str>, Value)>);
 
-impl Fields {
+impl LogFields {
     /// Which reconcile it is.
-    pub(super) fn of_reconcile(current: &Current) -> Self {
-        let Current { controller, group, kind, key, id } = current;
+    pub(super) fn of_reconcile(current: &ReconcileContext) -> Self {
+        let ReconcileContext { controller, group, kind, key, id } = current;
         let fields = [
             ("controller", (*controller).into()),
             ("controllerGroup", (*group).into()),
@@ -62,11 +62,11 @@ impl Fields {
 
     fn insert(&mut self, field: &Field, value: impl Into<Value>) {
         let name = field.name();
-        self.put(name, object_form(name, value.into()));
+        self.set(name, object_value(name, value.into()));
     }
 
     /// The last value of a name counts.
-    fn put(&mut self, name: &'static str, value: Value) {
+    fn set(&mut self, name: &'static str, value: Value) {
         match self.0.iter_mut().find(|(known, _)| known == name) {
             Some((_, known)) => *known = value,
             None => self.0.push((Cow::Borrowed(name), value)),
@@ -74,7 +74,7 @@ impl Fields {
     }
 }
 
-impl Visit for Fields {
+impl Visit for LogFields {
     fn record_f64(&mut self, field: &Field, value: f64) {
         self.insert(field, value);
     }
@@ -108,7 +108,7 @@ impl Visit for Fields {
         let text = format!("{value:?}");
         match text.strip_prefix(JSON_MARK).and_then(|json| serde_json::from_str(json).ok()) {
             Some(json) => {
-                self.put(field.name(), json);
+                self.set(field.name(), json);
             }
             None => self.insert(field, text),
         }
@@ -118,10 +118,10 @@ impl Visit for Fields {
 /// The values that errors in a chain carry; those of one key become a list under its plural.
 fn error_values(error: &(dyn Error + 'static)) -> Vec<(String, Value)> {
     let chain = std::iter::successors(Some(error), |&error| error.source());
-    let troubles = chain.filter_map(|error| error.downcast_ref::<Trouble>());
+    let errors = chain.filter_map(|error| error.downcast_ref::<ReconcileError>());
     let mut values: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
-    for (key, value) in troubles.flat_map(Trouble::values) {
-        values.entry(key).or_default().push(object_form(key, value.into()));
+    for (key, value) in errors.flat_map(ReconcileError::fields) {
+        values.entry(key).or_default().push(object_value(key, value.into()));
     }
     let one = |(key, mut values): (&str, Vec<Value>)| match (values.len(), values.pop()) {
         (1, Some(value)) => (key.to_owned(), value),
@@ -134,7 +134,7 @@ fn error_values(error: &(dyn Error + 'static)) -> Vec<(String, Value)> {
 }
 
 /// Objects are written as such: a key with a capital names a kind.
-fn object_form(key: &str, value: Value) -> Value {
+fn object_value(key: &str, value: Value) -> Value {
     match value {
         Value::String(text) if key.starts_with(|c: char| c.is_ascii_uppercase()) => object(&text),
         value => value,
@@ -152,16 +152,16 @@ fn object(text: &str) -> Value {
 }
 
 /// What a record says, for who listens to logs in place of reading them.
-pub struct Said(Line);
+pub struct LogRecord(LogLine);
 
-impl Said {
+impl LogRecord {
     /// What the event says, and which reconcile says it.
-    pub fn of(event: &Event<'_>) -> Self {
-        let mut line = Line(Map::new());
-        if let Some(reconcile) = with_current(Fields::of_reconcile) {
+    pub fn from_event(event: &Event<'_>) -> Self {
+        let mut line = LogLine(Map::new());
+        if let Some(reconcile) = with_reconcile_context(LogFields::of_reconcile) {
             line.context(&reconcile);
         }
-        let mut fields = Fields::default();
+        let mut fields = LogFields::default();
         event.record(&mut fields);
         line.fields(fields);
         Self(line)
@@ -173,29 +173,29 @@ impl Said {
     }
 
     /// The value of a field as text, an object as `namespace/name`.
-    pub fn value(&self, key: &str) -> Option<String> {
-        self.0.0.get(key).map(plain)
+    pub fn field(&self, key: &str) -> Option<String> {
+        self.0.0.get(key).map(plain_text)
     }
 }
 
 /// The message, and the fields that people need.
-impl fmt::Display for Said {
+impl fmt::Display for LogRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.words())
+        f.write_str(&self.0.message_and_fields())
     }
 }
 
-impl fmt::Debug for Said {
+impl fmt::Debug for LogRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Said").field(&self.0.words()).finish()
+        f.debug_tuple("LogRecord").field(&self.0.message_and_fields()).finish()
     }
 }
 
 /// A record that is being put together.
-pub(super) struct Line(Map<String, Value>);
+pub(super) struct LogLine(Map<String, Value>);
 
 /// What is not shown to people: what they see anyway, and what only machines compare.
-const HIDDEN: [&str; 10] = [
+const HIDDEN_FIELDS: [&str; 10] = [
     "level",
     "time",
     "logger",
@@ -209,7 +209,7 @@ const HIDDEN: [&str; 10] = [
 ];
 
 /// A text without quotes, an object as `namespace/name`, all else as JSON.
-fn plain(value: &Value) -> String {
+fn plain_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Object(object) if object.contains_key("name") => {
@@ -221,7 +221,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-impl Line {
+impl LogLine {
     pub(super) fn new(metadata: &Metadata<'_>, now: Timestamp, commit: Option<&str>) -> Self {
         let mut line = Map::new();
         line.insert("level".to_owned(), metadata.level().as_str().into());
@@ -244,7 +244,7 @@ impl Line {
     }
 
     /// What a span says, with the object of a reconcile in the form in which others refer to it.
-    pub(super) fn context(&mut self, span: &Fields) {
+    pub(super) fn context(&mut self, span: &LogFields) {
         let kind = span.text("controllerKind");
         for (key, value) in &span.0 {
             if key.starts_with("controller") && value.as_str().is_some_and(str::is_empty) {
@@ -258,7 +258,7 @@ impl Line {
         }
     }
 
-    pub(super) fn fields(&mut self, fields: Fields) {
+    pub(super) fn fields(&mut self, fields: LogFields) {
         self.0.extend(fields.0.into_iter().map(|(key, value)| (key.into_owned(), value)));
     }
 
@@ -270,21 +270,22 @@ impl Line {
     /// For people: time, level and message first, and no more than they need.
     pub(super) fn text(&self) -> String {
         let (time, level) = (self.text_of("time"), self.text_of("level"));
-        format!("{time} {level:5} {}\n", self.words())
+        format!("{time} {level:5} {}\n", self.message_and_fields())
     }
 
     fn text_of(&self, key: &str) -> &str {
         self.0.get(key).and_then(Value::as_str).unwrap_or_default()
     }
 
-    fn words(&self) -> String {
+    fn message_and_fields(&self) -> String {
         let mut words = self.text_of("message").to_owned();
-        for (key, value) in self.0.iter().filter(|(key, _)| !HIDDEN.contains(&key.as_str())) {
+        for (key, value) in self.0.iter().filter(|(key, _)| !HIDDEN_FIELDS.contains(&key.as_str()))
+        {
             let _ = match value {
                 Value::String(text) if text.contains([' ', '"', '\n']) => {
                     write!(words, " {key}={value}")
                 }
-                value => write!(words, " {key}={}", plain(value)),
+                value => write!(words, " {key}={}", plain_text(value)),
             };
         }
         words

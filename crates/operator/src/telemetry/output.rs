@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal as _, Write};
 
-use super::fields::Line;
+use super::fields::LogLine;
 
 /// An output that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -15,12 +15,12 @@ pub struct OutputError {
 }
 
 /// All outputs.
-pub(super) struct Output {
-    records: Vec<Place>,
-    failures: Vec<Place>,
+pub(super) struct LogOutput {
+    records: Vec<Destination>,
+    failures: Vec<Destination>,
 }
 
-enum Place {
+enum Destination {
     Stdout,
     Stderr,
     File(File),
@@ -34,11 +34,14 @@ enum Place {
 #[cfg(test)]
 type Memory = std::sync::Arc<std::sync::Mutex<Vec<u8>>>;
 
-impl Output {
+impl LogOutput {
     pub(super) fn open(records: &[String], failures: &[String]) -> Result<Self, OutputError> {
         let open = |flag, paths: &[String]| -> Result<Vec<_>, _> {
             let wrong = |path: &String, error| OutputError { flag, path: path.clone(), error };
-            paths.iter().map(|path| Place::open(path).map_err(|error| wrong(path, error))).collect()
+            paths
+                .iter()
+                .map(|path| Destination::open(path).map_err(|error| wrong(path, error)))
+                .collect()
         };
         let records = open("log-output-paths", records)?;
         Ok(Self { records, failures: open("log-error-output-paths", failures)? })
@@ -46,23 +49,23 @@ impl Output {
 
     #[cfg(test)]
     pub(super) fn memory() -> (Self, Memory) {
-        Self::kept(false)
+        Self::in_memory(false)
     }
 
     #[cfg(test)]
     pub(super) fn terminal() -> (Self, Memory) {
-        Self::kept(true)
+        Self::in_memory(true)
     }
 
     #[cfg(test)]
-    fn kept(is_terminal: bool) -> (Self, Memory) {
+    fn in_memory(is_terminal: bool) -> (Self, Memory) {
         let bytes = Memory::default();
-        let place = Place::Memory { bytes: bytes.clone(), is_terminal };
+        let place = Destination::Memory { bytes: bytes.clone(), is_terminal };
         (Self { records: vec![place], failures: Vec::new() }, bytes)
     }
 
     /// Writes a record everywhere. A place that fails is told about; nothing else can be done.
-    pub(super) fn write(&mut self, line: &Line) {
+    pub(super) fn write(&mut self, line: &LogLine) {
         for place in &mut self.records {
             let text = if place.is_terminal() { line.text() } else { line.json() };
             if let Err(error) = place.write(text.as_bytes()) {
@@ -75,7 +78,7 @@ impl Output {
     }
 }
 
-impl Place {
+impl Destination {
     fn open(path: &str) -> io::Result<Self> {
         match path {
             "stdout" => Ok(Self::Stdout),

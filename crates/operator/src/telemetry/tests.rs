@@ -5,13 +5,13 @@ use serde_json::{Value, json as value};
 use tracing::{debug, error, info, info_span, trace, warn};
 
 use super::*;
-use crate::harness::Trouble;
+use crate::harness::ReconcileError;
 
 /// A clock that stands.
 #[derive(Debug)]
-struct Still;
+struct FixedClock;
 
-impl Clock for Still {
+impl Clock for FixedClock {
     fn monotonic(&self) -> std::time::Duration {
         std::time::Duration::ZERO
     }
@@ -35,17 +35,17 @@ fn config(level: LogLevel, commit: Option<&str>) -> LogConfig {
 }
 
 /// What is logged by the function.
-fn logged(level: LogLevel, commit: Option<&str>, log: impl FnOnce()) -> Vec<Value> {
+fn logged_records(level: LogLevel, commit: Option<&str>, log: impl FnOnce()) -> Vec<Value> {
     let config = config(level, commit);
-    let (output, memory) = Output::memory();
-    tracing::subscriber::with_default(subscriber(&config, Arc::new(Still), output), log);
+    let (output, memory) = LogOutput::memory();
+    tracing::subscriber::with_default(subscriber(&config, Arc::new(FixedClock), output), log);
     let text = String::from_utf8(memory.lock().unwrap().clone()).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]
-fn a_record_has_upstreams_keys_in_their_order() {
-    let records = logged(LogLevel::Info, Some("1a2b3c4-dirty"), || {
+fn a_log_record_has_upstream_keys_in_order() {
+    let records = logged_records(LogLevel::Info, Some("1a2b3c4-dirty"), || {
         info!(NodePool = "general", nodes = 3, "computed new nodeclaim(s)");
     });
     assert_eq!(
@@ -55,8 +55,8 @@ fn a_record_has_upstreams_keys_in_their_order() {
 }
 
 #[test]
-fn a_reconcile_gives_its_records_their_context() {
-    let records = logged(LogLevel::Info, None, || {
+fn log_records_of_a_reconcile_have_its_context() {
+    let records = logged_records(LogLevel::Info, None, || {
         let span = tracing::debug_span!(
             "reconcile",
             controller = "nodeclaim.lifecycle",
@@ -88,7 +88,7 @@ fn a_reconcile_gives_its_records_their_context() {
 }
 
 #[test]
-fn levels_are_those_that_were_asked_for() {
+fn records_below_the_configured_level_are_dropped() {
     let all = || {
         trace!("trace");
         debug!("debug");
@@ -101,14 +101,14 @@ fn levels_are_those_that_were_asked_for() {
         (LogLevel::Info, &["info", "warn", "error"]),
         (LogLevel::Error, &["error"]),
     ] {
-        let records = logged(level, None, all);
+        let records = logged_records(level, None, all);
         let messages: Vec<_> = records.iter().map(|r| r["message"].as_str().unwrap()).collect();
         assert_eq!(messages, wanted, "{level:?}");
     }
 }
 
 #[test]
-fn others_are_heard_at_debug_only() {
+fn records_of_other_crates_are_logged_at_debug_level_only() {
     let all = || {
         info!(target: "hyper", "info of others");
         warn!(target: "kube_runtime::watcher", "warn of others");
@@ -122,27 +122,29 @@ fn others_are_heard_at_debug_only() {
         (LogLevel::Info, &["cannot list or watch"]),
         (LogLevel::Error, &["cannot list or watch"]),
     ] {
-        let records = logged(level, None, all);
+        let records = logged_records(level, None, all);
         let messages: Vec<_> = records.iter().map(|r| r["message"].as_str().unwrap()).collect();
         assert_eq!(messages, wanted, "{level:?}");
     }
 }
 
 #[test]
-fn the_caller_is_told_at_debug_only() {
-    let records = logged(LogLevel::Debug, None, || info!("text"));
+fn the_caller_is_logged_at_debug_level_only() {
+    let records = logged_records(LogLevel::Debug, None, || info!("text"));
     let caller = records[0]["caller"].as_str().unwrap();
     assert!(caller.starts_with("telemetry/tests.rs:"), "{caller}");
-    assert_eq!(logged(LogLevel::Info, None, || info!("text"))[0].get("caller"), None);
+    assert_eq!(logged_records(LogLevel::Info, None, || info!("text"))[0].get("caller"), None);
 }
 
 #[test]
-fn errors_bring_their_values() {
-    let records = logged(LogLevel::Info, None, || {
-        let inner = Trouble::while_("creating fleet", "no subnet")
-            .with("NodeClaim", "web-1")
-            .with("zone", "b");
-        let outer = Trouble::while_("launching", inner).with("zone", "a").with("id", "1");
+fn log_records_contain_the_fields_of_their_error() {
+    let records = logged_records(LogLevel::Info, None, || {
+        let inner = ReconcileError::with_context("creating fleet", "no subnet")
+            .with_field("NodeClaim", "web-1")
+            .with_field("zone", "b");
+        let outer = ReconcileError::with_context("launching", inner)
+            .with_field("zone", "a")
+            .with_field("id", "1");
         error!(error = &outer as &(dyn Error + 'static), "Reconciler error");
     });
     let record = &records[0];
@@ -156,23 +158,23 @@ fn errors_bring_their_values() {
 }
 
 #[test]
-fn lists_are_json() {
-    let records = logged(LogLevel::Info, None, || {
+fn list_fields_are_logged_as_json() {
+    let records = logged_records(LogLevel::Info, None, || {
         info!("disrupted-nodes" = ?json(&value!([{"Node": {"name": "a"}}])), "disrupting node(s)");
     });
     assert_eq!(records[0]["disrupted-nodes"], value!([{"Node": {"name": "a"}}]));
 }
 
 #[test]
-fn listeners_hear_values_and_words() {
+fn log_layers_receive_fields_and_text() {
     type Row = (String, Option<String>, Option<String>);
     #[derive(Clone, Default)]
     struct Heard(Arc<Mutex<Vec<Row>>>);
 
     impl<S: Subscriber> Layer<S> for Heard {
         fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-            let said = Said::of(event);
-            let row = (said.to_string(), said.value("Pod"), said.value("count"));
+            let record = LogRecord::from_event(event);
+            let row = (record.to_string(), record.field("Pod"), record.field("count"));
             self.0.lock().unwrap().push(row);
         }
     }
@@ -187,8 +189,8 @@ fn listeners_hear_values_and_words() {
 }
 
 #[test]
-fn a_flood_is_sampled() {
-    let records = logged(LogLevel::Info, None, || {
+fn many_equal_log_records_are_sampled() {
+    let records = logged_records(LogLevel::Info, None, || {
         for n in 0..1000 {
             info!(n, "again");
         }
@@ -198,8 +200,8 @@ fn a_flood_is_sampled() {
 }
 
 #[test]
-fn fields_that_come_later_are_shown() {
-    let records = logged(LogLevel::Info, None, || {
+fn span_fields_recorded_later_are_logged() {
+    let records = logged_records(LogLevel::Info, None, || {
         let span = info_span!("work", found = tracing::field::Empty);
         span.record("found", 3);
         span.in_scope(|| info!("text"));
@@ -208,10 +210,10 @@ fn fields_that_come_later_are_shown() {
 }
 
 #[test]
-fn text_shows_what_people_need() {
-    let (output, memory) = Output::terminal();
+fn terminal_output_has_message_and_essential_fields() {
+    let (output, memory) = LogOutput::terminal();
     let config = config(LogLevel::Info, Some("1a2b3c4"));
-    tracing::subscriber::with_default(subscriber(&config, Arc::new(Still), output), || {
+    tracing::subscriber::with_default(subscriber(&config, Arc::new(FixedClock), output), || {
         let span = tracing::debug_span!(
             "reconcile",
             controller = "nodeclaim.lifecycle",
@@ -232,22 +234,22 @@ fn text_shows_what_people_need() {
 }
 
 #[test]
-fn an_output_that_cannot_be_opened_is_named() {
+fn an_unopenable_log_output_is_named_in_the_error() {
     let config =
         LogConfig { output_paths: vec!["/no/such/log".to_owned()], ..config(LogLevel::Info, None) };
-    let error = install(&config, Arc::new(Still)).unwrap_err().to_string();
+    let error = install(&config, Arc::new(FixedClock)).unwrap_err().to_string();
     let start = "--log-output-paths: opening log output \"/no/such/log\": ";
     assert!(error.starts_with(start), "{error}");
 }
 
 #[test]
-fn records_are_added_to_files() {
+fn log_records_are_appended_to_files() {
     let path = std::env::temp_dir().join(format!("karpenter-log-{}", std::process::id()));
     std::fs::write(&path, "before\n").unwrap();
     let paths = [format!("file://{}", path.display())];
-    let output = Output::open(&paths, &[]).unwrap();
+    let output = LogOutput::open(&paths, &[]).unwrap();
     let config = config(LogLevel::Info, None);
-    tracing::subscriber::with_default(subscriber(&config, Arc::new(Still), output), || {
+    tracing::subscriber::with_default(subscriber(&config, Arc::new(FixedClock), output), || {
         info!("text");
     });
     let text = std::fs::read_to_string(&path).unwrap();

@@ -15,30 +15,30 @@ use karpenter_core::resources::{Quantity, Resources};
 use karpenter_core::testing;
 use kube::core::ApiResource;
 
-use crate::chance::Chance;
 use crate::cloud::{
-    CloudError, CloudFuture, CloudProvider, CloudResult, DriftReason, RepairAction, RepairPolicy,
-    Vocabulary, claim,
+    CloudError, CloudFuture, CloudProvider, CloudResult, DriftReason, ProviderLabels, RepairAction,
+    RepairPolicy, nodeclaim,
 };
+use crate::rng::SeededRng;
 
 #[cfg(test)]
 mod tests;
 
-const GROUP: &str = "karpenter.test.sh";
+const NODE_CLASS_GROUP: &str = "karpenter.test.sh";
 
 /// A cloud that launches what it is asked for at once, remembers who called, and fails when told.
 ///
 /// It starts with the types of [`testing::default_types`] for every pool, and with one repair policy
 /// for the condition `BadNode`.
 pub struct FakeCloud {
-    vocabulary: Vocabulary,
+    provider_labels: ProviderLabels,
     state: Mutex<State>,
 }
 
 /// The calls that a [`FakeCloud`] got, oldest first. Those that failed because a test said so are
 /// not in it.
 #[derive(Clone, Debug, Default)]
-pub struct Calls {
+pub struct RecordedCalls {
     /// Claims to launch.
     pub create: Vec<NodeClaim>,
     /// Claims to end.
@@ -52,7 +52,7 @@ pub struct Calls {
 type MakeError = Arc<dyn Fn() -> CloudError + Send + Sync>;
 
 struct State {
-    chance: Chance,
+    rng: SeededRng,
     types: InstanceTypes,
     types_by_pool: BTreeMap<String, InstanceTypes>,
     errors_by_pool: BTreeMap<String, MakeError>,
@@ -63,10 +63,10 @@ struct State {
     next_list: Option<CloudError>,
     next_reboot: Option<CloudError>,
     drift: Option<DriftReason>,
-    grace: Option<Duration>,
+    default_termination_grace_period: Option<Duration>,
     policies: Vec<RepairPolicy>,
     instances: BTreeMap<String, NodeClaim>,
-    calls: Calls,
+    calls: RecordedCalls,
 }
 
 impl Default for FakeCloud {
@@ -82,13 +82,13 @@ impl Default for FakeCloud {
             action: RepairAction::ReplaceNode,
         };
         Self {
-            vocabulary: Vocabulary {
+            provider_labels: ProviderLabels {
                 well_known: Arc::new(testing::well_known()),
                 reservation_id_label: Some(testing::RESERVATION_ID.to_owned()),
                 aliases: Arc::new(Aliases::default()),
             },
             state: Mutex::new(State {
-                chance: Chance::new(0).fork("fake cloud"),
+                rng: SeededRng::new(0).fork("fake cloud"),
                 types: default_types.collect(),
                 types_by_pool: BTreeMap::new(),
                 errors_by_pool: BTreeMap::new(),
@@ -99,10 +99,10 @@ impl Default for FakeCloud {
                 next_list: None,
                 next_reboot: None,
                 drift: None,
-                grace: None,
+                default_termination_grace_period: None,
                 policies: vec![bad_node],
                 instances: BTreeMap::new(),
-                calls: Calls::default(),
+                calls: RecordedCalls::default(),
             }),
         }
     }
@@ -131,7 +131,7 @@ impl FakeCloud {
     }
 
     /// The types of the pool can be told again.
-    pub fn mend_pool(&self, pool: &str) {
+    pub fn clear_pool_error(&self, pool: &str) {
         self.state().errors_by_pool.remove(pool);
     }
 
@@ -172,7 +172,7 @@ impl FakeCloud {
 
     /// The terminationGracePeriod of claims whose pool has none.
     pub fn set_default_termination_grace_period(&self, period: Duration) {
-        self.state().grace = Some(period);
+        self.state().default_termination_grace_period = Some(period);
     }
 
     /// What to do about unhealthy nodes.
@@ -194,7 +194,7 @@ impl FakeCloud {
     }
 
     /// The calls so far.
-    pub fn calls(&self) -> Calls {
+    pub fn calls(&self) -> RecordedCalls {
         self.state().calls.clone()
     }
 
@@ -214,13 +214,13 @@ impl FakeCloud {
         let labels = node_claim.metadata.labels.clone().unwrap_or_default();
         let pool = labels.get(labels::NODEPOOL).map(String::as_str).unwrap_or_default();
         let types = state.types_of(pool)?;
-        let (of_type, of_offering) = self.choose(node_claim, &types)?;
+        let (of_type, of_offering) = self.select_offering(node_claim, &types)?;
         let instance_type = &types[of_type];
         let offering = &instance_type.offerings[of_offering];
         if offering.is_reserved() {
-            state.take_reserved(pool, &types, of_type, of_offering);
+            state.consume_reservation(pool, &types, of_type, of_offering);
         }
-        let id = state.chance.u64();
+        let id = state.rng.u64();
         let provider_id = format!("fake:///i-{id:016x}");
         let launched = NodeClaim {
             metadata: ObjectMeta {
@@ -232,8 +232,8 @@ impl FakeCloud {
             spec: node_claim.spec.clone(),
             status: Some(NodeClaimStatus {
                 provider_id: Some(provider_id.clone()),
-                capacity: Some(claim::quantities(&nonzero(&instance_type.capacity))),
-                allocatable: Some(claim::quantities(&nonzero(&instance_type.allocatable()))),
+                capacity: Some(nodeclaim::quantities(&nonzero(&instance_type.capacity))),
+                allocatable: Some(nodeclaim::quantities(&nonzero(&instance_type.allocatable()))),
                 ..NodeClaimStatus::default()
             }),
         };
@@ -243,11 +243,15 @@ impl FakeCloud {
 
     /// The cheapest type that fits, the first of equals, and of it a reservation with room or else
     /// the first offering; as positions.
-    fn choose(&self, node_claim: &NodeClaim, types: &InstanceTypes) -> CloudResult<(usize, usize)> {
-        let requirements = claim::requirements(node_claim, &self.vocabulary.aliases)?;
-        let requests = claim::requests(node_claim)?;
+    fn select_offering(
+        &self,
+        node_claim: &NodeClaim,
+        types: &InstanceTypes,
+    ) -> CloudResult<(usize, usize)> {
+        let requirements = nodeclaim::requirements(node_claim, &self.provider_labels.aliases)?;
+        let requests = nodeclaim::requests(node_claim)?;
         let is_compatible = |other: &Requirements| {
-            requirements.compatible(other, &self.vocabulary.well_known).is_ok()
+            requirements.compatible(other, &self.provider_labels.well_known).is_ok()
         };
         let mut best: Option<(f64, usize, Vec<usize>)> = None;
         for (position, instance_type) in types.iter().enumerate() {
@@ -266,11 +270,11 @@ impl FakeCloud {
         }
         let (_, of_type, offerings) =
             best.ok_or_else(|| CloudError::insufficient_capacity("no instance type fits"))?;
-        let has_room = |&&offering: &&usize| {
+        let has_capacity = |&&offering: &&usize| {
             let offering = &types[of_type].offerings[offering];
             offering.is_reserved() && offering.reservation_capacity > 0
         };
-        let offering = offerings.iter().find(has_room).or(offerings.first());
+        let offering = offerings.iter().find(has_capacity).or(offerings.first());
         Ok((of_type, *offering.expect("a type without offerings was passed over")))
     }
 }
@@ -284,7 +288,13 @@ impl State {
     }
 
     /// One instance less is left in the reservation. It stays available when it is full.
-    fn take_reserved(&mut self, pool: &str, types: &InstanceTypes, of_type: usize, of: usize) {
+    fn consume_reservation(
+        &mut self,
+        pool: &str,
+        types: &InstanceTypes,
+        of_type: usize,
+        of: usize,
+    ) {
         let mut types: Vec<_> = types.to_vec();
         let offering = &mut Arc::make_mut(&mut types[of_type]).offerings[of];
         offering.reservation_capacity = offering.reservation_capacity.saturating_sub(1);
@@ -304,7 +314,7 @@ fn launched_labels(
     let of_type = instance_type.requirements.iter().filter(|r| r.operator() == Operator::In);
     let mut labels: BTreeMap<_, _> = of_type
         .chain(offering.requirements.iter())
-        .filter_map(|requirement| Some((requirement.key().to_owned(), requirement.any(0)?)))
+        .filter_map(|requirement| Some((requirement.key().to_owned(), requirement.pick_value(0)?)))
         .collect();
     labels.extend(own);
     labels
@@ -334,7 +344,7 @@ impl CloudProvider for FakeCloud {
             let id = provider_id(node_claim).unwrap_or_default();
             match state.instances.remove(id) {
                 Some(_) => Ok(()),
-                None => Err(no_instance(id)),
+                None => Err(instance_not_found(id)),
             }
         })
     }
@@ -346,7 +356,7 @@ impl CloudProvider for FakeCloud {
                 return Err(error);
             }
             state.calls.get.push(provider_id.to_owned());
-            state.instances.get(provider_id).cloned().ok_or_else(|| no_instance(provider_id))
+            state.instances.get(provider_id).cloned().ok_or_else(|| instance_not_found(provider_id))
         })
     }
 
@@ -394,24 +404,24 @@ impl CloudProvider for FakeCloud {
 
     fn supported_node_classes(&self) -> Vec<ApiResource> {
         vec![ApiResource {
-            group: GROUP.to_owned(),
+            group: NODE_CLASS_GROUP.to_owned(),
             version: "v1alpha1".to_owned(),
-            api_version: format!("{GROUP}/v1alpha1"),
+            api_version: format!("{NODE_CLASS_GROUP}/v1alpha1"),
             kind: "TestNodeClass".to_owned(),
             plural: "testnodeclasses".to_owned(),
         }]
     }
 
     fn default_termination_grace_period(&self) -> Option<Duration> {
-        self.state().grace
+        self.state().default_termination_grace_period
     }
 
-    fn vocabulary(&self) -> Vocabulary {
-        self.vocabulary.clone()
+    fn provider_labels(&self) -> ProviderLabels {
+        self.provider_labels.clone()
     }
 }
 
-fn no_instance(provider_id: &str) -> CloudError {
+fn instance_not_found(provider_id: &str) -> CloudError {
     let text = format!("no nodeclaim exists with provider id (provider-id={provider_id})");
     CloudError::not_found(text)
 }

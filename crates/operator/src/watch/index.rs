@@ -12,31 +12,31 @@ use super::{Informer, ObjectKey, lock};
 /// The objects of an informer by a value, such as pods by the name of their node. Clones share it.
 pub struct Index<K> {
     informer: Informer<K>,
-    keys: Arc<Mutex<Keys>>,
+    keys: Arc<Mutex<IndexKeys>>,
 }
 
 #[derive(Default)]
-struct Keys {
-    of_value: BTreeMap<String, BTreeSet<ObjectKey>>,
-    value_of: BTreeMap<ObjectKey, String>,
+struct IndexKeys {
+    keys_by_value: BTreeMap<String, BTreeSet<ObjectKey>>,
+    value_by_key: BTreeMap<ObjectKey, String>,
 }
 
-impl Keys {
+impl IndexKeys {
     fn set(&mut self, key: &ObjectKey, value: Option<&str>) {
-        if self.value_of.get(key).map(String::as_str) == value {
+        if self.value_by_key.get(key).map(String::as_str) == value {
             return;
         }
-        if let Some(before) = self.value_of.remove(key)
-            && let Some(keys) = self.of_value.get_mut(&before)
+        if let Some(before) = self.value_by_key.remove(key)
+            && let Some(keys) = self.keys_by_value.get_mut(&before)
         {
             keys.remove(key);
             if keys.is_empty() {
-                self.of_value.remove(&before);
+                self.keys_by_value.remove(&before);
             }
         }
         if let Some(value) = value {
-            self.value_of.insert(key.clone(), value.to_owned());
-            self.of_value.entry(value.to_owned()).or_default().insert(key.clone());
+            self.value_by_key.insert(key.clone(), value.to_owned());
+            self.keys_by_value.entry(value.to_owned()).or_default().insert(key.clone());
         }
     }
 }
@@ -47,7 +47,7 @@ where
 {
     /// An index by what `value` says; an object without one is in it nowhere.
     pub fn new(informer: &Informer<K>, value: fn(&K) -> Option<&str>) -> Self {
-        let keys: Arc<Mutex<Keys>> = Arc::default();
+        let keys: Arc<Mutex<IndexKeys>> = Arc::default();
         let (shared, read) = (keys.clone(), informer.downgrade());
         let subscription = informer.subscribe(move |change| {
             // Read anew under the lock: changes may come out of order, and the last one to get here
@@ -63,7 +63,7 @@ where
     /// The objects of the value, in the order of their names, and of their namespaces where these
     /// are equal. None have the empty value.
     pub fn get(&self, value: &str) -> Vec<Arc<K>> {
-        let keys: Vec<_> = match lock(&self.keys).of_value.get(value) {
+        let keys: Vec<_> = match lock(&self.keys).keys_by_value.get(value) {
             Some(keys) if !value.is_empty() => keys.iter().cloned().collect(),
             _ => return Vec::new(),
         };
@@ -80,7 +80,7 @@ impl<K: Clone> Clone for Index<K> {
 impl<K> fmt::Debug for Index<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Index")
-            .field("values", &lock(&self.keys).of_value.len())
+            .field("values", &lock(&self.keys).keys_by_value.len())
             .finish_non_exhaustive()
     }
 }

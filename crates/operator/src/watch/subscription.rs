@@ -44,19 +44,19 @@ impl<K> Default for Subscribers<K> {
 /// A subscription, which ends when this is dropped.
 #[must_use = "a subscription ends when it is dropped"]
 pub struct Subscription {
-    end: Option<Box<dyn FnOnce() + Send + Sync>>,
+    unsubscribe: Option<Box<dyn FnOnce() + Send + Sync>>,
 }
 
 impl Subscription {
     /// Lets it go on for as long as the informer is there. The subscriber must not hold that.
     pub fn detach(mut self) {
-        self.end = None;
+        self.unsubscribe = None;
     }
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        if let Some(end) = self.end.take() {
+        if let Some(end) = self.unsubscribe.take() {
             end();
         }
     }
@@ -74,7 +74,7 @@ where
 {
     /// Hands every change over from now on, and what is known already as new, in the order of the
     /// subscriptions. It is called where the change is made, so it must be quick, and it may read
-    /// the informer but not write to it. While writers [teach](Self::learn) the informer on other
+    /// the informer but not write to it. While writers [teach](Self::apply_write_result) the informer on other
     /// threads, changes of one object may come out of order: who keeps something reads it anew.
     pub fn subscribe(
         &self,
@@ -104,7 +104,7 @@ where
             // Outside the lock: it may hold the last handle of anything.
             drop(ended);
         };
-        Subscription { end: Some(Box::new(end)) }
+        Subscription { unsubscribe: Some(Box::new(end)) }
     }
 
     /// A handle that does not keep the informer alive, for its own subscribers.

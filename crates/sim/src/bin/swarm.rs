@@ -13,7 +13,7 @@ use karpenter_operator::clock::{Clock, SystemClock, TokioClock};
 use karpenter_operator::options::LogLevel;
 use karpenter_operator::telemetry::{self, LogConfig};
 use karpenter_sim::scenario::FIXED_START;
-use karpenter_sim::swarm::many::{News, many, one};
+use karpenter_sim::swarm::runner::{RunEvent, run_seed, run_seeds};
 use karpenter_sim::swarm::{Options, Outcome, replay as again};
 
 /// A day takes a sixth less than with the system's.
@@ -25,7 +25,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 const STUCK: SignedDuration = SignedDuration::from_mins(30);
 
 /// How often to look for worlds that hang.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const STUCK_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Runs a simulated day in each of many worlds, with faults, and checks what must always hold.
 #[derive(Debug, Parser)]
@@ -89,7 +89,7 @@ fn replay(seed: u64, options: &Options, logs: bool) -> bool {
         }
     }
     let started = SystemClock.now();
-    let outcome = one(seed, options, &|at, text| {
+    let outcome = run_seed(seed, options, &|at, text| {
         let seconds = at.as_secs();
         let time = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
         print(&format!("{time}  {text}"));
@@ -123,8 +123,8 @@ fn swarm(args: &Args, options: &Options) -> bool {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let seeds = args.from..args.from.saturating_add(args.seeds);
     let started = SystemClock.now();
-    let news = match many(seeds, options, args.threads.unwrap_or(cores)) {
-        Ok(news) => news,
+    let events = match run_seeds(seeds, options, args.threads.unwrap_or(cores)) {
+        Ok(events) => events,
         Err(error) => {
             print(&format!("cannot start threads: {error}"));
             return false;
@@ -133,9 +133,9 @@ fn swarm(args: &Args, options: &Options) -> bool {
     let mut summary = Summary::default();
     let mut running: BTreeMap<u64, Timestamp> = BTreeMap::new();
     loop {
-        match news.recv_timeout(LOOK_EVERY) {
-            Ok(News::Begun(seed)) => drop(running.insert(seed, SystemClock.now())),
-            Ok(News::Ended(outcome)) => {
+        match events.recv_timeout(STUCK_CHECK_INTERVAL) {
+            Ok(RunEvent::Started(seed)) => drop(running.insert(seed, SystemClock.now())),
+            Ok(RunEvent::Finished(outcome)) => {
                 let began = running.remove(&outcome.seed).unwrap_or(started);
                 let took = SystemClock.now().duration_since(began);
                 report(&outcome, took);

@@ -7,12 +7,12 @@ fn list<T: DeserializeOwned>(objects: Vec<Value>) -> Vec<T> {
     objects.into_iter().map(|object| serde_json::from_value(object).unwrap()).collect()
 }
 
-fn facts(minute: i64, nodes: Vec<Value>, pods: Vec<Value>) -> Facts {
-    Facts {
+fn snapshot(minute: i64, nodes: Vec<Value>, pods: Vec<Value>) -> WorldSnapshot {
+    WorldSnapshot {
         now: Timestamp::from_second(minute * 60).unwrap(),
         nodes: list(nodes),
         pods: list(pods),
-        ..Facts::default()
+        ..WorldSnapshot::default()
     }
 }
 
@@ -55,7 +55,7 @@ fn texts(found: &[Violation]) -> Vec<String> {
 }
 
 #[test]
-fn pods_that_ask_for_more_than_their_node_has_are_found() {
+fn overcommitted_nodes_are_reported() {
     let of = |requests: Value| pod("a", "n", &requests);
     let small = |name| pod(name, "n", &json!({"cpu": "100m"}));
     for (case, pods, expected) in [
@@ -78,13 +78,13 @@ fn pods_that_ask_for_more_than_their_node_has_are_found() {
         ),
         ("one without a node", vec![pod("a", "", &json!({"cpu": "9"}))], vec![]),
     ] {
-        let found = rules::always(&facts(0, vec![node("n")], pods));
+        let found = rules::immediate_violations(&snapshot(0, vec![node("n")], pods));
         assert_eq!(texts(&found), expected, "{case}");
     }
 }
 
 #[test]
-fn pods_that_do_not_want_to_be_together_are_found() {
+fn anti_affinity_violations_are_reported() {
     let term = |key: &str| {
         json!({"spec": {"affinity": {"podAntiAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -120,13 +120,13 @@ fn pods_that_do_not_want_to_be_together_are_found() {
             vec![],
         ),
     ] {
-        let found = rules::always(&facts(0, vec![node("n"), node("m")], pods));
+        let found = rules::immediate_violations(&snapshot(0, vec![node("n"), node("m")], pods));
         assert_eq!(texts(&found), expected, "{case}");
     }
 }
 
 #[test]
-fn pods_that_were_bound_to_closed_nodes_are_found() {
+fn pods_bound_to_tainted_or_cordoned_nodes_are_reported() {
     let taint = json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}});
     let cordon = json!({"spec": {"unschedulable": true}});
     let bound = pod("a", "n", &json!({}));
@@ -149,13 +149,13 @@ fn pods_that_were_bound_to_closed_nodes_are_found() {
         ("still waiting",             Some(&tainted),    &waiting,      &tainted,         &waiting,          None),
     ];
     for (case, before, pod_before, after, pod_after, expected) in rows {
-        let before = facts(0, before.into_iter().cloned().collect(), vec![pod_before.clone()]);
-        let after = facts(1, vec![after.clone()], vec![pod_after.clone()]);
+        let before = snapshot(0, before.into_iter().cloned().collect(), vec![pod_before.clone()]);
+        let after = snapshot(1, vec![after.clone()], vec![pod_after.clone()]);
         let mut checker = Checker::default();
-        checker.look(&before);
+        checker.check(&before);
         let expected: Vec<_> = expected.map(|why| format!("{prefix}{why}")).into_iter().collect();
-        assert_eq!(texts(&checker.look(&after)), expected, "{case}");
-        assert_eq!(texts(&checker.look(&after)), [""; 0], "{case}: told once");
+        assert_eq!(texts(&checker.check(&after)), expected, "{case}");
+        assert_eq!(texts(&checker.check(&after)), [""; 0], "{case}: told once");
         assert_eq!(checker.violations().count(), expected.len(), "{case}: and remembered");
     }
 }
@@ -176,7 +176,7 @@ fn healthy(name: &str) -> Value {
     with(pod(name, "n", &json!({})), &status)
 }
 
-fn budgeted(expected: i32, desired: i32, pods: Vec<Value>) -> Facts {
+fn budgeted(expected: i32, desired: i32, pods: Vec<Value>) -> WorldSnapshot {
     let budget = json!({
         "metadata": {"name": "web", "namespace": "default"},
         "spec": {"selector": {"matchLabels": {"app": "web"}}},
@@ -185,11 +185,11 @@ fn budgeted(expected: i32, desired: i32, pods: Vec<Value>) -> Facts {
             "disruptionsAllowed": 0,
         },
     });
-    Facts { budgets: list(vec![budget]), ..facts(0, vec![], pods) }
+    WorldSnapshot { budgets: list(vec![budget]), ..snapshot(0, vec![], pods) }
 }
 
 #[test]
-fn budgets_that_evictions_overdraw_are_found() {
+fn evictions_beyond_a_pod_disruption_budget_are_reported() {
     let deleted = with(
         evicted("c"),
         &json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
@@ -202,7 +202,7 @@ fn budgets_that_evictions_overdraw_are_found() {
     );
     let other = with(evicted("c"), &json!({"metadata": {"labels": {"app": "db"}}}));
     let too_many = ["2 pods of budget default/web are evicted at once, of 1"];
-    for (case, looks, expected) in [
+    for (case, snapshots, expected) in [
         ("as many as allowed", vec![budgeted(3, 2, vec![evicted("a")])], &[][..]),
         ("too many", vec![budgeted(3, 2, vec![evicted("a"), evicted("b")])], &too_many),
         ("a deletion is none", vec![budgeted(3, 2, vec![evicted("a"), deleted])], &[]),
@@ -236,8 +236,8 @@ fn budgets_that_evictions_overdraw_are_found() {
         ),
     ] {
         let mut checker = Checker::default();
-        for look in &looks {
-            checker.look(look);
+        for snapshot in &snapshots {
+            checker.check(snapshot);
         }
         let found: Vec<_> = checker.violations().map(ToString::to_string).collect();
         assert_eq!(found, expected, "{case}");
@@ -253,11 +253,11 @@ fn claim(name: &str, id: &str) -> Value {
 }
 
 #[test]
-fn claims_and_instances_must_belong_together_when_the_window_is_over() {
-    let at = |minute, claims: Vec<Value>, instances: Vec<Value>| Facts {
+fn unmatched_claims_and_instances_are_reported_after_the_tolerance() {
+    let at = |minute, claims: Vec<Value>, instances: Vec<Value>| WorldSnapshot {
         claims: list(claims),
         instances: list(instances),
-        ..facts(minute, vec![], vec![])
+        ..snapshot(minute, vec![], vec![])
     };
     let wrong = |minute| {
         at(
@@ -272,13 +272,13 @@ fn claims_and_instances_must_belong_together_when_the_window_is_over() {
         "NodeClaim c was never launched",
     ];
     assert_eq!(texts(&leaks(&wrong(0))), expected);
-    assert_eq!(texts(&at_rest(&wrong(0))), expected);
+    assert_eq!(texts(&violations_at_rest(&wrong(0))), expected);
     let mut checker = Checker::default();
-    assert_eq!(texts(&checker.look(&wrong(0))), [""; 0]);
-    assert_eq!(texts(&checker.look(&wrong(14))), [""; 0], "within the window");
-    checker.look(&at(15, vec![], vec![]));
-    assert_eq!(texts(&checker.look(&wrong(16))), [""; 0], "it begins again");
-    let mut found = texts(&checker.look(&wrong(31)));
+    assert_eq!(texts(&checker.check(&wrong(0))), [""; 0]);
+    assert_eq!(texts(&checker.check(&wrong(14))), [""; 0], "within the window");
+    checker.check(&at(15, vec![], vec![]));
+    assert_eq!(texts(&checker.check(&wrong(16))), [""; 0], "it begins again");
+    let mut found = texts(&checker.check(&wrong(31)));
     found.sort();
     assert_eq!(
         found,
@@ -303,7 +303,7 @@ fn at_rest_every_pod_runs_or_has_finished() {
         ending,
         on("f", "gone", "Running"),
     ];
-    let found = texts(&at_rest(&facts(0, vec![node("n")], pods)));
+    let found = texts(&violations_at_rest(&snapshot(0, vec![node("n")], pods)));
     let expected = [
         "pod default/f is on node gone, which does not exist",
         "pod default/c is pending",

@@ -7,7 +7,7 @@ use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_core::catalog::{InstanceType, InstanceTypes, Offering};
 use kube::ResourceExt as _;
 
-use super::shortage::is_meant;
+use super::shortage::offering_matches;
 
 /// Offerings whose price is another than usual. Texts are patterns in which `*` stands for anything.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,12 +22,12 @@ pub struct PriceChange {
 impl PriceChange {
     fn covers(&self, instance_type: &str, offering: &Offering) -> bool {
         let patterns = [&*self.instance_type, &*self.zone, &*self.capacity_type];
-        is_meant(patterns, instance_type, offering)
+        offering_matches(patterns, instance_type, offering)
     }
 }
 
 /// The types at the prices of the moment.
-pub(super) fn changed(types: InstanceTypes, changes: &[PriceChange]) -> InstanceTypes {
+pub(super) fn apply_price_changes(types: InstanceTypes, changes: &[PriceChange]) -> InstanceTypes {
     if changes.is_empty() {
         return types;
     }
@@ -44,7 +44,7 @@ pub(super) fn changed(types: InstanceTypes, changes: &[PriceChange]) -> Instance
 }
 
 /// What the instance of a claim costs per hour; none if it is not known what it is.
-pub(super) fn of(node_claim: &NodeClaim, types: &InstanceTypes) -> Option<f64> {
+pub(super) fn hourly_price(node_claim: &NodeClaim, types: &InstanceTypes) -> Option<f64> {
     let label = |key| node_claim.labels().get(key).map(String::as_str);
     let (name, zone, capacity_type) =
         (label(labels::INSTANCE_TYPE)?, label(labels::ZONE)?, label(labels::CAPACITY_TYPE)?);

@@ -9,7 +9,7 @@ use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodepool::NodePool;
 use karpenter_api::requirement::Requirement;
 use karpenter_core::catalog::{InstanceType, InstanceTypes, Offering};
-use karpenter_operator::cloud::{CloudError, CloudResult, Vocabulary, claim};
+use karpenter_operator::cloud::{CloudError, CloudResult, ProviderLabels, nodeclaim};
 
 use super::price::{self, PriceChange};
 
@@ -47,13 +47,17 @@ impl Shortage {
 
     fn covers(&self, instance_type: &str, offering: &Offering) -> bool {
         let patterns = [&*self.instance_type, &*self.zone, &*self.capacity_type];
-        is_meant(patterns, instance_type, offering)
+        offering_matches(patterns, instance_type, offering)
     }
 }
 
 /// Whether patterns of a type, a zone and a capacity type are those of an offering. One that leaves
 /// it open is meant: a part of it is.
-pub(super) fn is_meant(patterns: [&str; 3], instance_type: &str, offering: &Offering) -> bool {
+pub(super) fn offering_matches(
+    patterns: [&str; 3],
+    instance_type: &str,
+    offering: &Offering,
+) -> bool {
     let [of_type, zone, capacity_type] = patterns;
     let matches = |key: &str, pattern: &str| {
         let requirement = offering.requirements.get(key).filter(|r| !r.is_complement());
@@ -84,14 +88,14 @@ pub(crate) fn glob(pattern: &str, text: &str) -> bool {
 
 /// A list of types with the prices of the moment and the offerings marked that are short.
 #[derive(Debug)]
-pub(super) struct Marked {
-    of: InstanceTypes,
+pub(super) struct AdjustedTypes {
+    source: InstanceTypes,
     short: Vec<Shortage>,
     prices: Vec<PriceChange>,
     pub(super) types: InstanceTypes,
 }
 
-impl Marked {
+impl AdjustedTypes {
     pub(super) fn new(of: InstanceTypes, short: Vec<Shortage>, prices: Vec<PriceChange>) -> Self {
         let mark = |known: &Arc<InstanceType>| {
             if !known.offerings.iter().any(|o| o.available && is_short(&short, known, o)) {
@@ -103,17 +107,17 @@ impl Marked {
             }
             Arc::new(marked)
         };
-        let types = price::changed(Arc::clone(&of), &prices).iter().map(mark).collect();
-        Self { of, short, prices, types }
+        let types = price::apply_price_changes(Arc::clone(&of), &prices).iter().map(mark).collect();
+        Self { source: of, short, prices, types }
     }
 
-    pub(super) fn is_of(
+    pub(super) fn is_current(
         &self,
         types: &InstanceTypes,
         short: &[Shortage],
         prices: &[PriceChange],
     ) -> bool {
-        Arc::ptr_eq(&self.of, types) && self.short == short && self.prices == prices
+        Arc::ptr_eq(&self.source, types) && self.short == short && self.prices == prices
     }
 }
 
@@ -133,12 +137,12 @@ pub(super) fn pool_of(node_claim: &NodeClaim) -> NodePool {
 pub(super) fn narrow(
     node_claim: &NodeClaim,
     types: &InstanceTypes,
-    vocabulary: &Vocabulary,
+    vocabulary: &ProviderLabels,
     short: &[Shortage],
     is_priced_anew: bool,
 ) -> CloudResult<Option<NodeClaim>> {
-    let requirements = claim::requirements(node_claim, &vocabulary.aliases)?;
-    let requests = claim::requests(node_claim)?;
+    let requirements = nodeclaim::requirements(node_claim, &vocabulary.aliases)?;
+    let requests = nodeclaim::requests(node_claim)?;
     let well_known = &vocabulary.well_known;
     let mut is_touched = is_priced_anew;
     let mut best: Option<(&InstanceType, &Offering)> = None;

@@ -13,7 +13,7 @@ use crate::faults::Faults;
 
 struct Test {
     inner: Arc<FakeCloud>,
-    cloud: Troubled,
+    cloud: FaultyCloud,
     faults: Faults,
     clock: Arc<dyn Clock>,
 }
@@ -25,8 +25,13 @@ impl Test {
         let faults = Faults::new(&clock);
         let inner = Arc::new(FakeCloud::new());
         let (switch, journal) = (faults.cloud.clone(), faults.journal.clone());
-        let cloud =
-            Troubled::new(inner.clone(), switch, &clock, Chance::new(seed).fork("cloud"), journal);
+        let cloud = FaultyCloud::new(
+            inner.clone(),
+            switch,
+            &clock,
+            SeededRng::new(seed).fork("cloud"),
+            journal,
+        );
         Self { inner, cloud, faults, clock }
     }
 
@@ -34,7 +39,7 @@ impl Test {
         self.faults.cloud.set(faults, None);
     }
 
-    fn told(&self) -> Vec<String> {
+    fn injected_faults(&self) -> Vec<String> {
         self.faults.journal.since(0).iter().map(ToString::to_string).collect()
     }
 }
@@ -71,7 +76,7 @@ fn short(instance_type: &str, zone: &str, capacity_type: &str) -> CloudFaults {
 }
 
 /// Type, zone and capacity type of the offerings that are available.
-async fn available(cloud: &Troubled) -> BTreeSet<(String, String, String)> {
+async fn available(cloud: &FaultyCloud) -> BTreeSet<(String, String, String)> {
     let types = cloud.instance_types(&NodePool::default()).await.unwrap();
     let text = |r: Option<&Requirement>| r.unwrap().values().first().cloned().unwrap_or_default();
     let rows = types.iter().flat_map(|known| {
@@ -121,7 +126,7 @@ async fn short_offerings_are_unavailable_and_never_launched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_only_short_offerings_suit_fails_until_the_shortage_ends() {
+async fn a_claim_limited_to_short_offerings_fails_until_the_shortage_ends() {
     let test = Test::new(1);
     let zone = label(&test.cloud.create(&any("a")).await.unwrap(), labels::ZONE).to_owned();
     let mut faults = short("*", &zone, "*");
@@ -136,7 +141,7 @@ async fn a_claim_that_only_short_offerings_suit_fails_until_the_shortage_ends() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_no_shortage_touches_is_launched_as_it_is() {
+async fn a_claim_without_a_matching_shortage_is_launched_unchanged() {
     let test = Test::new(1);
     test.set(short("no-such-type", "*", "*"));
     test.cloud.create(&any("a")).await.unwrap();
@@ -144,7 +149,7 @@ async fn a_claim_that_no_shortage_touches_is_launched_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn types_are_made_anew_only_when_shortages_change() {
+async fn instance_types_are_rebuilt_only_when_shortages_change() {
     let test = Test::new(1);
     let pool = NodePool::default();
     let plain = test.cloud.instance_types(&pool).await.unwrap();
@@ -177,9 +182,9 @@ fn ids(claims: &[NodeClaim]) -> Vec<&str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_instance_is_gone_for_everybody_and_can_be_given_up() {
+async fn a_lost_instance_is_not_found_and_its_claim_can_be_deleted() {
     let test = Test::new(1);
-    let within = Late { rate: 1.0, by: Duration::from_mins(10) };
+    let within = RandomDelay { rate: 1.0, by: Duration::from_mins(10) };
     test.set(CloudFaults { lost_instances: within, ..CloudFaults::default() });
     let launched = test.cloud.create(&any("a")).await.unwrap();
     let id = provider_id(&launched).unwrap();
@@ -195,7 +200,7 @@ async fn a_lost_instance_is_gone_for_everybody_and_can_be_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_instance_that_never_registers_is_seen_until_it_is_ended() {
+async fn an_instance_that_never_registers_is_listed_until_deleted() {
     let test = Test::new(1);
     test.set(CloudFaults { failed_registrations: 1.0, ..CloudFaults::default() });
     let launched = test.cloud.create(&any("a")).await.unwrap();
@@ -211,7 +216,7 @@ async fn an_instance_that_never_registers_is_seen_until_it_is_ended() {
 #[tokio::test(start_paused = true)]
 async fn each_method_can_fail_be_slow_or_lose_its_answer() {
     for method in Method::ALL {
-        let slow = Late { rate: 1.0, by: Duration::from_secs(7) };
+        let slow = RandomDelay { rate: 1.0, by: Duration::from_secs(7) };
         for (faults, is_error, seconds) in [
             (CallFaults { errors: 1.0, ..CallFaults::default() }, true, 0),
             (CallFaults { lost_answers: 1.0, ..CallFaults::default() }, true, 0),
@@ -240,8 +245,8 @@ async fn each_method_can_fail_be_slow_or_lose_its_answer() {
             }
             let took = test.clock.now().duration_since(before).as_secs();
             assert_eq!(took, seconds, "{method:?} {faults:?}");
-            let told = test.told();
-            assert!(told.len() == 1 && told[0].contains(method.name()), "{told:?}");
+            let injected = test.injected_faults();
+            assert!(injected.len() == 1 && injected[0].contains(method.name()), "{injected:?}");
             let happens = faults.errors.to_bits() != 1.0_f64.to_bits();
             let expected = if method == Method::Create && !happens { 1 } else { 2 };
             assert_eq!(test.inner.calls().create.len(), expected, "{method:?} {faults:?}");
@@ -250,9 +255,9 @@ async fn each_method_can_fail_be_slow_or_lose_its_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_calls_at_once_than_allowed_are_refused() {
+async fn calls_beyond_the_concurrency_limit_are_rejected() {
     let test = Test::new(1);
-    let slow = Late { rate: 1.0, by: Duration::from_secs(1) };
+    let slow = RandomDelay { rate: 1.0, by: Duration::from_secs(1) };
     test.set(CloudFaults {
         calls: CallFaults { slow, ..CallFaults::default() },
         calls_in_flight: Some(3),
@@ -265,12 +270,12 @@ async fn more_calls_at_once_than_allowed_are_refused() {
 }
 
 /// What goes wrong in a while with many claims.
-async fn told(seed: u64) -> Vec<String> {
+async fn faults_for_seed(seed: u64) -> Vec<String> {
     let test = Test::new(seed);
-    let slow = Late { rate: 0.2, by: Duration::from_secs(1) };
+    let slow = RandomDelay { rate: 0.2, by: Duration::from_secs(1) };
     test.set(CloudFaults {
         launch_delay: Duration::from_secs(5),
-        lost_instances: Late { rate: 0.2, by: Duration::from_mins(1) },
+        lost_instances: RandomDelay { rate: 0.2, by: Duration::from_mins(1) },
         failed_registrations: 0.2,
         calls: CallFaults { errors: 0.2, slow, lost_answers: 0.1 },
         ..CloudFaults::default()
@@ -279,19 +284,19 @@ async fn told(seed: u64) -> Vec<String> {
         let _ = test.cloud.create(&any(&format!("c{n}"))).await;
         let _ = test.cloud.list().await;
     }
-    test.told()
+    test.injected_faults()
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_seed_gives_the_same_troubles() {
-    let first = told(5).await;
+async fn the_same_seed_injects_the_same_cloud_faults() {
+    let first = faults_for_seed(5).await;
     assert!(first.len() > 30, "{first:?}");
-    assert_eq!(first, told(5).await);
-    assert_ne!(first, told(6).await);
+    assert_eq!(first, faults_for_seed(5).await);
+    assert_ne!(first, faults_for_seed(6).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_launch_that_is_repeated_meets_the_same_fate() {
+async fn a_repeated_launch_gets_the_same_fault() {
     for seed in 0..10 {
         let test = Test::new(seed);
         test.set(CloudFaults { failed_registrations: 0.5, ..CloudFaults::default() });
@@ -303,7 +308,7 @@ async fn a_launch_that_is_repeated_meets_the_same_fate() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_price_is_seen_and_launches_mind_it() {
+async fn launches_avoid_offerings_with_raised_prices() {
     let test = Test::new(1);
     let usual = test.cloud.create(&any("usual")).await.unwrap();
     let price = test.cloud.price(&usual).await.unwrap();

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use http::{Method, Request, StatusCode};
-use karpenter_apiserver::status::{About, Failure};
-use karpenter_operator::chance::Chance;
+use karpenter_apiserver::status::{StatusDetails, StatusError};
+use karpenter_operator::rng::SeededRng;
 
 use super::ApiFaults;
 
@@ -41,7 +41,7 @@ impl Call {
     }
 
     /// Group, resource and name of the object, as a Status names them.
-    fn about(&self) -> About<'_> {
+    fn about(&self) -> StatusDetails<'_> {
         let mut parts: Vec<&str> = self.path.split('/').filter(|part| !part.is_empty()).collect();
         let group = match parts.first() {
             Some(&"apis") => parts.get(1).copied().unwrap_or_default(),
@@ -53,7 +53,7 @@ impl Call {
             parts.drain(..2);
         }
         let part = |at: usize| parts.get(at).copied().unwrap_or_default();
-        About { group, kind: part(0), name: part(1) }
+        StatusDetails { group, kind: part(0), name: part(1) }
     }
 }
 
@@ -67,83 +67,84 @@ impl fmt::Display for Call {
 
 /// What happens to a call.
 #[derive(Debug, Default)]
-pub(super) struct Fate {
-    pub(super) end: End,
-    pub(super) slow: Option<Slow>,
+pub(super) struct DrawnFault {
+    pub(super) result: CallResult,
+    pub(super) slow: Option<DelayPoint>,
 }
 
 #[derive(Debug, Default)]
-pub(super) enum End {
+pub(super) enum CallResult {
     /// It is answered.
     #[default]
-    Answer,
+    Respond,
     /// It is refused, and has no effect.
-    Refused(&'static str, Box<Failure>),
+    Reject(&'static str, Box<StatusError>),
     /// It happens, and nobody hears of it.
-    Lost,
+    LoseResponse,
     /// It may happen, and is given up.
-    Timeout { happens: bool, by: GivenUpBy },
+    Timeout { is_executed: bool, by: TimeoutSide },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum GivenUpBy {
+pub(super) enum TimeoutSide {
     Server,
     Client,
 }
 
 /// Where a slow call is slow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Slow {
-    There,
-    Back,
+pub(super) enum DelayPoint {
+    Request,
+    Response,
 }
 
-impl Fate {
+impl DrawnFault {
     /// Draws the same numbers whatever the rates are: the fate of a call under one rate does not
     /// depend on the others.
-    pub(super) fn draw(call: &Call, faults: &ApiFaults, chance: &mut Chance) -> Self {
-        let mut happens = |rate| chance.happens(rate);
+    pub(super) fn draw(call: &Call, faults: &ApiFaults, rng: &mut SeededRng) -> Self {
+        let mut happens = |rate| rng.random_bool(rate);
         let is_late = happens(faults.slow.rate);
         let is_timeout = happens(faults.timeouts);
         let is_lost = happens(faults.lost_answers);
         let is_error = happens(faults.errors);
         let is_expired = happens(faults.expired) && call.is_watch && call.has_version;
         let is_conflict = happens(faults.conflicts) && call.is_update();
-        let (first, second, which) = (happens(0.5), happens(0.5), chance.range(0..3));
+        let (first, second, which) = (happens(0.5), happens(0.5), rng.range(0..3));
         let end = if is_timeout {
-            let by = if second { GivenUpBy::Server } else { GivenUpBy::Client };
-            End::Timeout { happens: first, by }
+            let by = if second { TimeoutSide::Server } else { TimeoutSide::Client };
+            CallResult::Timeout { is_executed: first, by }
         } else if is_lost {
-            End::Lost
+            CallResult::LoseResponse
         } else if is_error {
-            error(which)
+            random_rejection(which)
         } else if is_expired {
             let text = "The resourceVersion for the provided watch is too old.";
-            End::Refused("410", Box::new(Failure::expired(text)))
+            CallResult::Reject("410", Box::new(StatusError::expired(text)))
         } else if is_conflict {
-            End::Refused("409", Box::new(Failure::modified(call.about())))
+            CallResult::Reject("409", Box::new(StatusError::modified(call.about())))
         } else {
-            End::Answer
+            CallResult::Respond
         };
-        let slow = is_late.then_some(if first { Slow::There } else { Slow::Back });
-        Self { end, slow }
+        let slow =
+            is_late.then_some(if first { DelayPoint::Request } else { DelayPoint::Response });
+        Self { result: end, slow }
     }
 }
 
-fn error(which: u64) -> End {
-    let (what, failure) = match which {
+fn random_rejection(which: u64) -> CallResult {
+    let (fault, failure) = match which {
         0 => {
             let text = "Too many requests, please try again later.";
-            ("429", Failure::too_many_requests(text).retry_after(RETRY_AFTER_SECONDS))
+            ("429", StatusError::too_many_requests(text).with_retry_after(RETRY_AFTER_SECONDS))
         }
         1 => {
             let code = StatusCode::INTERNAL_SERVER_ERROR;
-            ("500", Failure::new(code, "InternalError", "Internal error occurred: no leader"))
+            ("500", StatusError::new(code, "InternalError", "Internal error occurred: no leader"))
         }
         _ => {
             let text = "the server is currently unable to handle the request";
-            ("503", Failure::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", text))
+            ("503", StatusError::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", text))
         }
     };
-    End::Refused(what, Box::new(failure))
+    CallResult::Reject(fault, Box::new(failure))
 }

@@ -13,12 +13,12 @@ use futures_util::future::BoxFuture;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
-use karpenter_apiserver::status::Failure;
-use karpenter_operator::chance::Chance;
+use karpenter_apiserver::status::StatusError;
 use karpenter_operator::clock::Clock;
+use karpenter_operator::rng::SeededRng;
 use kube::client::Body;
 
-use super::call::{Call, End, Fate, GivenUpBy, Slow};
+use super::call::{Call, CallResult, DelayPoint, DrawnFault, TimeoutSide};
 use super::{ApiFaults, Journal, Switch, watch};
 
 /// What the API server allows a call that is no watch.
@@ -34,13 +34,13 @@ pub type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
 
 /// Puts faults between one client and the API. Services of one layer draw from one sequence.
 #[derive(Clone)]
-pub struct ApiFaultLayer(Arc<Shared>);
+pub struct ApiFaultLayer(Arc<LayerState>);
 
-pub(super) struct Shared {
+pub(super) struct LayerState {
     pub(super) switch: Switch<ApiFaults>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) journal: Journal,
-    chance: Chance,
+    rng: SeededRng,
     calls: AtomicU64,
 }
 
@@ -49,11 +49,11 @@ impl ApiFaultLayer {
     pub fn new(
         switch: Switch<ApiFaults>,
         clock: &Arc<dyn Clock>,
-        chance: Chance,
+        rng: SeededRng,
         journal: Journal,
     ) -> Self {
         let clock = Arc::clone(clock);
-        Self(Arc::new(Shared { switch, clock, journal, chance, calls: AtomicU64::new(0) }))
+        Self(Arc::new(LayerState { switch, clock, journal, rng, calls: AtomicU64::new(0) }))
     }
 }
 
@@ -64,21 +64,21 @@ impl fmt::Debug for ApiFaultLayer {
 }
 
 impl<S> tower::Layer<S> for ApiFaultLayer {
-    type Service = Faulty<S>;
+    type Service = FaultyService<S>;
 
-    fn layer(&self, inner: S) -> Faulty<S> {
-        Faulty { inner, layer: self.clone() }
+    fn layer(&self, inner: S) -> FaultyService<S> {
+        FaultyService { inner, layer: self.clone() }
     }
 }
 
 /// A service with faults; see [`ApiFaultLayer`].
 #[derive(Debug, Clone)]
-pub struct Faulty<S> {
+pub struct FaultyService<S> {
     inner: S,
     layer: ApiFaultLayer,
 }
 
-impl<S, B> tower::Service<Request<Body>> for Faulty<S>
+impl<S, B> tower::Service<Request<Body>> for FaultyService<S>
 where
     S: tower::Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send,
@@ -100,95 +100,98 @@ where
         let mut inner = std::mem::replace(&mut self.inner, next);
         let shared = Arc::clone(&self.layer.0);
         let call = Call::of(&request);
-        let (fate, chance) = shared.fate(&call);
+        let (fate, rng) = shared.draw_fault(&call);
         Box::pin(async move {
             let send = async move { inner.call(request).await.map_err(Into::into) };
-            shared.answer(call, fate, chance, send).await
+            shared.answer(call, fate, rng, send).await
         })
     }
 }
 
-impl Shared {
+impl LayerState {
     /// What happens to the next call, and where the faults of its answer are drawn from.
-    fn fate(&self, call: &Call) -> (Fate, Chance) {
+    fn draw_fault(&self, call: &Call) -> (DrawnFault, SeededRng) {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        let mut chance = self.chance.fork(&number.to_string());
-        let fate = match self.switch.now() {
-            Some(on) => Fate::draw(call, &on.what, &mut chance),
-            None => Fate::default(),
+        let mut rng = self.rng.fork(&number.to_string());
+        let fate = match self.switch.active_faults() {
+            Some(on) => DrawnFault::draw(call, &on.faults, &mut rng),
+            None => DrawnFault::default(),
         };
-        (fate, chance.fork("watch"))
+        (fate, rng.fork("watch"))
     }
 
     async fn answer<B>(
         self: Arc<Self>,
         call: Call,
-        fate: Fate,
-        chance: Chance,
+        fate: DrawnFault,
+        rng: SeededRng,
         send: impl Future<Output = Result<Response<B>, BoxError>> + Send,
     ) -> Result<Response<ResponseBody>, BoxError>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        if fate.slow == Some(Slow::There) {
-            self.be_slow(&call).await;
+        if fate.slow == Some(DelayPoint::Request) {
+            self.delay_call(&call).await;
         }
-        match fate.end {
-            End::Refused(what, failure) => {
-                self.journal.note(what, call.to_string());
-                return Ok(refusal(&failure));
+        match fate.result {
+            CallResult::Reject(fault, failure) => {
+                self.journal.record(fault, call.to_string());
+                return Ok(rejection_response(&failure));
             }
-            End::Timeout { happens, by } => {
-                let what = if happens { "no answer" } else { "not heard" };
-                self.journal.note(what, call.to_string());
+            CallResult::Timeout { is_executed: happens, by } => {
+                let fault = if happens { "no answer" } else { "not heard" };
+                self.journal.record(fault, call.to_string());
                 if happens {
                     drop(send.await?);
                 }
                 return self.give_up(by).await;
             }
-            End::Answer | End::Lost => {}
+            CallResult::Respond | CallResult::LoseResponse => {}
         }
         let response = send.await?;
-        if fate.slow == Some(Slow::Back) {
-            self.be_slow(&call).await;
+        if fate.slow == Some(DelayPoint::Response) {
+            self.delay_call(&call).await;
         }
-        if matches!(fate.end, End::Lost) {
-            self.journal.note("answer lost", call.to_string());
-            return Err(broken(io::ErrorKind::ConnectionReset, "connection reset by peer"));
+        if matches!(fate.result, CallResult::LoseResponse) {
+            self.journal.record("answer lost", call.to_string());
+            return Err(connection_error(
+                io::ErrorKind::ConnectionReset,
+                "connection reset by peer",
+            ));
         }
         let (parts, body) = response.into_parts();
         let body = if call.is_watch && parts.status == StatusCode::OK {
-            watch::troubled(body, self, chance, call.to_string())
+            watch::faulty_watch_body(body, self, rng, call.to_string())
         } else {
             UnsyncBoxBody::new(body.map_err(Into::into))
         };
         Ok(Response::from_parts(parts, body))
     }
 
-    async fn be_slow(&self, call: &Call) {
-        let Some(on) = self.switch.now() else { return };
-        self.journal.note("slow", call.to_string());
-        self.clock.sleep(on.what.slow.by).await;
+    async fn delay_call(&self, call: &Call) {
+        let Some(on) = self.switch.active_faults() else { return };
+        self.journal.record("slow", call.to_string());
+        self.clock.sleep(on.faults.slow.by).await;
     }
 
-    async fn give_up(&self, by: GivenUpBy) -> Result<Response<ResponseBody>, BoxError> {
-        if by == GivenUpBy::Client {
+    async fn give_up(&self, by: TimeoutSide) -> Result<Response<ResponseBody>, BoxError> {
+        if by == TimeoutSide::Client {
             self.clock.sleep(CLIENT_TIMEOUT).await;
-            return Err(broken(io::ErrorKind::TimedOut, "deadline has elapsed"));
+            return Err(connection_error(io::ErrorKind::TimedOut, "deadline has elapsed"));
         }
         self.clock.sleep(SERVER_TIMEOUT).await;
         let text = "Timeout: request did not complete within the allotted timeout";
-        Ok(refusal(&Failure::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", text)))
+        Ok(rejection_response(&StatusError::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", text)))
     }
 }
 
-pub(super) fn broken(kind: io::ErrorKind, text: &'static str) -> BoxError {
+pub(super) fn connection_error(kind: io::ErrorKind, text: &'static str) -> BoxError {
     Box::new(io::Error::new(kind, text))
 }
 
 /// The answer of the API to a call that it refuses.
-fn refusal(failure: &Failure) -> Response<ResponseBody> {
+fn rejection_response(failure: &StatusError) -> Response<ResponseBody> {
     let value = failure.to_value();
     let retry = value.pointer("/details/retryAfterSeconds").and_then(serde_json::Value::as_i64);
     let body = Full::new(Bytes::from(value.to_string() + "\n")).map_err(|never| match never {});

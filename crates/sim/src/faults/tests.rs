@@ -14,7 +14,7 @@ use tower::{Layer as _, ServiceExt as _};
 
 use super::*;
 use crate::world::World;
-use karpenter_operator::watch::{Informer, Wake};
+use karpenter_operator::watch::{Informer, Notifier};
 
 fn world(seed: u64) -> World {
     let start = "2026-01-05T08:00:00Z".parse().unwrap();
@@ -54,8 +54,8 @@ async fn timed<T>(world: &World, call: impl Future<Output = T>) -> (T, i64) {
 type Row = (&'static str, ApiFaults, &'static [u16], &'static [i64], Option<bool>);
 
 #[tokio::test(start_paused = true)]
-async fn each_fault_answers_as_it_should_and_leaves_the_effect_that_it_should() {
-    let late = Late { rate: 1.0, by: Duration::from_secs(2) };
+async fn each_api_fault_has_its_status_code_delay_and_effect() {
+    let late = RandomDelay { rate: 1.0, by: Duration::from_secs(2) };
     #[rustfmt::skip]
     let rows: [Row; 6] = [
         // fault        rates                                                     codes             seconds     is created
@@ -89,7 +89,7 @@ async fn each_fault_answers_as_it_should_and_leaves_the_effect_that_it_should() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn conflicts_are_for_updates_and_name_the_object() {
+async fn conflict_faults_hit_only_updates_and_name_the_object() {
     let world = world(1);
     let api = maps(world.product_client());
     create(&api, "a").await.unwrap();
@@ -103,7 +103,7 @@ async fn conflicts_are_for_updates_and_name_the_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_to_wait_is_told_how_long() {
+async fn a_429_response_has_a_retry_after_header() {
     let world = world(1);
     world.faults.api.set(ApiFaults { errors: 1.0, ..ApiFaults::default() }, None);
     let service = world.api_faults().layer(world.api.service());
@@ -120,27 +120,27 @@ async fn who_has_to_wait_is_told_how_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_end_with_their_window() {
+async fn faults_end_after_their_duration() {
     let world = world(1);
     let api = maps(world.product_client());
-    let trouble = Trouble {
+    let spec = FaultSpec {
         api: ApiFaults { errors: 1.0, ..ApiFaults::default() },
         length: Some(Duration::from_mins(10)),
-        ..Trouble::default()
+        ..FaultSpec::default()
     };
-    world.faults.set(&trouble);
+    world.faults.set(&spec);
     world.clock.sleep(Duration::from_secs(599)).await;
     assert!(create(&api, "a").await.is_err());
     world.clock.sleep(Duration::from_secs(1)).await;
     assert!(create(&api, "a").await.is_ok());
-    world.faults.set(&trouble);
+    world.faults.set(&spec);
     assert!(create(&api, "b").await.is_err());
-    world.faults.set(&Trouble::default());
+    world.faults.set(&FaultSpec::default());
     assert!(create(&api, "b").await.is_ok());
 }
 
 /// The events of a watch from the start, until it ends or says nothing for a minute.
-async fn watched(world: &World, version: &str) -> Vec<Result<String, String>> {
+async fn watch_events(world: &World, version: &str) -> Vec<Result<String, String>> {
     let params = WatchParams::default().disable_bookmarks();
     let stream = match maps(world.product_client()).watch(&params, version).await {
         Ok(stream) => stream,
@@ -170,7 +170,7 @@ async fn watched(world: &World, version: &str) -> Vec<Result<String, String>> {
 }
 
 /// A world in which `a` and `b` were changed in turns since the version.
-async fn changed(seed: u64, faults: ApiFaults) -> (World, String) {
+async fn world_with_changes(seed: u64, faults: ApiFaults) -> (World, String) {
     let world = world(seed);
     let clean = maps(world.client());
     create(&clean, "a").await.unwrap();
@@ -189,44 +189,46 @@ fn texts(seen: Vec<Result<String, String>>) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_come_twice_or_change_places_with_those_of_others() {
-    let (world, version) = changed(1, ApiFaults { duplicates: 1.0, ..ApiFaults::default() }).await;
-    let seen = texts(watched(&world, &version).await);
+async fn watch_events_are_duplicated_or_reordered_across_objects() {
+    let (world, version) =
+        world_with_changes(1, ApiFaults { duplicates: 1.0, ..ApiFaults::default() }).await;
+    let seen = texts(watch_events(&world, &version).await);
     assert_eq!(seen, ["a1", "a1", "b1", "b1", "a2", "a2", "b2", "b2", "a3", "a3", "b3", "b3"]);
 
-    let (world, version) = changed(1, ApiFaults { reorders: 1.0, ..ApiFaults::default() }).await;
-    let seen = texts(watched(&world, &version).await);
+    let (world, version) =
+        world_with_changes(1, ApiFaults { reorders: 1.0, ..ApiFaults::default() }).await;
+    let seen = texts(watch_events(&world, &version).await);
     assert_eq!(seen, ["b1", "a1", "b2", "a2", "b3", "a3"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_nobody_overtakes_comes_in_the_end() {
+async fn a_held_back_watch_event_is_delivered_without_a_successor() {
     let world = world(1);
     let clean = maps(world.client());
     let version = create(&clean, "a").await.unwrap().resource_version().unwrap();
     change(&clean, "a", 1).await.unwrap();
     change(&clean, "a", 2).await.unwrap();
     world.faults.api.set(ApiFaults { reorders: 1.0, ..ApiFaults::default() }, None);
-    assert_eq!(texts(watched(&world, &version).await), ["a1", "a2"]);
+    assert_eq!(texts(watch_events(&world, &version).await), ["a1", "a2"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_are_late_together() {
-    let late = Late { rate: 1.0, by: Duration::from_secs(20) };
+async fn a_delayed_watch_event_delays_all_later_events() {
+    let late = RandomDelay { rate: 1.0, by: Duration::from_secs(20) };
     let faults = ApiFaults { watch_delays: late, ..ApiFaults::default() };
-    let (world, version) = changed(1, faults).await;
-    let (seen, took) = timed(&world, watched(&world, &version)).await;
+    let (world, version) = world_with_changes(1, faults).await;
+    let (seen, took) = timed(&world, watch_events(&world, &version)).await;
     assert_eq!(texts(seen), ["a1", "b1", "a2", "b2", "a3", "b3"]);
     assert_eq!(took, 6 * 20 + 60);
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_end_in_every_way() {
+async fn watch_cuts_end_the_stream_in_three_ways() {
     let mut ways = BTreeMap::new();
     for seed in 0..30 {
         let faults = ApiFaults { watch_cuts: 0.4, ..ApiFaults::default() };
-        let (world, version) = changed(seed, faults).await;
-        let seen = watched(&world, &version).await;
+        let (world, version) = world_with_changes(seed, faults).await;
+        let seen = watch_events(&world, &version).await;
         let error = seen.last().and_then(|last| last.clone().err());
         let good: Vec<_> = seen.into_iter().filter_map(Result::ok).collect();
         assert!(
@@ -235,8 +237,8 @@ async fn watches_end_in_every_way() {
         );
         let cuts = world.faults.journal.since(0);
         for cut in cuts {
-            assert_eq!(error.is_some(), cut.what == "watch breaks", "{cut}: {error:?}");
-            *ways.entry(cut.what).or_insert(0) += 1;
+            assert_eq!(error.is_some(), cut.fault == "watch breaks", "{cut}: {error:?}");
+            *ways.entry(cut.fault).or_insert(0) += 1;
         }
     }
     let ways: Vec<_> = ways.into_keys().collect();
@@ -244,18 +246,19 @@ async fn watches_end_in_every_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_may_begin_too_late_unless_it_begins_now() {
-    let (world, version) = changed(1, ApiFaults { expired: 1.0, ..ApiFaults::default() }).await;
-    let seen = watched(&world, &version).await;
+async fn expired_faults_spare_watches_from_resource_version_zero() {
+    let (world, version) =
+        world_with_changes(1, ApiFaults { expired: 1.0, ..ApiFaults::default() }).await;
+    let seen = watch_events(&world, &version).await;
     let error = seen[0].as_ref().unwrap_err();
     assert!(error.contains("too old"), "{error}");
-    let from_now = texts(watched(&world, "0").await);
+    let from_now = texts(watch_events(&world, "0").await);
     assert_eq!(from_now[..2], ["a3", "b3"]);
 }
 
 /// Many faults of every kind.
-fn everything(rate: f64) -> ApiFaults {
-    let late = Late { rate, by: Duration::from_secs(3) };
+fn all_api_faults(rate: f64) -> ApiFaults {
+    let late = RandomDelay { rate, by: Duration::from_secs(3) };
     ApiFaults {
         errors: rate,
         conflicts: rate,
@@ -272,23 +275,23 @@ fn everything(rate: f64) -> ApiFaults {
 
 /// An informer and a writer for half an hour of faults, and an hour of none. What it knows, what
 /// there is, and what went wrong.
-async fn followed(seed: u64) -> (Vec<String>, Vec<String>, Vec<Injected>) {
+async fn run_informer_under_faults(seed: u64) -> (Vec<String>, Vec<String>, Vec<InjectedFault>) {
     let world = world(seed);
-    let wake = Wake::default();
-    let trouble = Trouble {
-        api: everything(0.2),
+    let wake = Notifier::default();
+    let spec = FaultSpec {
+        api: all_api_faults(0.2),
         length: Some(Duration::from_mins(30)),
-        ..Trouble::default()
+        ..FaultSpec::default()
     };
-    world.faults.set(&trouble);
+    world.faults.set(&spec);
     let informer: Informer<ConfigMap> =
         Informer::new(maps(world.product_client()), &world.clock, &wake);
     let write = async {
-        let (api, mut chance) = (maps(world.product_client()), world.chance.fork("writer"));
+        let (api, mut rng) = (maps(world.product_client()), world.rng.fork("writer"));
         for n in 0..300 {
-            let name = format!("m{}", chance.range(0..8));
+            let name = format!("m{}", rng.range(0..8));
             // What fails is what this is about.
-            let _ = match chance.range(0..4) {
+            let _ = match rng.range(0..4) {
                 0 => api.delete(&name, &kube::api::DeleteParams::default()).await.map(drop),
                 1 => create(&api, &name).await.map(drop),
                 _ => change(&api, &name, n).await.map(drop),
@@ -297,7 +300,7 @@ async fn followed(seed: u64) -> (Vec<String>, Vec<String>, Vec<Injected>) {
         }
         world.clock.sleep(Duration::from_hours(1)).await;
     };
-    select(Box::pin(informer.feed()), Box::pin(write)).await;
+    select(Box::pin(informer.run()), Box::pin(write)).await;
     let row = |map: &ConfigMap| format!("{}@{}", map.name_any(), map.resource_version().unwrap());
     let known = informer.all().iter().map(|map| row(map)).collect();
     let listed = maps(world.client()).list(&kube::api::ListParams::default()).await.unwrap();
@@ -306,32 +309,36 @@ async fn followed(seed: u64) -> (Vec<String>, Vec<String>, Vec<Injected>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_knows_what_there_is_when_the_faults_are_over() {
+async fn an_informer_matches_the_api_after_the_faults_end() {
     let mut kinds = BTreeMap::new();
     for seed in 0..12 {
-        let (known, there, faults) = followed(seed).await;
+        let (known, there, faults) = run_informer_under_faults(seed).await;
         assert_eq!(known, there, "seed {seed}");
         for fault in faults {
-            *kinds.entry(fault.what).or_insert(0) += 1;
+            *kinds.entry(fault.fault).or_insert(0) += 1;
         }
     }
     assert_eq!(kinds.len(), 15, "every kind happened: {kinds:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_seed_gives_the_same_faults() {
-    let (first, second, other) = (followed(7).await, followed(7).await, followed(8).await);
+async fn the_same_seed_injects_the_same_api_faults() {
+    let (first, second, other) = (
+        run_informer_under_faults(7).await,
+        run_informer_under_faults(7).await,
+        run_informer_under_faults(8).await,
+    );
     assert!(first.2.len() > 100, "{}", first.2.len());
     assert_eq!(first, second);
     assert_ne!(first.2, other.2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rate_moves_no_faults_but_its_own() {
+async fn one_fault_rate_does_not_change_the_other_faults() {
     let mut errors = Vec::new();
     for slow in [0.0, 0.5] {
         let world = world(3);
-        let slow = Late { rate: slow, by: Duration::from_secs(1) };
+        let slow = RandomDelay { rate: slow, by: Duration::from_secs(1) };
         world.faults.api.set(ApiFaults { errors: 0.2, slow, ..ApiFaults::default() }, None);
         let api = maps(world.product_client());
         let mut codes = Vec::new();

@@ -17,22 +17,22 @@ use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, StreamBody};
 use jiff::Timestamp;
-use karpenter_operator::chance::Chance;
+use karpenter_operator::rng::SeededRng;
 use serde::Deserialize;
 
-use super::layer::{BoxError, ResponseBody, Shared, broken};
+use super::layer::{BoxError, LayerState, ResponseBody, connection_error};
 
 /// How long an event waits to be overtaken.
-const HELD: Duration = Duration::from_secs(1);
+const REORDER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A line that is longer is passed on in pieces.
-const LONGEST_LINE: usize = 8 * 1024 * 1024;
+const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;
 
 /// The body of a watch, with the faults that are on when each of its events passes.
-pub(super) fn troubled<B>(
+pub(super) fn faulty_watch_body<B>(
     body: B,
-    shared: Arc<Shared>,
-    chance: Chance,
+    shared: Arc<LayerState>,
+    rng: SeededRng,
     call: String,
 ) -> ResponseBody
 where
@@ -40,9 +40,9 @@ where
     B::Error: Into<BoxError>,
 {
     let watch = Watch {
-        lines: Lines { body: Box::pin(body), buffer: BytesMut::new() },
+        lines: LineReader { body: Box::pin(body), buffer: BytesMut::new() },
         shared,
-        chance,
+        rng,
         call,
         held: None,
         ready: VecDeque::new(),
@@ -56,17 +56,17 @@ where
 }
 
 struct Watch<B> {
-    lines: Lines<B>,
-    shared: Arc<Shared>,
-    chance: Chance,
+    lines: LineReader<B>,
+    shared: Arc<LayerState>,
+    rng: SeededRng,
     call: String,
     /// An event that waits to be overtaken.
-    held: Option<Held>,
+    held: Option<HeldBackEvent>,
     ready: VecDeque<Result<Bytes, BoxError>>,
     is_over: bool,
 }
 
-struct Held {
+struct HeldBackEvent {
     object: Object,
     line: Bytes,
     until: Timestamp,
@@ -103,10 +103,10 @@ where
                 }
             };
             match line {
-                None => self.let_go(),
-                Some(Some(Ok(line))) => self.pass(line).await,
+                None => self.release_held_back(),
+                Some(Some(Ok(line))) => self.forward(line).await,
                 Some(end) => {
-                    self.let_go();
+                    self.release_held_back();
                     self.ready.extend(end);
                     self.is_over = true;
                 }
@@ -115,26 +115,27 @@ where
     }
 
     /// Sends the event that waits.
-    fn let_go(&mut self) {
+    fn release_held_back(&mut self) {
         self.ready.extend(self.held.take().map(|held| Ok(held.line)));
     }
 
-    async fn pass(&mut self, line: Bytes) {
-        let (Some(on), Some(object)) = (self.shared.switch.now(), object_of(&line)) else {
+    async fn forward(&mut self, line: Bytes) {
+        let (Some(on), Some(object)) = (self.shared.switch.active_faults(), object_of(&line))
+        else {
             // Bookmarks and errors say something about all that came before them.
-            self.let_go();
+            self.release_held_back();
             self.ready.push_back(Ok(line));
             return;
         };
-        let faults = on.what;
-        let mut happens = |rate| self.chance.happens(rate);
+        let faults = on.faults;
+        let mut happens = |rate| self.rng.random_bool(rate);
         let is_cut = happens(faults.watch_cuts);
         let is_late = happens(faults.watch_delays.rate);
         let is_double = happens(faults.duplicates);
         let is_overtaken = happens(faults.reorders);
-        let how = self.chance.range(0..3);
+        let how = self.rng.range(0..3);
         if is_late {
-            self.note("events late", &object);
+            self.record("events late", &object);
             self.shared.clock.sleep(faults.watch_delays.by).await;
         }
         if is_cut {
@@ -142,25 +143,26 @@ where
             return;
         }
         if self.held.as_ref().is_some_and(|held| held.object == object) {
-            self.let_go();
+            self.release_held_back();
         }
         if is_overtaken && self.held.is_none() {
-            self.note("event held back", &object);
-            let until = self.shared.clock.now().checked_add(HELD).unwrap_or(Timestamp::MAX);
-            self.held = Some(Held { object, line, until });
+            self.record("event held back", &object);
+            let until =
+                self.shared.clock.now().checked_add(REORDER_TIMEOUT).unwrap_or(Timestamp::MAX);
+            self.held = Some(HeldBackEvent { object, line, until });
             return;
         }
         if is_double {
-            self.note("event twice", &object);
+            self.record("event twice", &object);
             self.ready.push_back(Ok(line.clone()));
         }
         self.ready.push_back(Ok(line));
-        self.let_go();
+        self.release_held_back();
     }
 
     fn cut(&mut self, how: u64, line: &Bytes, object: &Object) {
-        self.let_go();
-        let what = match how {
+        self.release_held_back();
+        let fault = match how {
             0 => "watch ends",
             1 => {
                 self.ready.push_back(Ok(line.slice(..line.len() / 2)));
@@ -168,17 +170,17 @@ where
             }
             _ => {
                 let kind = io::ErrorKind::ConnectionReset;
-                self.ready.push_back(Err(broken(kind, "connection reset by peer")));
+                self.ready.push_back(Err(connection_error(kind, "connection reset by peer")));
                 "watch breaks"
             }
         };
-        self.note(what, object);
+        self.record(fault, object);
         self.is_over = true;
     }
 
-    fn note(&self, what: &'static str, object: &Object) {
+    fn record(&self, fault: &'static str, object: &Object) {
         let Object { namespace, name } = object;
-        self.shared.journal.note(what, format!("{} at {namespace}/{name}", self.call));
+        self.shared.journal.record(fault, format!("{} at {namespace}/{name}", self.call));
     }
 }
 
@@ -207,12 +209,12 @@ fn object_of(line: &[u8]) -> Option<Object> {
 }
 
 /// A body, line by line.
-struct Lines<B> {
+struct LineReader<B> {
     body: Pin<Box<B>>,
     buffer: BytesMut,
 }
 
-impl<B> Lines<B>
+impl<B> LineReader<B>
 where
     B: http_body::Body<Data = Bytes>,
     B::Error: Into<BoxError>,
@@ -226,7 +228,7 @@ where
                 return Some(Ok(self.buffer.split_to(searched + at + 1).freeze()));
             }
             searched = self.buffer.len();
-            if searched > LONGEST_LINE {
+            if searched > MAX_LINE_BYTES {
                 return Some(Ok(self.buffer.split().freeze()));
             }
             match self.body.frame().await {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_api::labels::kwok;
-use karpenter_operator::chance::Chance;
+use karpenter_operator::rng::SeededRng;
 use kube::ResourceExt as _;
 
 use super::{RUN_FOR, SILENT, STOP_AFTER, status};
@@ -24,7 +24,7 @@ pub struct Pace {
     /// long worlds have it less often.
     pub lease_every: Duration,
     /// Requests at the same time. With one, they come in the same order in every run.
-    pub at_once: usize,
+    pub concurrency: usize,
 }
 
 impl Default for Pace {
@@ -35,7 +35,7 @@ impl Default for Pace {
             pod_start: millis(800, 4_000),
             pod_stop: millis(500, 3_000),
             lease_every: Duration::from_secs(10),
-            at_once: 1,
+            concurrency: 1,
         }
     }
 }
@@ -70,11 +70,11 @@ pub(super) fn node_step(node: &Node) -> NodeStep {
 }
 
 /// How long after this change the pod is to be looked at; `None` if it calls for nothing.
-pub(super) fn wait(
+pub(super) fn sync_delay(
     pod: &Pod,
     before: Option<&Pod>,
     pace: &Pace,
-    chance: &mut Chance,
+    rng: &mut SeededRng,
 ) -> Option<Duration> {
     let is_ending = |pod: &Pod| pod.metadata.deletion_timestamp.is_some();
     // A StatefulSet gives the same name again: one change may go from one pod to the next.
@@ -84,12 +84,12 @@ pub(super) fn wait(
             return None;
         }
         let wanted =
-            annotated(pod, STOP_AFTER).unwrap_or_else(|| chance.duration(pace.pod_stop.clone()));
+            annotated(pod, STOP_AFTER).unwrap_or_else(|| rng.duration(pace.pod_stop.clone()));
         let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or_default();
         return Some(wanted.min(Duration::from_secs(u64::try_from(grace).unwrap_or_default())));
     }
     match phase(pod) {
-        "" | "Pending" if before.is_none() => Some(chance.duration(pace.pod_start.clone())),
+        "" | "Pending" if before.is_none() => Some(rng.duration(pace.pod_start.clone())),
         "Running" => {
             annotated(pod, RUN_FOR).filter(|_| before.is_none_or(|old| phase(old) != "Running"))
         }
@@ -202,27 +202,30 @@ mod tests {
 
     #[test]
     fn a_pod_never_takes_longer_to_end_than_its_grace_period() {
-        let (mut chance, pace) = (Chance::new(1), Pace::default());
+        let (mut rng, pace) = (SeededRng::new(1), Pace::default());
         let ending = json!({
             "name": "p", "deletionTimestamp": "2026-01-01T00:01:30Z", "deletionGracePeriodSeconds": 2,
             "annotations": {STOP_AFTER: "1h"},
         });
         let before = pod("Running", &json!({"name": "p"}));
         let ending = pod("Running", &ending);
-        assert_eq!(wait(&ending, Some(&before), &pace, &mut chance), Some(Duration::from_secs(2)));
         assert_eq!(
-            wait(&ending, Some(&ending), &pace, &mut chance),
+            sync_delay(&ending, Some(&before), &pace, &mut rng),
+            Some(Duration::from_secs(2))
+        );
+        assert_eq!(
+            sync_delay(&ending, Some(&ending), &pace, &mut rng),
             None,
             "it is waited for already"
         );
     }
 
     #[test]
-    fn a_pod_that_took_the_name_of_another_is_started() {
-        let (mut chance, pace) = (Chance::new(1), Pace::default());
+    fn a_recreated_pod_with_the_same_name_is_started() {
+        let (mut rng, pace) = (SeededRng::new(1), Pace::default());
         let old = pod("Running", &json!({"name": "p", "uid": "1"}));
         let new = pod("Pending", &json!({"name": "p", "uid": "2"}));
-        assert!(wait(&new, Some(&old), &pace, &mut chance).is_some());
-        assert_eq!(wait(&new, Some(&new), &pace, &mut chance), None);
+        assert!(sync_delay(&new, Some(&old), &pace, &mut rng).is_some());
+        assert_eq!(sync_delay(&new, Some(&new), &pace, &mut rng), None);
     }
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_api::labels;
 use karpenter_core::catalog::InstanceType;
-use karpenter_operator::cloud::claim::quantities;
+use karpenter_operator::cloud::nodeclaim::quantities;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ fn address(number: u32) -> String {
 }
 
 /// What machines have, by instance type: a kubelet reports it, whatever the cloud said.
-pub(super) fn machines() -> BTreeMap<String, Value> {
+pub(super) fn capacities_by_instance_type() -> BTreeMap<String, Value> {
     let types = karpenter_operator::kwok::catalog::built_in();
     let capacity = |kind: &InstanceType| {
         let amounts = quantities(&kind.capacity).into_iter();

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::error_text::suggestion;
 use super::file::{FileTime, parse_duration, whole};
-use super::words::advice;
 use super::{ScenarioError, problem};
 use crate::cloud::{CallFaults, CloudFaults, Method, Shortage};
-use crate::faults::{ApiFaults, Late, Trouble};
+use crate::faults::{ApiFaults, FaultSpec, RandomDelay};
 
 /// What goes wrong, and for how long.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -25,12 +25,12 @@ pub(super) struct FileFaults {
 struct FileApi {
     errors: f64,
     conflicts: f64,
-    slow: Option<FileLate>,
+    slow: Option<FileDelay>,
     lost_answers: f64,
     timeouts: f64,
     expired: f64,
     watch_cuts: f64,
-    watch_delays: Option<FileLate>,
+    watch_delays: Option<FileDelay>,
     duplicates: f64,
     reorders: f64,
 }
@@ -43,7 +43,7 @@ struct FileCloud {
     lost_instances: Option<FileLoss>,
     failed_registrations: f64,
     errors: f64,
-    slow: Option<FileLate>,
+    slow: Option<FileDelay>,
     lost_answers: f64,
     methods: BTreeMap<String, FileCalls>,
     #[serde(deserialize_with = "calls")]
@@ -52,7 +52,7 @@ struct FileCloud {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FileLate {
+struct FileDelay {
     rate: f64,
     by: FileTime,
 }
@@ -78,15 +78,15 @@ struct FileShortage {
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 struct FileCalls {
     errors: f64,
-    slow: Option<FileLate>,
+    slow: Option<FileDelay>,
     lost_answers: f64,
 }
 
 impl FileFaults {
     /// Reads them. The error names the field under `place`.
-    pub(super) fn parse(self, place: &str) -> Result<Trouble, ScenarioError> {
+    pub(super) fn parse(self, place: &str) -> Result<FaultSpec, ScenarioError> {
         let length = self.length.map(|text| parse_duration(&format!("{place}.for"), &text));
-        Ok(Trouble {
+        Ok(FaultSpec {
             api: self.api.parse(&format!("{place}.api"))?,
             cloud: self.cloud.parse(&format!("{place}.cloud"))?,
             length: length.transpose()?,
@@ -96,8 +96,8 @@ impl FileFaults {
 
 impl FileApi {
     fn parse(self, place: &str) -> Result<ApiFaults, ScenarioError> {
-        let rate = |field: &str, value: f64| rate(&format!("{place}.{field}"), value);
-        let late = |field: &str, value| late(&format!("{place}.{field}"), value);
+        let rate = |field: &str, value: f64| parse_rate(&format!("{place}.{field}"), value);
+        let late = |field: &str, value| parse_delay(&format!("{place}.{field}"), value);
         Ok(ApiFaults {
             errors: rate("errors", self.errors)?,
             conflicts: rate("conflicts", self.conflicts)?,
@@ -122,9 +122,9 @@ impl FileCloud {
             shortages.push(shortage.parse(&at(&format!("shortages[{index}]")))?);
         }
         let lost_instances = match self.lost_instances {
-            None => Late::default(),
-            Some(FileLoss { rate: value, within }) => Late {
-                rate: rate(&at("lostInstances.rate"), value)?,
+            None => RandomDelay::default(),
+            Some(FileLoss { rate: value, within }) => RandomDelay {
+                rate: parse_rate(&at("lostInstances.rate"), value)?,
                 by: parse_duration(&at("lostInstances.within"), &within)?,
             },
         };
@@ -133,8 +133,8 @@ impl FileCloud {
             let place = at(&format!("methods.{name}"));
             let known = Method::ALL.into_iter().find(|method| method.name() == name);
             let method = known.ok_or_else(|| {
-                let fix = advice(&name, &Method::ALL.map(Method::name));
-                problem(&place, "is no call of a cloud").fix(fix)
+                let fix = suggestion(&name, &Method::ALL.map(Method::name));
+                problem(&place, "is no call of a cloud").with_fix(fix)
             })?;
             methods.insert(method, calls.parse(&place)?);
         }
@@ -144,7 +144,10 @@ impl FileCloud {
             launch_delay: launch_delay.transpose()?.unwrap_or_default(),
             shortages,
             lost_instances,
-            failed_registrations: rate(&at("failedRegistrations"), self.failed_registrations)?,
+            failed_registrations: parse_rate(
+                &at("failedRegistrations"),
+                self.failed_registrations,
+            )?,
             calls: calls.parse(place)?,
             methods,
             calls_in_flight: self.calls_in_flight,
@@ -155,9 +158,9 @@ impl FileCloud {
 impl FileCalls {
     fn parse(self, place: &str) -> Result<CallFaults, ScenarioError> {
         Ok(CallFaults {
-            errors: rate(&format!("{place}.errors"), self.errors)?,
-            slow: late(&format!("{place}.slow"), self.slow)?,
-            lost_answers: rate(&format!("{place}.lostAnswers"), self.lost_answers)?,
+            errors: parse_rate(&format!("{place}.errors"), self.errors)?,
+            slow: parse_delay(&format!("{place}.slow"), self.slow)?,
+            lost_answers: parse_rate(&format!("{place}.lostAnswers"), self.lost_answers)?,
         })
     }
 }
@@ -177,7 +180,7 @@ impl FileShortage {
         };
         if shortage.until.is_some_and(|until| until <= shortage.from) {
             let found = problem(&format!("{place}.until"), "is not after its `from`");
-            return Err(found.fix("use a later time, or leave it out"));
+            return Err(found.with_fix("use a later time, or leave it out"));
         }
         Ok(shortage)
     }
@@ -188,15 +191,15 @@ fn calls<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u32
     whole::<_, 1, { u32::MAX }>(deserializer).map(Some)
 }
 
-fn rate(place: &str, value: f64) -> Result<f64, ScenarioError> {
+fn parse_rate(place: &str, value: f64) -> Result<f64, ScenarioError> {
     if (0.0..=1.0).contains(&value) {
         return Ok(value);
     }
-    Err(problem(place, format!("is {value}")).fix("use 0 (never) to 1 (always)"))
+    Err(problem(place, format!("is {value}")).with_fix("use 0 (never) to 1 (always)"))
 }
 
-fn late(place: &str, late: Option<FileLate>) -> Result<Late, ScenarioError> {
-    let Some(FileLate { rate: value, by }) = late else { return Ok(Late::default()) };
+fn parse_delay(place: &str, late: Option<FileDelay>) -> Result<RandomDelay, ScenarioError> {
+    let Some(FileDelay { rate: value, by }) = late else { return Ok(RandomDelay::default()) };
     let by = parse_duration(&format!("{place}.by"), &by)?;
-    Ok(Late { rate: rate(&format!("{place}.rate"), value)?, by })
+    Ok(RandomDelay { rate: parse_rate(&format!("{place}.rate"), value)?, by })
 }

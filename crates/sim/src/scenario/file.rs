@@ -37,7 +37,8 @@ pub(super) struct File {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct FileStep {
     pub(super) at: FileTime,
-    pub(super) say: Option<String>,
+    #[serde(rename = "say")]
+    pub(super) message: Option<String>,
     pub(super) apply: Option<Vec<Value>>,
     pub(super) delete: Option<Vec<Value>>,
     pub(super) scale: Option<Scale>,
@@ -140,10 +141,10 @@ pub(super) fn parse_duration(
     place: &str,
     FileTime(text): &FileTime,
 ) -> Result<Duration, ScenarioError> {
-    let wrong = |found: String| problem(place, found).fix(format!("use {TIMES}"));
+    let wrong = |found: String| problem(place, found).with_fix(format!("use {TIMES}"));
     let too_long = || {
         let fix = format!("use {LONGEST_HOURS}h (a year) at most");
-        problem(place, format!("is {text}, which is too long")).fix(fix)
+        problem(place, format!("is {text}, which is too long")).with_fix(fix)
     };
     match grammar::parse_duration(text) {
         Ok(found) if found.is_negative() => Err(wrong(format!("is {text}, which is negative"))),
@@ -153,7 +154,7 @@ pub(super) fn parse_duration(
         Err(DurationError::MissingUnit(_)) => Err(wrong(format!("is {text}, without a unit"))),
         Err(DurationError::UnknownUnit { unit, .. }) => {
             let found = format!("is {text}; there is no unit `{unit}`");
-            Err(problem(place, found).fix("use h, m, s and ms, such as 36h or 1h30m"))
+            Err(problem(place, found).with_fix("use h, m, s and ms, such as 36h or 1h30m"))
         }
         // Digits and a unit that are no time are more than can be counted.
         Err(DurationError::Invalid(_)) if is_number_with_unit(text) => Err(too_long()),

@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use karpenter_api::labels;
 use karpenter_operator::kwok::catalog;
 
-use super::words::advice;
+use super::error_text::suggestion;
 use super::{Action, Launch, ScenarioError, Step, problem};
 use crate::cloud::{Shortage, glob};
-use crate::faults::Trouble;
+use crate::faults::FaultSpec;
 
 /// The names that can be bought in every world.
 pub(super) struct Offerings {
@@ -38,7 +38,7 @@ impl Offerings {
     pub(super) fn check_step(&self, place: &str, step: &Step) -> Result<(), ScenarioError> {
         match &step.action {
             Action::Launch(launch) => self.check_launch(&format!("{place}.launch"), launch),
-            Action::Faults(trouble) => self.check_faults(&format!("{place}.faults"), trouble),
+            Action::Faults(faults) => self.check_faults(&format!("{place}.faults"), faults),
             _ => Ok(()),
         }
     }
@@ -53,8 +53,12 @@ impl Offerings {
     }
 
     /// Looks at the shortages, whose names are patterns.
-    pub(super) fn check_faults(&self, place: &str, trouble: &Trouble) -> Result<(), ScenarioError> {
-        for (index, shortage) in trouble.cloud.shortages.iter().enumerate() {
+    pub(super) fn check_faults(
+        &self,
+        place: &str,
+        faults: &FaultSpec,
+    ) -> Result<(), ScenarioError> {
+        for (index, shortage) in faults.cloud.shortages.iter().enumerate() {
             let place = &format!("{place}.cloud.shortages[{index}]");
             let Shortage { instance_type, zone, capacity_type, .. } = shortage;
             self.check_type(place, instance_type, glob)?;
@@ -64,33 +68,38 @@ impl Offerings {
         Ok(())
     }
 
-    fn check_type(&self, place: &str, name: &str, is: Is) -> Result<(), ScenarioError> {
+    fn check_type(&self, place: &str, name: &str, is: NameMatcher) -> Result<(), ScenarioError> {
         check(&format!("{place}.instanceType"), "instance type", name, &self.instance_types, is)
     }
 
-    fn check_zone(&self, place: &str, name: &str, is: Is) -> Result<(), ScenarioError> {
+    fn check_zone(&self, place: &str, name: &str, is: NameMatcher) -> Result<(), ScenarioError> {
         check(&format!("{place}.zone"), "zone", name, &self.zones, is)
     }
 
-    fn check_capacity_type(&self, place: &str, name: &str, is: Is) -> Result<(), ScenarioError> {
+    fn check_capacity_type(
+        &self,
+        place: &str,
+        name: &str,
+        is: NameMatcher,
+    ) -> Result<(), ScenarioError> {
         check(&format!("{place}.capacityType"), "capacity type", name, &self.capacity_types, is)
     }
 }
 
 /// Whether a name, or a pattern, is of a known name.
-type Is = fn(&str, &str) -> bool;
+type NameMatcher = fn(&str, &str) -> bool;
 
 fn check(
     place: &str,
-    what: &str,
+    kind: &str,
     name: &str,
     known: &BTreeSet<String>,
-    is: Is,
+    is: NameMatcher,
 ) -> Result<(), ScenarioError> {
     if known.iter().any(|known| is(name, known)) {
         return Ok(());
     }
     let known: Vec<&String> = known.iter().collect();
-    let found = format!("is `{name}`, which is no {what} of the simulated cloud");
-    Err(problem(place, found).fix(advice(name, &known)))
+    let found = format!("is `{name}`, which is no {kind} of the simulated cloud");
+    Err(problem(place, found).with_fix(suggestion(name, &known)))
 }

@@ -12,8 +12,8 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use super::{Action, Launch, Scale, Scenario, Step};
-use crate::check::{CheckError, Checker, Facts};
-use crate::faults::Trouble;
+use crate::check::{CheckError, Checker, WorldSnapshot};
+use crate::faults::FaultSpec;
 use crate::kubelet;
 use crate::objects::{self, ApplyError};
 use crate::timeline::Timeline;
@@ -34,15 +34,15 @@ pub enum PlayError {
 pub enum StepError {
     #[error(transparent)]
     Apply(#[from] ApplyError),
-    #[error("{what}: {}", objects::words(source))]
-    Api { what: String, source: Box<kube::Error> },
+    #[error("{object}: {}", objects::api_message(source))]
+    Api { object: String, source: Box<kube::Error> },
     #[error("there is no NodeClaim {0}; launch steps make them, as NAME-1, NAME-2, …")]
     NoClaim(String),
 }
 
 impl PlayError {
     /// Which part of the scenario it is about: `steps[2]`.
-    pub fn place(&self) -> Option<String> {
+    pub fn field_path(&self) -> Option<String> {
         match self {
             Self::Object { index, .. } => Some(format!("objects[{index}]")),
             Self::Step { index, .. } => Some(format!("steps[{index}]")),
@@ -70,27 +70,27 @@ pub async fn play(
     timeline: &Timeline,
 ) -> Result<Checker, PlayError> {
     let mut checker = Checker::default();
-    if let Some(trouble) = &scenario.faults {
-        world.faults.set(trouble);
+    if let Some(faults) = &scenario.faults {
+        world.faults.set(faults);
     }
     for step in &scenario.steps {
         let until = world.start.saturating_add(step.at).unwrap_or(world.start);
         world.clock.sleep_until(until).await;
-        timeline.say(world.clock.now(), &words(step));
+        timeline.add_step(world.clock.now(), &step_text(step));
         perform(world, &step.action).await.map_err(|source| PlayError::Step {
             index: step.index,
             at: step.at,
             source,
         })?;
-        checker.look(&Facts::gather(world).await?);
+        checker.check(&WorldSnapshot::gather(world).await?);
     }
     Ok(checker)
 }
 
 /// What a step does, if it does not say so itself.
-fn words(step: &Step) -> String {
-    if let Some(say) = &step.say {
-        return say.clone();
+fn step_text(step: &Step) -> String {
+    if let Some(message) = &step.message {
+        return message.clone();
     }
     let names =
         |objects: &[Value]| objects.iter().map(objects::describe).collect::<Vec<_>>().join(", ");
@@ -103,10 +103,10 @@ fn words(step: &Step) -> String {
         Action::Launch(launch) => format!("launch {} x {}", launch.count, launch.instance_type),
         Action::Remove(claims) => format!("remove {}", claims.claims.join(", ")),
         Action::Silence(claims) => format!("kubelets fall silent: {}", claims.claims.join(", ")),
-        Action::Faults(trouble) if **trouble == Trouble::default() => "no more faults".to_owned(),
+        Action::Faults(faults) if **faults == FaultSpec::default() => "no more faults".to_owned(),
         Action::Faults(_) => "faults begin".to_owned(),
         Action::Restart(_) => "the product restarts".to_owned(),
-        Action::Say => String::new(),
+        Action::Message => String::new(),
     }
 }
 
@@ -144,14 +144,14 @@ async fn perform(world: &World, action: &Action) -> Result<(), StepError> {
                 patch_node(world, &node_name(&claim), &silent).await?;
             }
         }
-        Action::Faults(trouble) => world.faults.set(trouble),
+        Action::Faults(faults) => world.faults.set(faults),
         Action::Restart(restart) => {
             let (world, down) = (world.clone(), restart.down);
             world.tasks.clone().spawn("scenario.restart", async move {
                 world.restart_product(down).await;
             });
         }
-        Action::Say => {}
+        Action::Message => {}
     }
     Ok(())
 }
@@ -168,8 +168,8 @@ async fn scale(world: &World, wanted: &Scale) -> Result<(), StepError> {
     scaled.map(drop).map_err(|source| failed(objects::describe(&manifest), source))
 }
 
-fn failed(what: String, source: kube::Error) -> StepError {
-    StepError::Api { what, source: Box::new(source) }
+fn failed(object: String, source: kube::Error) -> StepError {
+    StepError::Api { object, source: Box::new(source) }
 }
 
 async fn claim(world: &World, name: &str) -> Result<NodeClaim, StepError> {

@@ -11,22 +11,22 @@ const TOP: &str = "write `name:`, and below it `objects:` and `steps:`";
 
 /// The one document of a text.
 pub(super) fn read(text: &str) -> Result<Value, ScenarioError> {
-    let value: Value = serde_saphyr::from_str(text).map_err(|error| broken(text, &error))?;
+    let value: Value = serde_saphyr::from_str(text).map_err(|error| yaml_error(text, &error))?;
     let found = match &value {
         Value::Object(fields) if fields.contains_key("apiVersion") => {
             let fix = "put it into the list `objects:` of a scenario";
-            return Err(problem("", "is a Kubernetes object, and no scenario").fix(fix));
+            return Err(problem("", "is a Kubernetes object, and no scenario").with_fix(fix));
         }
         Value::Object(_) => return Ok(value),
         Value::Null => "is empty",
         Value::Array(_) => "is a list",
         _ => "is a single value",
     };
-    Err(problem("", found).fix(TOP))
+    Err(problem("", found).with_fix(TOP))
 }
 
 /// Why a text is not one document of YAML.
-fn broken(text: &str, error: &Error) -> ScenarioError {
+fn yaml_error(text: &str, error: &Error) -> ScenarioError {
     let error = error.without_snippet();
     let error = match error {
         Error::AliasError { error, .. } => error,
@@ -37,23 +37,23 @@ fn broken(text: &str, error: &Error) -> ScenarioError {
         Error::MultipleDocuments { .. } => {
             let separator = second_document(text);
             return problem("", "has more than one document (`---`)")
-                .fix("keep one, and make a file of each other scenario")
-                .on(separator.or(line));
+                .with_fix("keep one, and make a file of each other scenario")
+                .at_line(separator.or(line));
         }
-        Error::Eof { .. } => problem("", "is empty").fix(TOP),
+        Error::Eof { .. } => problem("", "is empty").with_fix(TOP),
         Error::DuplicateMappingKey { key, .. } => {
             let key = key.as_deref().unwrap_or_default();
-            problem(key, "is given twice in one mapping").fix("keep one of the two")
+            problem(key, "is given twice in one mapping").with_fix("keep one of the two")
         }
         Error::UnknownAnchor { .. } => problem("", "has an alias (`*name`) without its anchor")
-            .fix("write `&name` before the value that it stands for, above the alias"),
+            .with_fix("write `&name` before the value that it stands for, above the alias"),
         Error::NonFiniteFloat { .. } => problem("", "has a number that is infinite or none")
-            .fix("put it in quotes if it is a text"),
+            .with_fix("put it in quotes if it is a text"),
         Error::Budget { .. }
         | Error::AliasReplayLimitExceeded { .. }
         | Error::AliasExpansionLimitExceeded { .. }
         | Error::AliasReplayStackDepthExceeded { .. } => {
-            problem("", "holds too many or too deeply nested values").fix(
+            problem("", "holds too many or too deeply nested values").with_fix(
                 "look for aliases that multiply, and leave out what the scenario does not need",
             )
         }
@@ -64,10 +64,10 @@ fn broken(text: &str, error: &Error) -> ScenarioError {
             } else {
                 "check the indentation, quotes and brackets of this line and the ones above it"
             };
-            problem("", format!("is not YAML: {message}")).fix(fix)
+            problem("", format!("is not YAML: {message}")).with_fix(fix)
         }
     };
-    found.on(line)
+    found.at_line(line)
 }
 
 /// The line of the `---` that ends the first document.

@@ -1,7 +1,7 @@
 use super::*;
 
 #[track_caller]
-fn refused(yaml: &str) -> String {
+fn parse_error(yaml: &str) -> String {
     Scenario::parse(yaml).expect_err("has a mistake").to_string()
 }
 
@@ -11,13 +11,14 @@ fn steps_are_sorted_by_time_and_keep_their_order_within_one() {
         "name: x\nsteps:\n- {at: 1m, say: c}\n- {at: 5s, say: a}\n- {at: 5s, say: b}\n",
     )
     .unwrap();
-    let said: Vec<_> = scenario.steps.iter().map(|step| step.say.clone().unwrap()).collect();
-    assert_eq!(said, ["a", "b", "c"]);
+    let messages: Vec<_> =
+        scenario.steps.iter().map(|step| step.message.clone().unwrap()).collect();
+    assert_eq!(messages, ["a", "b", "c"]);
     assert_eq!(scenario.settle, DEFAULT_SETTLE);
 }
 
 #[test]
-fn mistakes_are_named_with_their_place_and_the_fix() {
+fn errors_name_the_field_and_the_fix() {
     let times = "use a time such as 90s, 5m or 1h30m";
     for (yaml, expected) in [
         ("steps: []", "name: is missing; add `name:`".to_owned()),
@@ -132,14 +133,14 @@ fn mistakes_are_named_with_their_place_and_the_fix() {
         ),
         ("name: x\nname: y", "name: is given twice in one mapping; keep one of the two".to_owned()),
     ] {
-        assert_eq!(refused(yaml), expected, "{yaml}");
+        assert_eq!(parse_error(yaml), expected, "{yaml}");
     }
 }
 
 #[test]
-fn what_is_not_yaml_is_told_without_the_words_of_the_library() {
+fn yaml_errors_do_not_show_the_text_of_the_library() {
     for yaml in ["[", "name: \"x", "name: x\n\tsteps: []", "a: *b", "name: {x", "x: .inf", "%"] {
-        let found = refused(yaml);
+        let found = parse_error(yaml);
         assert!(found.starts_with("the file: ") && found.contains("; "), "{yaml:?}: {found}");
         for word in ["serde", "Value", "expected one of", "from_multiple", "at line", "u32", "\n"] {
             assert!(!found.contains(word), "{yaml:?}: {found}");
@@ -148,7 +149,7 @@ fn what_is_not_yaml_is_told_without_the_words_of_the_library() {
 }
 
 #[test]
-fn mistakes_are_named_with_their_line() {
+fn errors_name_the_line() {
     for (yaml, expected) in [
         (
             "name: x\n# a comment\nsteps:\n- at: 1s\n  say: a\n- at: 2s\n  launch:\n    instanceType: a\n    count: -1\n",
@@ -169,7 +170,7 @@ fn mistakes_are_named_with_their_line() {
 }
 
 #[test]
-fn names_that_the_cloud_does_not_have_are_refused_with_those_that_are_near() {
+fn unknown_offering_names_are_rejected_with_suggestions() {
     let launch = |text: &str| format!("name: x\nsteps: [{{at: 1s, launch: {{{text}}}}}]");
     let shortage = |text: &str| format!("name: x\nfaults: {{cloud: {{shortages: [{{{text}}}]}}}}");
     for (yaml, expected) in [
@@ -216,7 +217,7 @@ fn names_that_the_cloud_does_not_have_are_refused_with_those_that_are_near() {
              simulated cloud; use `spot`; there are on-demand, spot",
         ),
     ] {
-        assert_eq!(refused(&yaml), expected);
+        assert_eq!(parse_error(&yaml), expected);
     }
     for yaml in [
         launch("instanceType: s-8x-arm64-windows, zone: test-zone-d, capacityType: spot"),
@@ -225,12 +226,12 @@ fn names_that_the_cloud_does_not_have_are_refused_with_those_that_are_near() {
         Scenario::parse(&yaml).unwrap();
     }
     let faults = "{cloud: {shortages: [{}, {zone: x}]}}";
-    let found = refused(&format!("name: x\nsteps: [{{at: 1s, faults: {faults}}}]"));
+    let found = parse_error(&format!("name: x\nsteps: [{{at: 1s, faults: {faults}}}]"));
     assert!(found.starts_with("steps[0].faults.cloud.shortages[1].zone: is `x`"), "{found}");
 }
 
 #[test]
-fn mistakes_in_faults_are_named_with_their_place() {
+fn errors_in_faults_name_the_field() {
     for (faults, expected) in [
         ("{api: {errors: 1.5}}", "faults.api.errors: is 1.5; use 0 (never) to 1 (always)"),
         ("{api: {conflicts: -0.1}}", "faults.api.conflicts: is -0.1; use 0"),
@@ -271,13 +272,13 @@ fn mistakes_in_faults_are_named_with_their_place() {
         ("{for: soon}", "faults.for: is `soon`, which is no time"),
         ("{until: 1m}", "faults.until: is no field here; use `api`, `cloud` or `for`"),
     ] {
-        let found = refused(&format!("name: x\nfaults: {faults}"));
+        let found = parse_error(&format!("name: x\nfaults: {faults}"));
         assert!(found.starts_with(expected), "{faults}\n  found: {found}");
-        let found = refused(&format!("name: x\nsteps: [{{at: 1s, faults: {faults}}}]"));
+        let found = parse_error(&format!("name: x\nsteps: [{{at: 1s, faults: {faults}}}]"));
         let expected = format!("steps[0].{expected}");
         assert!(found.starts_with(&expected), "{faults}\n  found: {found}");
     }
-    let found = refused("name: x\nsteps: [{at: 1s, restart: {down: x}}]");
+    let found = parse_error("name: x\nsteps: [{at: 1s, restart: {down: x}}]");
     assert!(found.starts_with("steps[0].restart.down: is `x`, which is no time"), "{found}");
 }
 
@@ -300,7 +301,7 @@ fn the_examples_of_the_documentation_are_scenarios() {
 fn every_field_is_documented_with_an_example() {
     let fields = |part: &str| -> Vec<String> {
         // The error names the fields that there are.
-        let error = refused(part);
+        let error = parse_error(part);
         let (_, known) = error.split_once("is no field here; use ").unwrap();
         known.split('`').skip(1).step_by(2).map(str::to_owned).collect()
     };
@@ -329,20 +330,20 @@ fn every_field_is_documented_with_an_example() {
 }
 
 #[test]
-fn faults_are_read_as_they_are_written() {
+fn all_fault_fields_are_parsed() {
     let text = "name: x\nfaults: {api: {errors: 0.05, slow: {rate: 0.1, by: 2s}}, cloud: \
                 {launchDelay: 20s, shortages: [{instanceType: 'c-*', zone: test-zone-a, from: 1m}], \
                 errors: 0.5, methods: {get: {lostAnswers: 1}}}, for: 10m}";
-    let trouble = Scenario::parse(text).unwrap().faults.unwrap();
-    assert_eq!(trouble.length, Some(Duration::from_mins(10)));
-    assert_eq!(trouble.api.errors.to_bits(), 0.05_f64.to_bits());
-    assert_eq!(trouble.api.slow.by, Duration::from_secs(2));
-    assert_eq!(trouble.cloud.launch_delay, Duration::from_secs(20));
-    let shortage = &trouble.cloud.shortages[0];
+    let faults = Scenario::parse(text).unwrap().faults.unwrap();
+    assert_eq!(faults.length, Some(Duration::from_mins(10)));
+    assert_eq!(faults.api.errors.to_bits(), 0.05_f64.to_bits());
+    assert_eq!(faults.api.slow.by, Duration::from_secs(2));
+    assert_eq!(faults.cloud.launch_delay, Duration::from_secs(20));
+    let shortage = &faults.cloud.shortages[0];
     let texts = (&*shortage.instance_type, &*shortage.zone, &*shortage.capacity_type);
     assert_eq!(texts, ("c-*", "test-zone-a", "*"));
     assert_eq!((shortage.from, shortage.until), (Duration::from_mins(1), None));
-    assert_eq!(trouble.cloud.calls.errors.to_bits(), 0.5_f64.to_bits());
-    let get = trouble.cloud.methods[&crate::cloud::Method::Get];
+    assert_eq!(faults.cloud.calls.errors.to_bits(), 0.5_f64.to_bits());
+    let get = faults.cloud.methods[&crate::cloud::Method::Get];
     assert_eq!((get.errors.to_bits(), get.lost_answers.to_bits()), (0, 1.0_f64.to_bits()));
 }

@@ -19,13 +19,13 @@ use karpenter_core::disruption::budget::{Budget, NodeCounts, allowance};
 use kube::ResourceExt as _;
 use serde_json::Value;
 
-use super::listener::Line;
+use super::log_subscriber::LogLine;
 
 #[cfg(test)]
 mod tests;
 
 /// From the look that a command is decided on to its begin, at the most.
-const DECIDED: SignedDuration = SignedDuration::from_mins(2);
+const MAX_DECISION_AGE: SignedDuration = SignedDuration::from_mins(2);
 
 /// What is known of a command.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,18 +49,18 @@ pub(super) struct Commands {
     pub(super) all: Vec<Command>,
     /// Of how many somebody has looked at the begin. By number: a process that is started again
     /// draws the same ids again.
-    looked_at: usize,
+    checked_count: usize,
 }
 
 impl Commands {
     /// Takes in what the log says. Whether a command has begun.
-    pub(super) fn hear(&mut self, line: &Line, now: Timestamp) -> bool {
+    pub(super) fn record_log_line(&mut self, line: &LogLine, now: Timestamp) -> bool {
         // `Underutilized/0b7e…: replace: …`
         let (reason, rest) = line.field("command").split_once('/').unwrap_or_default();
         let id = rest.split(':').next().unwrap_or_default();
         match line.message.as_str() {
             "disrupting node(s)" => {
-                let Some(reason) = Reason::named(reason) else { return false };
+                let Some(reason) = Reason::from_name(reason) else { return false };
                 let nodes = json(line.field("disrupted-nodes"));
                 let name = |node: &Value| node["NodeClaim"]["name"].as_str().map(str::to_owned);
                 self.all.push(Command {
@@ -96,18 +96,18 @@ impl Commands {
     }
 
     /// Those that have begun since the last call.
-    pub(super) fn take_fresh(&mut self) -> Vec<Command> {
-        let first = std::mem::replace(&mut self.looked_at, self.all.len());
+    pub(super) fn take_unchecked(&mut self) -> Vec<Command> {
+        let first = std::mem::replace(&mut self.checked_count, self.all.len());
         self.all[first..].to_vec()
     }
 
     /// Nobody carries them out any more.
-    pub(super) fn forget_fresh(&mut self) {
-        self.looked_at = self.all.len();
+    pub(super) fn skip_unchecked(&mut self) {
+        self.checked_count = self.all.len();
     }
 
     /// The last one that is about the claim, if its replacements are made and it has not failed.
-    pub(super) fn of(&self, source: &str) -> Option<&Command> {
+    pub(super) fn active_command_for(&self, source: &str) -> Option<&Command> {
         let is_its = |command: &&Command| command.sources.iter().any(|name| name == source);
         let last = self.all.iter().rev().find(is_its)?;
         (last.replacements.is_some() && !last.has_failed).then_some(last)
@@ -129,7 +129,7 @@ fn json(text: &str) -> Vec<Value> {
 
 /// Pools of which commands that begin now take more nodes than a budget allows. What else goes, by
 /// hand or because it is broken, is left out: it may have come in between.
-pub(super) fn overspent(
+pub(super) fn budget_violations(
     begun: &[Command],
     pools: &[NodePool],
     claims: &[NodeClaim],
@@ -171,7 +171,7 @@ pub(super) fn overspent(
 fn most_allowed(pool: &NodePool, reason: Reason, total: u32, now: Timestamp) -> usize {
     let (budgets, counts) = (budgets(pool), NodeCounts { total, disrupting: 0 });
     let allowed =
-        [now, now - DECIDED].map(|time| allowance(&budgets, reason, time, counts).allowed);
+        [now, now - MAX_DECISION_AGE].map(|time| allowance(&budgets, reason, time, counts).allowed);
     usize::try_from(allowed[0].max(allowed[1])).unwrap_or(usize::MAX)
 }
 
@@ -182,7 +182,7 @@ fn budgets(pool: &NodePool) -> Vec<Budget> {
         return vec![Budget { nodes: usual, schedule: None, duration: None, reasons: None }];
     };
     let named = |reasons: &Vec<String>| -> Vec<Reason> {
-        reasons.iter().filter_map(|name| Reason::named(name)).collect()
+        reasons.iter().filter_map(|name| Reason::from_name(name)).collect()
     };
     let read = |budget: &karpenter_api::nodepool::Budget| Budget {
         nodes: budget.nodes.clone(),
@@ -195,7 +195,10 @@ fn budgets(pool: &NodePool) -> Vec<Budget> {
 
 /// Replacements of a command that are there and not ready. One that was, and has gone since, does
 /// not matter.
-pub(super) fn not_ready<'a>(command: &Command, claims: &'a [NodeClaim]) -> Vec<&'a NodeClaim> {
+pub(super) fn unready_replacements<'a>(
+    command: &Command,
+    claims: &'a [NodeClaim],
+) -> Vec<&'a NodeClaim> {
     let names = command.replacements.iter().flatten();
     let found = names.filter_map(|name| claims.iter().find(|claim| claim.name_any() == *name));
     found.filter(|claim| !is_true(claim.conditions(), INITIALIZED)).collect()
@@ -203,7 +206,7 @@ pub(super) fn not_ready<'a>(command: &Command, claims: &'a [NodeClaim]) -> Vec<&
 
 /// Whether the command has to save money at the prices of the moment; `changed` is when they last
 /// changed.
-pub(super) fn has_to_save(command: &Command, changed: Option<Timestamp>) -> bool {
+pub(super) fn must_reduce_cost(command: &Command, changed: Option<Timestamp>) -> bool {
     matches!(command.reason, Reason::Underutilized | Reason::Empty)
-        && changed.is_none_or(|changed| changed + DECIDED < command.at)
+        && changed.is_none_or(|changed| changed + MAX_DECISION_AGE < command.at)
 }

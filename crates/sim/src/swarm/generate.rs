@@ -1,6 +1,6 @@
 //! Worlds from numbers.
 //!
-//! What a purpose draws does not depend on the others (see [`Chance::fork`]): a change of how pools
+//! What a purpose draws does not depend on the others (see [`SeededRng::fork`]): a change of how pools
 //! are made leaves the faults of a seed as they are.
 //!
 //! Whatever is drawn, every pod can run in the end: the pool `base` takes all that has no special
@@ -8,133 +8,134 @@
 //! somebody.
 
 mod apps;
+mod fault_windows;
 mod pools;
-mod troubles;
 
 use std::time::Duration;
 
-use karpenter_operator::chance::Chance;
+use karpenter_operator::rng::SeededRng;
 
 use self::apps::App;
-use super::plan::{Options, Plan, Step, What};
+use super::plan::{Options, Plan, PlanAction, Step};
 
 /// The world of a seed.
 pub fn generate(seed: u64, options: &Options) -> Plan {
-    let chance = Chance::new(seed).fork("swarm");
-    let pools = pools::draw(&mut chance.fork("pools"), options);
-    let mut apps = apps::draw(&mut chance.fork("apps"), &pools);
-    let unprotected = apps::protect(&mut chance.fork("protect"), &mut apps);
+    let rng = SeededRng::new(seed).fork("swarm");
+    let pools = pools::random_pools(&mut rng.fork("pools"), options);
+    let mut apps = apps::random_apps(&mut rng.fork("apps"), &pools);
+    let unprotected = apps::add_do_not_disrupt(&mut rng.fork("protect"), &mut apps);
     let mut objects: Vec<_> = pools.iter().map(|pool| pool.manifest.clone()).collect();
     objects.push(apps::storage_class());
     objects.extend(apps.iter().flat_map(|app| app.manifests.iter().cloned()));
     // Nothing begins in the last part of the busy time: what lasts has to end.
     let last = options.busy.mul_f64(0.95);
     let mut steps = Vec::new();
-    scale(&mut steps, &mut chance.fork("scale"), &apps, last);
-    pools::edits(&mut steps, &mut chance.fork("edits"), &pools, last);
-    apps::jobs(&mut steps, &mut chance.fork("jobs"), last);
-    by_hand(&mut steps, &mut chance.fork("by hand"), last);
-    waves(&mut steps, &mut chance.fork("waves"), &apps, last);
-    apps::blocks(&mut steps, &mut chance.fork("blocks"), &apps, last);
-    troubles::draw(&mut steps, &mut chance.fork("troubles"), last);
-    troubles::prices(&mut steps, &mut chance.fork("prices"), last);
-    troubles::in_commands(&mut steps, &mut chance.fork("in commands"), last);
-    restarts(&mut steps, &mut chance.fork("restarts"), last);
+    add_scaling(&mut steps, &mut rng.fork("scale"), &apps, last);
+    pools::add_edits(&mut steps, &mut rng.fork("edits"), &pools, last);
+    apps::add_jobs(&mut steps, &mut rng.fork("jobs"), last);
+    add_manual_deletions(&mut steps, &mut rng.fork("by hand"), last);
+    add_scale_waves(&mut steps, &mut rng.fork("waves"), &apps, last);
+    apps::add_blocking_budgets(&mut steps, &mut rng.fork("blocks"), &apps, last);
+    fault_windows::add_fault_windows(&mut steps, &mut rng.fork("troubles"), last);
+    fault_windows::add_price_changes(&mut steps, &mut rng.fork("prices"), last);
+    fault_windows::add_actions_during_commands(&mut steps, &mut rng.fork("in commands"), last);
+    add_restarts(&mut steps, &mut rng.fork("restarts"), last);
     let rest = options.busy;
-    steps.push(Step { at: rest, what: What::Trouble(Box::default()) });
-    steps.push(Step { at: rest, what: What::DeleteSilent });
+    steps.push(Step { at: rest, action: PlanAction::Faults(Box::default()) });
+    steps.push(Step { at: rest, action: PlanAction::DeleteSilentNodes });
     // What was to expire expires once more, and then no more. Nothing keeps nodes for ever.
-    let last_words = pools.iter().filter_map(pools::at_rest).chain(unprotected);
-    let last_words = last_words.chain(apps::loosened(&apps));
-    steps.extend(last_words.map(|object| Step { at: rest, what: What::Apply(object) }));
+    let last_words = pools.iter().filter_map(pools::without_timed_disruption).chain(unprotected);
+    let last_words = last_words.chain(apps::relaxed_budgets(&apps));
+    steps.extend(last_words.map(|object| Step { at: rest, action: PlanAction::Apply(object) }));
     steps.sort_by_key(|step| step.at);
     Plan { objects, steps }
 }
 
 /// Some time of the day, in whole milliseconds.
-fn some_time(chance: &mut Chance, last: Duration) -> Duration {
+fn random_time(rng: &mut SeededRng, last: Duration) -> Duration {
     let millis = u64::try_from(last.as_millis()).unwrap_or(u64::MAX);
-    Duration::from_millis(chance.range(1_000..millis.max(1_001)))
+    Duration::from_millis(rng.range(1_000..millis.max(1_001)))
 }
 
-fn scale(steps: &mut Vec<Step>, chance: &mut Chance, apps: &[App], last: Duration) {
-    for app in apps.iter().filter(|app| app.most > 0) {
-        for _ in 0..chance.range(1..5) {
+fn add_scaling(steps: &mut Vec<Step>, rng: &mut SeededRng, apps: &[App], last: Duration) {
+    for app in apps.iter().filter(|app| app.max_replicas > 0) {
+        for _ in 0..rng.range(1..5) {
             // Mostly somewhere, sometimes to nothing or to all.
-            let replicas = match chance.range(0..6) {
+            let replicas = match rng.range(0..6) {
                 0 => 0,
-                1 => app.most,
-                _ => chance.range(0..app.most + 1),
+                1 => app.max_replicas,
+                _ => rng.range(0..app.max_replicas + 1),
             };
-            let what = What::Scale { kind: app.kind, name: app.name.clone(), replicas };
-            steps.push(Step { at: some_time(chance, last), what });
+            let action = PlanAction::Scale { kind: app.kind, name: app.name.clone(), replicas };
+            steps.push(Step { at: random_time(rng, last), action });
         }
-        if chance.happens(0.3) {
-            let what = What::Apply(app.rolled(chance.range(1..1000)));
-            steps.push(Step { at: some_time(chance, last), what });
+        if rng.random_bool(0.3) {
+            let action = PlanAction::Apply(app.with_release(rng.range(1..1000)));
+            steps.push(Step { at: random_time(rng, last), action });
         }
     }
 }
 
 /// Everything grows, and shrinks again: what is left is spread over too many nodes.
-fn waves(steps: &mut Vec<Step>, chance: &mut Chance, apps: &[App], last: Duration) {
-    for _ in 0..chance.range(0..4) {
-        let at = some_time(chance, last.mul_f64(0.9));
-        let until = at + chance.duration(last / 100..last / 12);
-        for app in apps.iter().filter(|app| app.most > 0) {
+fn add_scale_waves(steps: &mut Vec<Step>, rng: &mut SeededRng, apps: &[App], last: Duration) {
+    for _ in 0..rng.range(0..4) {
+        let at = random_time(rng, last.mul_f64(0.9));
+        let until = at + rng.duration(last / 100..last / 12);
+        for app in apps.iter().filter(|app| app.max_replicas > 0) {
             let (name, kind) = (app.name.clone(), app.kind);
-            let up = What::Scale { kind, name: name.clone(), replicas: app.most };
-            let down = What::Scale { kind, name, replicas: chance.range(0..app.most / 2 + 1) };
-            steps.push(Step { at, what: up });
-            steps.push(Step { at: until, what: down });
+            let up = PlanAction::Scale { kind, name: name.clone(), replicas: app.max_replicas };
+            let down =
+                PlanAction::Scale { kind, name, replicas: rng.range(0..app.max_replicas / 2 + 1) };
+            steps.push(Step { at, action: up });
+            steps.push(Step { at: until, action: down });
         }
     }
 }
 
 /// What people do with `kubectl delete`, and what machines do by themselves.
-fn by_hand(steps: &mut Vec<Step>, chance: &mut Chance, last: Duration) {
-    for _ in 0..chance.range(3..12) {
-        let at = some_time(chance, last);
-        let which = chance.range(0..1000);
-        let what = match chance.range(0..6) {
-            0 => What::DeleteNode(which),
-            1 => What::DeleteClaim(which),
-            2 | 3 => What::DeletePods { first: which, count: chance.range(1..10) },
-            4 => What::LoseInstance(which),
+fn add_manual_deletions(steps: &mut Vec<Step>, rng: &mut SeededRng, last: Duration) {
+    for _ in 0..rng.range(3..12) {
+        let at = random_time(rng, last);
+        let which = rng.range(0..1000);
+        let action = match rng.range(0..6) {
+            0 => PlanAction::DeleteNode(which),
+            1 => PlanAction::DeleteClaim(which),
+            2 | 3 => PlanAction::DeletePods { first: which, count: rng.range(1..10) },
+            4 => PlanAction::LoseInstance(which),
             _ => {
-                let later = chance.duration(last / 200..last / 12);
-                steps.push(Step { at: at + later, what: What::DeleteSilent });
-                What::Silence(which)
+                let later = rng.duration(last / 200..last / 12);
+                steps.push(Step { at: at + later, action: PlanAction::DeleteSilentNodes });
+                PlanAction::Silence(which)
             }
         };
-        steps.push(Step { at, what });
+        steps.push(Step { at, action });
     }
 }
 
 /// Half of the restarts come when something has just begun: then there is something to lose.
-fn restarts(steps: &mut Vec<Step>, chance: &mut Chance, last: Duration) {
+fn add_restarts(steps: &mut Vec<Step>, rng: &mut SeededRng, last: Duration) {
     let begun: Vec<Duration> = steps
         .iter()
-        .filter(|step| !matches!(step.what, What::Trouble(_)) && step.at < last)
+        .filter(|step| !matches!(step.action, PlanAction::Faults(_)) && step.at < last)
         .map(|step| step.at)
         .collect();
-    for _ in 0..chance.range(2..10) {
-        let at = match chance.pick(&begun) {
-            Some(begun) if chance.happens(0.6) => {
-                *begun + Duration::from_millis(chance.range(1..60_000))
+    for _ in 0..rng.range(2..10) {
+        let at = match rng.pick(&begun) {
+            Some(begun) if rng.random_bool(0.6) => {
+                *begun + Duration::from_millis(rng.range(1..60_000))
             }
-            _ => some_time(chance, last),
+            _ => random_time(rng, last),
         };
-        let down = match chance.range(0..4) {
+        let down = match rng.range(0..4) {
             0 => Duration::ZERO,
-            1 => chance.duration(last / 1000..last / 60),
-            _ => chance.duration(Duration::from_secs(1)..Duration::from_secs(30)),
+            1 => rng.duration(last / 1000..last / 60),
+            _ => rng.duration(Duration::from_secs(1)..Duration::from_secs(30)),
         };
-        steps.push(Step { at, what: What::Restart { down } });
+        steps.push(Step { at, action: PlanAction::Restart { down } });
     }
 }
 
 /// The end of faults, to be said when a window of them is over.
-fn no_trouble() -> What {
-    What::Trouble(Box::default())
+fn no_faults() -> PlanAction {
+    PlanAction::Faults(Box::default())
 }

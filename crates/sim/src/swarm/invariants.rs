@@ -11,29 +11,29 @@ use karpenter_api::grammar::Quantity;
 use karpenter_api::labels;
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodepool::NodePool;
-use karpenter_cluster::ingest::parts;
+use karpenter_cluster::ingest::conversion;
 use karpenter_core::resources::Resources;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 
-use crate::check::{self, Facts};
+use crate::check::{self, WorldSnapshot};
 use crate::world::World;
 use crate::writes::Write;
 
 /// So many writes of a quiet hour are named.
-const SHOWN: usize = 5;
+const MAX_LISTED_WRITES: usize = 5;
 
 /// Whether pools stay within their limits. A pool may be above one that was lowered, but nothing
 /// may be added to it then. What is being replaced does not count, as it does not for upstream: a
 /// pool at its limit could never be brought up to date.
 #[derive(Debug, Default)]
-pub(super) struct Limits {
+pub(super) struct LimitsChecker {
     /// The claims of each pool at the last look, and its limits.
     before: BTreeMap<String, (Vec<String>, Resources)>,
 }
 
-impl Limits {
-    pub(super) fn look(&mut self, pools: &[NodePool], claims: &[NodeClaim]) -> Vec<String> {
+impl LimitsChecker {
+    pub(super) fn check(&mut self, pools: &[NodePool], claims: &[NodeClaim]) -> Vec<String> {
         let mut found = Vec::new();
         for pool in pools {
             let name = pool.name_any();
@@ -72,21 +72,23 @@ impl Limits {
 /// What the claim's instance has, or at least has to have.
 fn capacity(claim: &NodeClaim) -> Resources {
     let launched = claim.status.as_ref().and_then(|status| status.capacity.as_ref());
-    let asked = claim.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
-    resources(launched.or(asked))
+    let requested = claim.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+    resources(launched.or(requested))
 }
 
 fn resources(list: Option<&BTreeMap<String, Quantity>>) -> Resources {
     let wire =
         |(name, q): (&String, &Quantity)| (name.clone(), WireQuantity(q.as_str().to_owned()));
-    parts::resources(Some(&list.into_iter().flatten().map(wire).collect()))
+    conversion::resources(Some(&list.into_iter().flatten().map(wire).collect()))
 }
 
 /// What must hold when nothing has happened for hours.
-pub(super) fn at_rest(facts: &Facts) -> Vec<String> {
-    let mut found: Vec<String> =
-        check::at_rest(facts).iter().map(|violation| format!("at rest: {violation}")).collect();
-    for claim in &facts.claims {
+pub(super) fn rest_violations(snapshot: &WorldSnapshot) -> Vec<String> {
+    let mut found: Vec<String> = check::violations_at_rest(snapshot)
+        .iter()
+        .map(|violation| format!("at rest: {violation}"))
+        .collect();
+    for claim in &snapshot.claims {
         if !is_true(claim.conditions(), READY) {
             found.push(format!("at rest: NodeClaim {} is not ready", claim.name_any()));
         }
@@ -99,7 +101,7 @@ pub(super) fn at_rest(facts: &Facts) -> Vec<String> {
 
 /// Reasons of events that say why nothing is done, and are said again and again as upstream does:
 /// they are gone after a while.
-const WHY_NOT: [&str; 4] = [
+const REPEATED_EVENT_REASONS: [&str; 4] = [
     "Unconsolidatable",
     "DisruptionBlocked",
     "DoNotDisruptUntil",
@@ -108,7 +110,7 @@ const WHY_NOT: [&str; 4] = [
 
 /// What the product has written since a time from which on there was no reason to, for example in a
 /// quiet hour.
-pub(super) async fn quiet(
+pub(super) async fn unexpected_writes(
     world: &World,
     since: Timestamp,
     when: &str,
@@ -123,7 +125,8 @@ pub(super) async fn quiet(
         let reason = event.reason.clone().unwrap_or_default();
         let component = event.source.as_ref().and_then(|source| source.component.as_deref());
         let last = event.last_timestamp.as_ref().map(|time| time.0);
-        let is_ours = component == Some("karpenter") && !WHY_NOT.contains(&reason.as_str());
+        let is_ours =
+            component == Some("karpenter") && !REPEATED_EVENT_REASONS.contains(&reason.as_str());
         // Times of events are whole seconds.
         if is_ours && last.is_some_and(|last| last > since) {
             let about = event.involved_object.name.unwrap_or_default();
@@ -133,10 +136,13 @@ pub(super) async fn quiet(
     if counts.is_empty() {
         return Ok(Vec::new());
     }
-    let mut shown: Vec<String> =
-        counts.iter().take(SHOWN).map(|(write, count)| format!("{count} × {write}")).collect();
-    if counts.len() > SHOWN {
-        shown.push(format!("and {} more", counts.len() - SHOWN));
+    let mut shown: Vec<String> = counts
+        .iter()
+        .take(MAX_LISTED_WRITES)
+        .map(|(write, count)| format!("{count} × {write}"))
+        .collect();
+    if counts.len() > MAX_LISTED_WRITES {
+        shown.push(format!("and {} more", counts.len() - MAX_LISTED_WRITES));
     }
     let all: usize = counts.values().sum();
     Ok(vec![format!("{all} writes {when}: {}", shown.join(", "))])
@@ -169,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_new_claims_exceed_are_found() {
+    fn new_claims_beyond_nodepool_limits_are_reported() {
         let pool = json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "limited"},
             "spec": {"limits": {"cpu": "4"}, "template": {"spec": {
@@ -185,11 +191,11 @@ mod tests {
             ("beside one that stays", vec![old.clone(), new.clone()], &[wrong][..]),
             ("for one that goes", vec![going, new.clone()], &[]),
         ] {
-            let mut limits = Limits::default();
-            assert!(limits.look(&pools, std::slice::from_ref(&old)).is_empty(), "{case}");
-            assert_eq!(limits.look(&pools, &claims), expected, "{case}");
+            let mut limits = LimitsChecker::default();
+            assert!(limits.check(&pools, std::slice::from_ref(&old)).is_empty(), "{case}");
+            assert_eq!(limits.check(&pools, &claims), expected, "{case}");
             let back = [old.clone(), new.clone()];
-            assert!(limits.look(&pools, &back).is_empty(), "{case}: nothing is new");
+            assert!(limits.check(&pools, &back).is_empty(), "{case}: nothing is new");
         }
     }
 }

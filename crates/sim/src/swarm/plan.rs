@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::cloud::PriceChange;
-use crate::faults::Trouble;
+use crate::faults::FaultSpec;
 use crate::objects;
 
 /// What all worlds of a swarm have in common.
@@ -73,13 +73,13 @@ pub struct Plan {
 pub struct Step {
     /// Since the start.
     pub at: Duration,
-    pub what: What,
+    pub action: PlanAction,
 }
 
 /// Numbers choose among what is there when the time comes: the object at that position, counted
 /// round and round.
 #[derive(Debug, Clone, PartialEq)]
-pub enum What {
+pub enum PlanAction {
     Apply(Value),
     Delete(Value),
     Scale {
@@ -98,29 +98,29 @@ pub enum What {
     /// A kubelet falls silent.
     Silence(u64),
     /// Somebody deletes the Nodes whose kubelets are silent.
-    DeleteSilent,
+    DeleteSilentNodes,
     /// The cloud takes an instance away.
     LoseInstance(u64),
     /// The cloud takes an instance away that the last command of the product is about.
-    LoseOfCommand(u64),
+    LoseInstanceOfCommand(u64),
     /// Somebody deletes a NodeClaim that the last command of the product is about.
-    DeleteOfCommand(u64),
+    DeleteClaimOfCommand(u64),
     /// From now on these prices are other than usual, and no others.
-    Prices(Vec<PriceChange>),
+    ChangePrices(Vec<PriceChange>),
     /// So long after the product's next command has begun, this happens.
-    WhenDisrupting {
+    AfterNextCommand {
         after: Duration,
-        what: Box<What>,
+        action: Box<PlanAction>,
     },
     /// From now on this goes wrong, and nothing else.
-    Trouble(Box<Trouble>),
+    Faults(Box<FaultSpec>),
     /// The product's process is killed, and started again after a while.
     Restart {
         down: Duration,
     },
 }
 
-impl fmt::Display for What {
+impl fmt::Display for PlanAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Apply(object) => write!(f, "apply {}", objects::describe(object)),
@@ -130,22 +130,24 @@ impl fmt::Display for What {
             Self::DeleteClaim(_) => f.write_str("delete a NodeClaim"),
             Self::DeletePods { count, .. } => write!(f, "delete {count} pods"),
             Self::Silence(_) => f.write_str("a kubelet falls silent"),
-            Self::DeleteSilent => f.write_str("delete silent Nodes"),
+            Self::DeleteSilentNodes => f.write_str("delete silent Nodes"),
             Self::LoseInstance(_) => f.write_str("an instance is lost"),
-            Self::LoseOfCommand(_) => f.write_str("an instance of the last command is lost"),
-            Self::DeleteOfCommand(_) => f.write_str("delete a NodeClaim of the last command"),
-            Self::Prices(changes) if changes.is_empty() => f.write_str("prices are as usual"),
-            Self::Prices(changes) => {
+            Self::LoseInstanceOfCommand(_) => {
+                f.write_str("an instance of the last command is lost")
+            }
+            Self::DeleteClaimOfCommand(_) => f.write_str("delete a NodeClaim of the last command"),
+            Self::ChangePrices(changes) if changes.is_empty() => f.write_str("prices are as usual"),
+            Self::ChangePrices(changes) => {
                 let shown: Vec<String> = changes.iter().map(changed).collect();
                 write!(f, "prices: {}", shown.join(", "))
             }
-            Self::WhenDisrupting { after, what } => {
-                write!(f, "{}s after the next command begins: {what}", after.as_secs())
+            Self::AfterNextCommand { after, action } => {
+                write!(f, "{}s after the next command begins: {action}", after.as_secs())
             }
-            Self::Trouble(trouble) if **trouble == Trouble::default() => {
+            Self::Faults(faults) if **faults == FaultSpec::default() => {
                 f.write_str("no more faults")
             }
-            Self::Trouble(trouble) => write!(f, "faults: {}", shown(trouble)),
+            Self::Faults(faults) => write!(f, "faults: {}", shown(faults)),
             Self::Restart { down } => write!(f, "the product is killed for {}s", down.as_secs()),
         }
     }
@@ -157,8 +159,8 @@ fn changed(change: &PriceChange) -> String {
 }
 
 /// What of it is on.
-fn shown(trouble: &Trouble) -> String {
-    let Trouble { api, cloud, length } = trouble;
+fn shown(faults: &FaultSpec) -> String {
+    let FaultSpec { api, cloud, length } = faults;
     let mut on = Vec::new();
     let mut add = |name: &str, rate: f64| {
         if rate > 0.0 {

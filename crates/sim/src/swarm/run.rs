@@ -17,10 +17,10 @@ use kube::{Api, Resource, ResourceExt as _};
 use serde_json::json;
 
 use super::generate::generate;
-use super::invariants::{self, Limits};
-use super::plan::{Options, Plan, What};
-use super::witness::Witness;
-use crate::check::{Checker, Facts};
+use super::invariants::{self, LimitsChecker};
+use super::plan::{Options, Plan, PlanAction};
+use super::write_checker::WriteChecker;
+use crate::check::{Checker, WorldSnapshot};
 use crate::kubelet::SILENT;
 use crate::scenario::FIXED_START;
 use crate::world::World;
@@ -31,31 +31,31 @@ use crate::{cloud, objects};
 const LEASE_EVERY: Duration = Duration::from_mins(4);
 
 /// When to look after each step: while things move, and when they should have come to rest.
-const LOOKS: [Duration; 3] =
+const CHECK_DELAYS_AFTER_STEP: [Duration; 3] =
     [Duration::from_secs(10), Duration::from_mins(1), Duration::from_mins(10)];
 
 /// How often to look anyway.
-const LOOK_EVERY: Duration = Duration::from_mins(30);
+const CHECK_INTERVAL: Duration = Duration::from_mins(30);
 
 /// Looks that are closer together show the same.
-const LOOKS_APART: Duration = Duration::from_secs(4);
+const MIN_CHECK_INTERVAL: Duration = Duration::from_secs(4);
 
 /// How long something may be wrong that the product has to notice first. The API may fail for an
 /// hour and a half meanwhile, and the product may be down; at the end nothing may be wrong at all.
 const WINDOW: Duration = Duration::from_hours(3);
 
 /// What replaces a claim that expires has come to rest after that.
-const REPLACED: SignedDuration = SignedDuration::from_mins(30);
+const REPLACEMENT_DURATION: SignedDuration = SignedDuration::from_mins(30);
 
 /// A process that was started has had a look at everything after that.
-const STARTED: Duration = Duration::from_mins(10);
+const STARTUP_DURATION: Duration = Duration::from_mins(10);
 
 /// A claim that is still going then is not waited for any more.
-const LONGEST: SignedDuration = SignedDuration::from_hours(60);
+const MAX_RUN_DURATION: SignedDuration = SignedDuration::from_hours(60);
 
 /// How many nodes the product may remove by itself when nothing happens any more, for each node that
 /// there is then; and how many in any case, such as those that were on their way.
-const MOVES: (usize, usize) = (3, 5);
+const MAX_REMOVALS_AT_REST: (usize, usize) = (3, 5);
 
 /// What became of a world.
 #[derive(Debug, Clone)]
@@ -109,11 +109,11 @@ fn time(at: SignedDuration) -> String {
 }
 
 /// Is told what happens, while it happens.
-pub(super) type Tell<'a> = &'a (dyn Fn(SignedDuration, &str) + Sync);
+pub(super) type ProgressReporter<'a> = &'a (dyn Fn(SignedDuration, &str) + Sync);
 
 /// Runs the world of a seed. To be called on a runtime of one thread whose time is paused.
-pub async fn run(seed: u64, options: &Options, tell: Tell<'_>) -> Outcome {
-    run_in(|world| world, seed, options, tell).await
+pub async fn run(seed: u64, options: &Options, progress: ProgressReporter<'_>) -> Outcome {
+    run_in(|world| world, seed, options, progress).await
 }
 
 /// The same in a world that somebody has changed before it begins.
@@ -121,70 +121,70 @@ pub(super) async fn run_in(
     change: impl FnOnce(World) -> World,
     seed: u64,
     options: &Options,
-    tell: Tell<'_>,
+    progress: ProgressReporter<'_>,
 ) -> Outcome {
     let plan = generate(seed, options);
     let clock = Arc::new(TokioClock::starting_at(FIXED_START));
     let world = change(World::new(clock, seed).with_leases(LEASE_EVERY));
-    let mut day = Box::new(Day::new(&world, tell));
-    let listening = day.witness.listen();
-    let result = Box::pin(day.pass(&plan, options)).await;
-    if let Err(trouble) = result {
-        day.note(format!("the world cannot be played: {trouble}"));
+    let mut world_run = Box::new(WorldRun::new(&world, progress));
+    let listening = world_run.write_checker.subscribe_to_log();
+    let result = Box::pin(world_run.run_plan(&plan, options)).await;
+    if let Err(error) = result {
+        world_run.record_violation(format!("the world cannot be played: {error}"));
     }
     world.end().await;
     drop(listening);
-    let panics = world.panics() + world.tasks.panicked();
+    let panics = world.panics() + world.tasks.panic_count();
     if panics > 0 {
-        day.note(format!("{panics} panics"));
+        world_run.record_violation(format!("{panics} panics"));
     }
-    day.stats.faults = world.faults.journal.count();
-    day.stats.writes = world.writes.count();
-    day.stats.commands = *day.witness.begun().borrow();
-    day.stats.removals = day.witness.removals_since(0);
-    let Day { violations, stats, .. } = *day;
+    world_run.stats.faults = world.faults.journal.count();
+    world_run.stats.writes = world.writes.count();
+    world_run.stats.commands = *world_run.write_checker.started_commands().borrow();
+    world_run.stats.removals = world_run.write_checker.removals_since(0);
+    let WorldRun { violations, stats, .. } = *world_run;
     Outcome { seed, replay: replay(seed, options), violations, stats }
 }
 
-type Trouble = Box<dyn std::error::Error + Send + Sync>;
+type RunError = Box<dyn std::error::Error + Send + Sync>;
 
-struct Day<'a> {
+struct WorldRun<'a> {
     world: &'a World,
-    tell: Tell<'a>,
-    witness: Witness,
+    progress: ProgressReporter<'a>,
+    write_checker: WriteChecker,
     checker: Checker,
-    limits: Limits,
+    limits: LimitsChecker,
     /// When the product comes back, while it is away.
-    back_at: Option<Timestamp>,
+    product_restart_at: Option<Timestamp>,
     /// What waits for a command: how many there were before, how long after it, and what.
-    traps: Vec<(usize, Duration, What)>,
+    command_triggers: Vec<(usize, Duration, PlanAction)>,
     /// What is to happen beside the plan.
-    due: BTreeMap<Timestamp, What>,
-    looked: Option<Timestamp>,
+    due: BTreeMap<Timestamp, PlanAction>,
+    last_check: Option<Timestamp>,
     claims: BTreeSet<String>,
     violations: Vec<(SignedDuration, String)>,
     stats: Stats,
 }
 
-impl<'a> Day<'a> {
-    fn new(world: &'a World, tell: Tell<'a>) -> Self {
+impl<'a> WorldRun<'a> {
+    fn new(world: &'a World, progress: ProgressReporter<'a>) -> Self {
         Self {
             world,
-            tell,
-            witness: Witness::begin(world),
+            progress,
+            write_checker: WriteChecker::attach(world),
             checker: Checker::with_window(WINDOW),
-            back_at: None,
-            traps: Vec::new(),
+            product_restart_at: None,
+            command_triggers: Vec::new(),
             due: BTreeMap::new(),
-            limits: Limits::default(),
-            looked: None,
+            limits: LimitsChecker::default(),
+            last_check: None,
             claims: BTreeSet::new(),
             violations: Vec::new(),
             stats: Stats::default(),
         }
     }
 
-    async fn pass(&mut self, plan: &Plan, options: &Options) -> Result<(), Trouble> {
+    async fn run_plan(&mut self, plan: &Plan, options: &Options) -> Result<(), RunError> {
         let world = self.world;
         world.begin().await?;
         for object in &plan.objects {
@@ -193,57 +193,60 @@ impl<'a> Day<'a> {
         let end = options.busy + options.rest;
         let mut at_rest = None;
         for (at, steps) in schedule(plan, end) {
-            self.pass_until(world.start + at).await?;
+            self.advance_until(world.start + at).await?;
             if at >= options.busy && at_rest.is_none() {
-                self.traps.clear();
+                self.command_triggers.clear();
                 self.due.clear();
-                let commands = *self.witness.begun().borrow();
+                let commands = *self.write_checker.started_commands().borrow();
                 at_rest = Some((commands, self.all::<Node>().await?.len()));
             }
             for step in steps {
-                let step = &plan.steps[step].what;
-                (self.tell)(self.now(), &step.to_string());
+                let step = &plan.steps[step].action;
+                (self.progress)(self.now(), &step.to_string());
                 self.perform(step).await?;
             }
-            self.look().await?;
+            self.check_world().await?;
         }
         self.await_rest(as_signed(options.quiet)).await?;
         if let Some((commands, nodes)) = at_rest {
-            self.count_moves(commands, nodes);
+            self.check_removals_at_rest(commands, nodes);
         }
         let since = world.clock.now();
         world.clock.sleep(options.quiet).await;
-        let mut found = invariants::quiet(world, since, "in a quiet hour").await?;
-        let facts = Facts::gather(world).await?;
-        found.extend(invariants::at_rest(&facts));
+        let mut found = invariants::unexpected_writes(world, since, "in a quiet hour").await?;
+        let snapshot = WorldSnapshot::gather(world).await?;
+        found.extend(invariants::rest_violations(&snapshot));
         // A process that is new to a world at rest has nothing to do there either.
         let since = world.clock.now();
         world.restart_product(Duration::ZERO).await;
-        world.clock.sleep(STARTED).await;
-        found.extend(invariants::quiet(world, since, "after a start at rest").await?);
+        world.clock.sleep(STARTUP_DURATION).await;
+        found.extend(invariants::unexpected_writes(world, since, "after a start at rest").await?);
         for text in found {
-            self.note(text);
+            self.record_violation(text);
         }
         Ok(())
     }
 
     /// How often the product has moved things by itself since nothing happens any more.
-    fn count_moves(&mut self, commands: usize, nodes: usize) {
-        let removals = self.witness.removals_since(commands);
-        let (each, any) = MOVES;
+    fn check_removals_at_rest(&mut self, commands: usize, nodes: usize) {
+        let removals = self.write_checker.removals_since(commands);
+        let (each, any) = MAX_REMOVALS_AT_REST;
         if removals > each * nodes + any {
-            self.note(format!("{removals} nodes were removed at rest, where there were {nodes}"));
+            self.record_violation(format!(
+                "{removals} nodes were removed at rest, where there were {nodes}"
+            ));
         }
     }
 
     /// Lets time pass, the product come back, and happen what was to happen meanwhile.
-    async fn pass_until(&mut self, time: Timestamp) -> Result<(), Trouble> {
+    async fn advance_until(&mut self, time: Timestamp) -> Result<(), RunError> {
         let world = self.world;
         loop {
             let due = self.due.keys().next().copied();
-            let next = due.into_iter().chain(self.back_at).chain([time]).min().unwrap_or(time);
-            let mut begun = self.witness.begun();
-            let waiting = self.traps.iter().map(|(before, ..)| *before).min();
+            let next =
+                due.into_iter().chain(self.product_restart_at).chain([time]).min().unwrap_or(time);
+            let mut begun = self.write_checker.started_commands();
+            let waiting = self.command_triggers.iter().map(|(before, ..)| *before).min();
             let command = async {
                 match waiting {
                     Some(before) => drop(begun.wait_for(|count| *count > before).await),
@@ -254,19 +257,19 @@ impl<'a> Day<'a> {
                 biased;
                 () = world.clock.sleep_until(next) => {}
                 () = command => {
-                    self.spring();
+                    self.schedule_triggered_actions();
                     continue;
                 }
             }
             let now = world.clock.now();
-            if self.back_at.take_if(|back| *back <= now).is_some() {
-                (self.tell)(self.now(), "the product is started");
+            if self.product_restart_at.take_if(|back| *back <= now).is_some() {
+                (self.progress)(self.now(), "the product is started");
                 world.start_product();
             }
             if let Some(first) = self.due.first_entry().filter(|first| *first.key() <= now) {
-                let what = first.remove();
-                (self.tell)(self.now(), &what.to_string());
-                self.perform(&what).await?;
+                let action = first.remove();
+                (self.progress)(self.now(), &action.to_string());
+                self.perform(&action).await?;
             }
             if now >= time && self.due.keys().next().is_none_or(|due| *due > now) {
                 return Ok(());
@@ -275,13 +278,15 @@ impl<'a> Day<'a> {
     }
 
     /// A command has begun.
-    fn spring(&mut self) {
-        let (now, count) = (self.world.clock.now(), *self.witness.begun().borrow());
-        let (sprung, waiting) =
-            std::mem::take(&mut self.traps).into_iter().partition(|(before, ..)| count > *before);
-        self.traps = waiting;
-        for (_, after, what) in sprung {
-            self.due.insert(now + as_signed(after), what);
+    fn schedule_triggered_actions(&mut self) {
+        let (now, count) =
+            (self.world.clock.now(), *self.write_checker.started_commands().borrow());
+        let (sprung, waiting) = std::mem::take(&mut self.command_triggers)
+            .into_iter()
+            .partition(|(before, ..)| count > *before);
+        self.command_triggers = waiting;
+        for (_, after, action) in sprung {
+            self.due.insert(now + as_signed(after), action);
         }
     }
 
@@ -289,63 +294,67 @@ impl<'a> Day<'a> {
         self.world.clock.now().duration_since(self.world.start)
     }
 
-    fn note(&mut self, text: String) {
-        self.note_at(self.world.clock.now(), text);
+    fn record_violation(&mut self, text: String) {
+        self.record_violation_at(self.world.clock.now(), text);
     }
 
-    fn note_at(&mut self, at: Timestamp, text: String) {
+    fn record_violation_at(&mut self, at: Timestamp, text: String) {
         let at = at.duration_since(self.world.start);
-        (self.tell)(at, &format!("WRONG: {text}"));
+        (self.progress)(at, &format!("WRONG: {text}"));
         self.violations.push((at, text));
     }
 
     /// Looks at everything, unless it just has.
-    async fn look(&mut self) -> Result<(), Trouble> {
-        for (at, text) in self.witness.take() {
-            self.note_at(at, text);
+    async fn check_world(&mut self) -> Result<(), RunError> {
+        for (at, text) in self.write_checker.take_violations() {
+            self.record_violation_at(at, text);
         }
         let now = self.world.clock.now();
-        let is_soon = |last: Timestamp| now.duration_since(last) < as_signed(LOOKS_APART);
-        if self.looked.is_some_and(is_soon) {
+        let is_soon = |last: Timestamp| now.duration_since(last) < as_signed(MIN_CHECK_INTERVAL);
+        if self.last_check.is_some_and(is_soon) {
             return Ok(());
         }
-        self.looked = Some(now);
-        let facts = Facts::gather(self.world).await?;
+        self.last_check = Some(now);
+        let snapshot = WorldSnapshot::gather(self.world).await?;
         let pools: Vec<NodePool> = self.all().await?;
-        for violation in self.checker.look(&facts) {
-            self.note(violation.to_string());
+        for violation in self.checker.check(&snapshot) {
+            self.record_violation(violation.to_string());
         }
-        for text in self.limits.look(&pools, &facts.claims) {
-            self.note(text);
+        for text in self.limits.check(&pools, &snapshot.claims) {
+            self.record_violation(text);
         }
         let stats = &mut self.stats;
-        stats.most_nodes = stats.most_nodes.max(facts.nodes.len());
-        stats.most_pods = stats.most_pods.max(facts.pods.len());
-        self.claims.extend(facts.claims.iter().map(kube::ResourceExt::name_any));
+        stats.most_nodes = stats.most_nodes.max(snapshot.nodes.len());
+        stats.most_pods = stats.most_pods.max(snapshot.pods.len());
+        self.claims.extend(snapshot.claims.iter().map(kube::ResourceExt::name_any));
         stats.claims = self.claims.len();
         Ok(())
     }
 
     /// Waits until no claim expires while it is to be quiet, or has done so lately, none is on its way
     /// out, and the product has found no more nodes to remove for a while.
-    async fn await_rest(&mut self, quiet: SignedDuration) -> Result<(), Trouble> {
+    async fn await_rest(&mut self, quiet: SignedDuration) -> Result<(), RunError> {
         loop {
             let now = self.world.clock.now();
             let claims: Vec<NodeClaim> = self.all().await?;
             let busy = claims.iter().filter_map(expires);
-            let busy = busy.filter(|time| (now - REPLACED..now + quiet + REPLACED).contains(time));
+            let busy = busy.filter(|time| {
+                (now - REPLACEMENT_DURATION..now + quiet + REPLACEMENT_DURATION).contains(time)
+            });
             let going = claims.iter().any(|claim| {
                 claim.metadata.deletion_timestamp.is_some() || is_true(claim.conditions(), DRIFTED)
             });
-            let last = self.witness.last_command().map(|command| command.at);
-            let moves = last.is_some_and(|last| now.duration_since(last) < REPLACED);
+            let last = self.write_checker.last_command().map(|command| command.at);
+            let moves = last.is_some_and(|last| now.duration_since(last) < REPLACEMENT_DURATION);
             let until = match busy.max() {
-                Some(time) => time + REPLACED,
-                None if (going || moves) && self.now() < LONGEST => now + REPLACED,
+                Some(time) => time + REPLACEMENT_DURATION,
+                None if (going || moves) && self.now() < MAX_RUN_DURATION => {
+                    now + REPLACEMENT_DURATION
+                }
                 None => return Ok(()),
             };
             self.world.clock.sleep_until(until).await;
-            self.look().await?;
+            self.check_world().await?;
         }
     }
 
@@ -357,12 +366,12 @@ impl<'a> Day<'a> {
         Ok(api.list(&ListParams::default()).await?.items)
     }
 
-    async fn perform(&mut self, what: &What) -> Result<(), Trouble> {
+    async fn perform(&mut self, action: &PlanAction) -> Result<(), RunError> {
         let (world, client) = (self.world, self.world.client());
-        match what {
-            What::Apply(object) => drop(objects::apply(&client, object).await?),
-            What::Delete(object) => objects::delete(&client, object).await?,
-            What::Scale { kind, name, replicas } => {
+        match action {
+            PlanAction::Apply(object) => drop(objects::apply(&client, object).await?),
+            PlanAction::Delete(object) => objects::delete(&client, object).await?,
+            PlanAction::Scale { kind, name, replicas } => {
                 let manifest = json!({
                     "apiVersion": "apps/v1", "kind": kind,
                     "metadata": {"name": name, "namespace": "default"},
@@ -371,77 +380,79 @@ impl<'a> Day<'a> {
                 let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
                 api.patch(&name, &PatchParams::default(), &patch).await?;
             }
-            What::DeleteNode(which) => {
+            PlanAction::DeleteNode(which) => {
                 let nodes: Vec<Node> = self.all().await?;
-                if let Some(node) = at(&nodes, *which) {
+                if let Some(node) = pick_by_number(&nodes, *which) {
                     self.delete(Api::all(client), node).await?;
                 }
             }
-            What::DeleteClaim(which) => {
+            PlanAction::DeleteClaim(which) => {
                 let claims: Vec<NodeClaim> = self.all().await?;
-                if let Some(claim) = at(&claims, *which) {
+                if let Some(claim) = pick_by_number(&claims, *which) {
                     self.delete(Api::all(client), claim).await?;
                 }
             }
-            What::DeletePods { first, count } => {
+            PlanAction::DeletePods { first, count } => {
                 let pods: Vec<Pod> = self.all().await?;
                 for which in *first..first + count {
-                    if let Some(pod) = at(&pods, which) {
+                    if let Some(pod) = pick_by_number(&pods, which) {
                         self.delete(Api::default_namespaced(client.clone()), pod).await?;
                     }
                 }
             }
-            What::Silence(which) => {
+            PlanAction::Silence(which) => {
                 let nodes: Vec<Node> = self.all().await?;
-                if let Some(node) = at(&nodes, *which) {
+                if let Some(node) = pick_by_number(&nodes, *which) {
                     let silent = json!({"metadata": {"annotations": {SILENT: "true"}}});
                     let (api, params) = (Api::<Node>::all(client), PatchParams::default());
                     let name = node.name_any();
-                    (self.tell)(self.now(), &format!("  it is that of {name}"));
+                    (self.progress)(self.now(), &format!("  it is that of {name}"));
                     api.patch(&name, &params, &Patch::Merge(silent)).await?;
                 }
             }
-            What::DeleteSilent => {
+            PlanAction::DeleteSilentNodes => {
                 let nodes: Vec<Node> = self.all().await?;
                 for node in nodes.iter().filter(|node| node.annotations().contains_key(SILENT)) {
                     self.delete(Api::all(client.clone()), node).await?;
                 }
             }
-            What::LoseInstance(which) => {
-                let instances = world.instances.instances().await?;
-                if let Some(id) = at(&instances, *which).and_then(cloud::provider_id) {
-                    (self.tell)(self.now(), &format!("  it is {id}"));
-                    world.instances.lose(id);
+            PlanAction::LoseInstance(which) => {
+                let instances = world.faulty_cloud.instances().await?;
+                if let Some(id) = pick_by_number(&instances, *which).and_then(cloud::provider_id) {
+                    (self.progress)(self.now(), &format!("  it is {id}"));
+                    world.faulty_cloud.lose(id);
                 }
             }
-            What::LoseOfCommand(which) => {
+            PlanAction::LoseInstanceOfCommand(which) => {
                 let claims: Vec<NodeClaim> = self.all().await?;
                 let claims = self.of_last_command(&claims);
-                if let Some(id) = at(&claims, *which).and_then(|claim| cloud::provider_id(claim)) {
-                    (self.tell)(self.now(), &format!("  it is {id}"));
-                    world.instances.lose(id);
+                if let Some(id) =
+                    pick_by_number(&claims, *which).and_then(|claim| cloud::provider_id(claim))
+                {
+                    (self.progress)(self.now(), &format!("  it is {id}"));
+                    world.faulty_cloud.lose(id);
                 }
             }
-            What::DeleteOfCommand(which) => {
+            PlanAction::DeleteClaimOfCommand(which) => {
                 let claims: Vec<NodeClaim> = self.all().await?;
-                if let Some(claim) = at(&self.of_last_command(&claims), *which) {
+                if let Some(claim) = pick_by_number(&self.of_last_command(&claims), *which) {
                     self.delete(Api::all(client), *claim).await?;
                 }
             }
-            What::Prices(changes) => {
-                world.instances.set_prices(changes.clone());
-                self.witness.see_prices();
+            PlanAction::ChangePrices(changes) => {
+                world.faulty_cloud.set_prices(changes.clone());
+                self.write_checker.record_price_change();
             }
-            What::WhenDisrupting { after, what } => {
-                let before = *self.witness.begun().borrow();
-                self.traps.push((before, *after, (**what).clone()));
+            PlanAction::AfterNextCommand { after, action } => {
+                let before = *self.write_checker.started_commands().borrow();
+                self.command_triggers.push((before, *after, (**action).clone()));
             }
-            What::Trouble(trouble) => world.faults.set(trouble),
-            What::Restart { down } => {
+            PlanAction::Faults(error) => world.faults.set(error),
+            PlanAction::Restart { down } => {
                 self.stats.restarts += 1;
                 world.kill_product().await;
-                self.witness.see_death();
-                self.back_at = Some(world.clock.now() + as_signed(*down));
+                self.write_checker.skip_unchecked_commands();
+                self.product_restart_at = Some(world.clock.now() + as_signed(*down));
             }
         }
         Ok(())
@@ -449,7 +460,7 @@ impl<'a> Day<'a> {
 
     /// Those claims that the last command is about.
     fn of_last_command<'c>(&self, claims: &'c [NodeClaim]) -> Vec<&'c NodeClaim> {
-        let Some(command) = self.witness.last_command() else { return Vec::new() };
+        let Some(command) = self.write_checker.last_command() else { return Vec::new() };
         let names: Vec<&String> =
             command.sources.iter().chain(command.replacements.iter().flatten()).collect();
         claims.iter().filter(|claim| names.contains(&&claim.name_any())).collect()
@@ -460,7 +471,7 @@ impl<'a> Day<'a> {
         K: Resource<DynamicType = ()> + Clone + fmt::Debug + serde::de::DeserializeOwned,
     {
         let name = object.name_any();
-        (self.tell)(self.now(), &format!("  it is {name}"));
+        (self.progress)(self.now(), &format!("  it is {name}"));
         match api.delete(&name, &DeleteParams::default()).await {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             result => result.map(drop),
@@ -473,19 +484,19 @@ fn schedule(plan: &Plan, end: Duration) -> BTreeMap<Duration, Vec<usize>> {
     let mut times: BTreeMap<Duration, Vec<usize>> = BTreeMap::new();
     for (index, step) in plan.steps.iter().enumerate() {
         times.entry(step.at).or_default().push(index);
-        for after in LOOKS {
+        for after in CHECK_DELAYS_AFTER_STEP {
             times.entry(step.at + after).or_default();
         }
     }
-    let mut time = LOOK_EVERY;
+    let mut time = CHECK_INTERVAL;
     while time <= end {
         times.entry(time).or_default();
-        time += LOOK_EVERY;
+        time += CHECK_INTERVAL;
     }
     times
 }
 
-fn at<T>(items: &[T], which: u64) -> Option<&T> {
+fn pick_by_number<T>(items: &[T], which: u64) -> Option<&T> {
     let count = u64::try_from(items.len()).ok().filter(|count| *count > 0)?;
     items.get(usize::try_from(which % count).ok()?)
 }

@@ -10,13 +10,13 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
 use super::generate::generate;
-use super::many::one;
 use super::run::run_in;
+use super::runner::run_seed;
 use super::*;
-use crate::world::{StartProduct, World, controllers};
+use crate::world::{ProductStarter, World, controllers};
 
 #[test]
-fn a_seed_makes_one_world_and_another_seed_another_one() {
+fn each_seed_generates_its_own_reproducible_plan() {
     let options = Options::default();
     assert_eq!(generate(7, &options), generate(7, &options));
     assert_ne!(generate(7, &options), generate(8, &options));
@@ -24,9 +24,9 @@ fn a_seed_makes_one_world_and_another_seed_another_one() {
 
 /// The large swarm is `cargo xtask swarm`. These have a shorter day.
 #[track_caller]
-fn runs_well(seed: u64, consolidate_after: Option<&str>) -> Stats {
+fn assert_run_passes(seed: u64, consolidate_after: Option<&str>) -> Stats {
     let consolidate_after = consolidate_after.map(str::to_owned);
-    let outcome = one(seed, &Options { consolidate_after, ..Options::short() }, &|_, _| {});
+    let outcome = run_seed(seed, &Options { consolidate_after, ..Options::short() }, &|_, _| {});
     assert!(outcome.is_good(), "{outcome}");
     let stats = outcome.stats;
     assert!(stats.claims > 0 && stats.restarts > 0, "{stats:?}");
@@ -34,23 +34,23 @@ fn runs_well(seed: u64, consolidate_after: Option<&str>) -> Stats {
 }
 
 #[test]
-fn a_world_without_consolidation_runs_without_a_fault_of_the_product() {
-    runs_well(1, Some("Never"));
+fn a_swarm_run_without_consolidation_has_no_violations() {
+    assert_run_passes(1, Some("Never"));
 }
 
 #[test]
-fn a_world_runs_without_a_fault_of_the_product() {
-    runs_well(2, None);
+fn a_swarm_run_has_no_violations() {
+    assert_run_passes(2, None);
 }
 
 #[test]
-fn a_world_that_is_consolidated_runs_without_a_fault_of_the_product() {
-    let stats = runs_well(3, Some("30s"));
+fn a_swarm_run_with_consolidation_has_no_violations() {
+    let stats = assert_run_passes(3, Some("30s"));
     assert!(stats.commands > 0, "{stats:?}");
 }
 
 #[test]
-fn the_command_of_a_replay_has_the_options_of_the_swarm() {
+fn the_replay_command_contains_the_swarm_options() {
     let day = Options { consolidate_after: Some("5m".to_owned()), ..Options::default() };
     let rows = [
         (Options::default(), "cargo xtask swarm --only 7"),
@@ -63,7 +63,7 @@ fn the_command_of_a_replay_has_the_options_of_the_swarm() {
 }
 
 /// Logs a command that takes all nodes at once, while no pool allows any.
-async fn say_that_all_go(claims: &Api<NodeClaim>, pools: &Api<NodePool>) {
+async fn log_command_for_all_nodes(claims: &Api<NodeClaim>, pools: &Api<NodePool>) {
     let Ok(found) = claims.list(&ListParams::default()).await else { return };
     let of = |claim: &NodeClaim| json!({"NodeClaim": {"name": claim.name_any()}});
     let nodes = json!(found.items.iter().map(of).collect::<Vec<_>>()).to_string();
@@ -110,7 +110,7 @@ async fn misbehave(world: World) {
             break (pod, claim);
         }
     };
-    say_that_all_go(&claims, &Api::all(client.clone())).await;
+    log_command_for_all_nodes(&claims, &Api::all(client.clone())).await;
     let _ = world.cloud.delete(&claim).await;
     let _ = pods.delete(&pod.name_any(), &DeleteParams::default()).await;
     let maps: Api<ConfigMap> = Api::default_namespaced(client);
@@ -126,8 +126,8 @@ async fn misbehave(world: World) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_product_must_not_do_is_found() {
-    let start: StartProduct = Arc::new(|world, tasks| {
+async fn forbidden_writes_of_the_product_are_reported() {
+    let start: ProductStarter = Arc::new(|world, tasks| {
         controllers(ProductOptions::default())(world, tasks);
         let world = world.clone();
         tasks.spawn("misbehave", async move { misbehave(world).await });

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use karpenter_cluster::ingest::parts;
+use karpenter_cluster::ingest::conversion;
 use kube::ResourceExt as _;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,13 +36,13 @@ impl PodState {
     }
 
     /// Whether it takes room on its node.
-    pub(super) fn takes_room(self) -> bool {
+    pub(super) fn uses_capacity(self) -> bool {
         matches!(self, Self::Bound | Self::Running | Self::Ending)
     }
 }
 
 /// How far a pod is.
-pub fn state_of(pod: &Pod) -> PodState {
+pub fn pod_state(pod: &Pod) -> PodState {
     let status = pod.status.as_ref();
     let phase = status.and_then(|status| status.phase.as_deref()).unwrap_or_default();
     let has_node = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
@@ -92,7 +92,7 @@ pub(super) fn requests_of(pod: &Pod) -> (u64, u64) {
 
 /// Millicores and bytes in a list of resources.
 pub(super) fn amounts(resources: &BTreeMap<String, Quantity>) -> (u64, u64) {
-    let resources = parts::resources(Some(resources));
+    let resources = conversion::resources(Some(resources));
     let positive = |amount| u64::try_from(amount).unwrap_or_default();
     (positive(resources.amount("cpu").millis()), positive(resources.amount("memory").units()))
 }

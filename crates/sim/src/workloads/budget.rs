@@ -10,7 +10,7 @@ use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatu
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::numbers::{int, share};
+use super::int_or_percent::{int, scaled_value};
 use super::pods::{controller_of, is_ready, is_terminating};
 use super::queue::later;
 
@@ -28,9 +28,9 @@ pub(super) fn status(
     now: Timestamp,
 ) -> (PodDisruptionBudgetStatus, Option<Timestamp>) {
     let old = budget.status.clone().unwrap_or_default();
-    let (expected, desired) = match numbers(budget, pods, scale) {
+    let (expected, desired) = match expected_and_desired_pods(budget, pods, scale) {
         Ok(numbers) => numbers,
-        Err(problem) => return (failed(budget, old, problem, now), None),
+        Err(problem) => return (sync_failed_status(budget, old, problem, now), None),
     };
     let (disrupted, again) = disrupted(&old, pods, now);
     let healthy = pods.iter().filter(|pod| {
@@ -57,14 +57,15 @@ pub(super) fn status(
 }
 
 /// How many pods there should be, and how many of them healthy.
-fn numbers(
+fn expected_and_desired_pods(
     budget: &PodDisruptionBudget,
     pods: &[&Arc<Pod>],
     scale: impl Fn(&Pod) -> Option<(String, i32)>,
 ) -> Result<(i32, i32), String> {
     let spec = budget.spec.clone().unwrap_or_default();
     let resolved = |value: &IntOrString, total| {
-        share(value, total, true).ok_or_else(|| format!("invalid value for IntOrString: {value:?}"))
+        scaled_value(value, total, true)
+            .ok_or_else(|| format!("invalid value for IntOrString: {value:?}"))
     };
     match (&spec.max_unavailable, &spec.min_available) {
         (Some(most), _) => {
@@ -121,7 +122,7 @@ fn disrupted(
 }
 
 /// If the numbers cannot be told, nothing is allowed.
-fn failed(
+fn sync_failed_status(
     budget: &PodDisruptionBudget,
     old: PodDisruptionBudgetStatus,
     problem: String,
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_shares_are_counted_as_upstream_does() {
+    fn counts_and_percentages_match_upstream() {
         let pods: Vec<_> = (0..9)
             .map(|n| pod(&format!("p{n}"), if n < 4 { "old" } else { "new" }, n != 0))
             .collect();
@@ -239,23 +240,23 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_are_promised_away_do_not_count_until_the_promise_is_old() {
+    fn disrupted_pods_do_not_count_until_the_deletion_timeout() {
         let promised = json!({"disruptedPods": {
             "a": "1970-01-01T00:01:40Z", "gone": "1970-01-01T00:01:40Z",
         }});
         let budget = budget(json!({"minAvailable": 1}), promised);
         let pods = [pod("a", "o", true), pod("b", "o", true), pod("c", "o", true)];
         let pods: Vec<_> = pods.iter().collect();
-        let (young, again) = status(&budget, &pods, of_ten, at(150));
-        assert_eq!((young.current_healthy, young.disruptions_allowed), (Some(2), Some(1)));
-        assert_eq!(young.disrupted_pods.unwrap().into_keys().collect::<Vec<_>>(), ["a"]);
+        let (recent, again) = status(&budget, &pods, of_ten, at(150));
+        assert_eq!((recent.current_healthy, recent.disruptions_allowed), (Some(2), Some(1)));
+        assert_eq!(recent.disrupted_pods.unwrap().into_keys().collect::<Vec<_>>(), ["a"]);
         assert_eq!(again, Some(at(220)));
         let (old, again) = status(&budget, &pods, of_ten, at(220));
         assert_eq!((old.current_healthy, old.disrupted_pods, again), (Some(3), None, None));
     }
 
     #[test]
-    fn what_cannot_be_counted_allows_nothing() {
+    fn a_pod_without_a_known_controller_allows_no_disruptions() {
         let pods = [pod("a", "job", true)];
         let pods: Vec<_> = pods.iter().collect();
         let (status, _) =
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_holds_is_not_changed() {
+    fn an_unchanged_status_keeps_its_transition_time() {
         let mut budget = budget(json!({"minAvailable": 1}), json!({}));
         let pods = [pod("a", "o", true), pod("b", "o", true)];
         let pods: Vec<_> = pods.iter().collect();

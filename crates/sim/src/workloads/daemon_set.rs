@@ -11,17 +11,17 @@ use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetSpec, DaemonSetStatus};
 use k8s_openapi::api::core::v1::{
     Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec, Toleration,
 };
-use karpenter_cluster::ingest::parts;
-use karpenter_core::taint::{TaintEffect, untolerated};
+use karpenter_cluster::ingest::conversion;
+use karpenter_core::taint::{TaintEffect, untolerated_taints};
 
 use super::index::labels;
-use super::numbers::{count, int, share};
+use super::int_or_percent::{int, nonzero_count, scaled_value};
 use super::pods::{
     created, from_template, is_available, is_finished, is_ready, is_terminating, next_available,
     node_name, phase, template_hash,
 };
 use super::replica_set::BURST;
-use crate::binder;
+use crate::scheduler;
 
 pub(super) const REVISION_HASH: &str = "controller-revision-hash";
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
@@ -32,7 +32,7 @@ pub(super) struct Decision {
     pub(super) create: Vec<Pod>,
     pub(super) delete: Vec<Arc<Pod>>,
     pub(super) status: DaemonSetStatus,
-    pub(super) again: Option<Timestamp>,
+    pub(super) requeue_at: Option<Timestamp>,
 }
 
 /// `pods` are all that the set has, finished and ending ones too.
@@ -45,8 +45,9 @@ pub(super) fn decide(
     let spec = set.spec.as_ref()?;
     let hash = template_hash(&spec.template, None);
     let template = pod_of(set, spec, &hash);
-    let ask = binder::Pod::read(&template).ask;
-    let fits: Vec<Fit> = nodes.iter().map(|node| fit(&template, &ask.nodes, node)).collect();
+    let requirements = scheduler::PodInfo::read(&template).requirements;
+    let fits: Vec<Fit> =
+        nodes.iter().map(|node| fit(&template, &requirements.node, node)).collect();
     let mut by_node: BTreeMap<&str, Vec<&Arc<Pod>>> = BTreeMap::new();
     for pod in pods {
         if let Some(node) = target(pod) {
@@ -59,22 +60,22 @@ pub(super) fn decide(
             (node_name(pod).is_none(), created(&pod.metadata), pod.metadata.name.clone())
         });
     }
-    let daemons = Daemons { spec, hash: &hash, nodes, fits: &fits, by_node: &by_node, now };
-    let status = daemons.status(set);
+    let sync = DaemonSetSync { spec, hash: &hash, nodes, fits: &fits, by_node: &by_node, now };
+    let status = sync.status(set);
     let mut create = Vec::new();
     let mut delete = Vec::new();
     if set.metadata.deletion_timestamp.is_none() {
-        (create, delete) = daemons.manage();
+        (create, delete) = sync.place_pods();
         if create.is_empty() && delete.is_empty() {
-            (create, delete) = daemons.roll();
+            (create, delete) = sync.roll();
         }
         create.truncate(BURST);
         delete.truncate(BURST);
     }
     let create = create.into_iter().map(|node| for_node(&template, node)).collect();
     let alive = pods.iter().filter(|pod| !is_terminating(pod)).map(Arc::as_ref);
-    let again = next_available(alive, spec.min_ready_seconds.unwrap_or_default(), now);
-    Some(Decision { create, delete, status, again })
+    let requeue_at = next_available(alive, spec.min_ready_seconds.unwrap_or_default(), now);
+    Some(Decision { create, delete, status, requeue_at })
 }
 
 /// The pod of a node, before it is told which.
@@ -86,12 +87,12 @@ fn pod_of(set: &DaemonSet, spec: &DaemonSetSpec, hash: &str) -> Pod {
     if let Some(generation) = generation {
         labels.insert("pod-template-generation".to_owned(), generation.clone());
     }
-    tolerate(pod.spec.get_or_insert_default());
+    add_default_tolerations(pod.spec.get_or_insert_default());
     pod
 }
 
 /// Pods of DaemonSets stay on nodes in trouble, and come to nodes that take no others.
-fn tolerate(spec: &mut PodSpec) {
+fn add_default_tolerations(spec: &mut PodSpec) {
     let mut tolerated = vec![
         ("not-ready", "NoExecute"),
         ("unreachable", "NoExecute"),
@@ -161,21 +162,23 @@ struct Fit {
     may_stay: bool,
 }
 
-fn fit(template: &Pod, ask: &binder::NodeAsk, node: &Node) -> Fit {
+fn fit(template: &Pod, requirements: &scheduler::NodeRequirements, node: &Node) -> Fit {
     let name = node.metadata.name.as_deref().unwrap_or_default();
     let is_named = node_name(template).is_none_or(|wanted| wanted == name);
-    if !is_named || !ask.allows(name, labels(node)) {
+    if !is_named || !requirements.allows(name, labels(node)) {
         return Fit { should_run: false, may_stay: false };
     }
-    let taints = parts::taints(node.spec.as_ref().and_then(|spec| spec.taints.as_ref()));
+    let taints = conversion::taints(node.spec.as_ref().and_then(|spec| spec.taints.as_ref()));
     let repels = |effects: &[TaintEffect]| {
-        untolerated(&taints, &ask.tolerations).iter().any(|taint| effects.contains(&taint.effect))
+        untolerated_taints(&taints, &requirements.tolerations)
+            .iter()
+            .any(|taint| effects.contains(&taint.effect))
     };
     let should_run = !repels(&[TaintEffect::NoSchedule, TaintEffect::NoExecute]);
     Fit { should_run, may_stay: should_run || !repels(&[TaintEffect::NoExecute]) }
 }
 
-struct Daemons<'a> {
+struct DaemonSetSync<'a> {
     spec: &'a DaemonSetSpec,
     hash: &'a str,
     nodes: &'a [Arc<Node>],
@@ -187,7 +190,7 @@ struct Daemons<'a> {
 
 type Changes<'a> = (Vec<&'a str>, Vec<Arc<Pod>>);
 
-impl<'a> Daemons<'a> {
+impl<'a> DaemonSetSync<'a> {
     fn pods(&self, node: &str) -> &[&'a Arc<Pod>] {
         self.by_node.get(node).map(Vec::as_slice).unwrap_or_default()
     }
@@ -209,7 +212,7 @@ impl<'a> Daemons<'a> {
     fn limits(&self) -> (i32, i32) {
         let desired = int(self.fits.iter().filter(|fit| fit.should_run).count());
         let rolling = self.spec.update_strategy.as_ref().and_then(|s| s.rolling_update.as_ref());
-        let resolved = |value| share(value, desired, true).unwrap_or_default().max(0);
+        let resolved = |value| scaled_value(value, desired, true).unwrap_or_default().max(0);
         let surge = rolling.and_then(|rolling| rolling.max_surge.as_ref()).map_or(0, resolved);
         let missing =
             rolling.and_then(|rolling| rolling.max_unavailable.as_ref()).map_or(1, resolved);
@@ -226,7 +229,7 @@ impl<'a> Daemons<'a> {
     }
 
     /// Nodes without a pod get one; pods that are finished, too many or in the wrong place go.
-    fn manage(&self) -> Changes<'a> {
+    fn place_pods(&self) -> Changes<'a> {
         let (mut create, mut delete) = (Vec::new(), Vec::new());
         for (node, fit) in self.each_node() {
             let pods = self.pods(node);
@@ -308,8 +311,8 @@ impl<'a> Daemons<'a> {
                 _ => {}
             }
         }
-        let room = if surge == 0 { missing - busy } else { surge - busy };
-        candidates.truncate(usize::try_from(room).unwrap_or_default());
+        let remaining = if surge == 0 { missing - busy } else { surge - busy };
+        candidates.truncate(usize::try_from(remaining).unwrap_or_default());
         let chosen = broken.into_iter().chain(candidates);
         if surge == 0 {
             (Vec::new(), chosen.map(|(_, pod)| Arc::clone(pod)).collect())
@@ -344,9 +347,9 @@ impl<'a> Daemons<'a> {
             current_number_scheduled: int(current),
             number_misscheduled: int(wrong),
             number_ready: int(ready),
-            number_available: count(available),
-            number_unavailable: count(desired - available),
-            updated_number_scheduled: count(updated),
+            number_available: nonzero_count(available),
+            number_unavailable: nonzero_count(desired - available),
+            updated_number_scheduled: nonzero_count(updated),
             observed_generation: set.metadata.generation,
             collision_count: old.collision_count,
             conditions: old.conditions,
@@ -408,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_fit_and_have_none_get_a_pod() {
+    fn eligible_nodes_without_a_daemon_pod_get_one() {
         let taint = |key: &str, effect: &str| json!([{"key": key, "effect": effect}]);
         let nodes = [
             node("cordoned", taint("node.kubernetes.io/unschedulable", "NoSchedule"), json!({})),
@@ -427,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_go_that_may_not_stay_or_are_too_many_or_are_finished() {
+    fn finished_surplus_and_misplaced_daemon_pods_are_deleted() {
         let evicting = json!([{"key": "a", "effect": "NoExecute"}]);
         let late = json!([{"key": "a", "effect": "NoSchedule"}]);
         let nodes = [
@@ -457,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_bear_what_daemons_tolerate_and_name_their_node() {
+    fn daemon_pods_get_default_tolerations_and_a_node_affinity() {
         let decision = decide(&plain(), &[node("a", json!([]), json!({}))], &[], at(0)).unwrap();
         let spec = decision.create[0].spec.clone().unwrap();
         let keys: Vec<_> = spec.tolerations.unwrap().into_iter().map(|t| t.key.unwrap()).collect();
@@ -471,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_replaces_one_pod_after_the_other() {
+    fn a_rolling_update_replaces_one_daemon_pod_at_a_time() {
         let nodes = ["a", "b", "c"].map(|name| node(name, json!([]), json!({})));
         let hash = template_hash(&plain().spec.unwrap().template, None);
         let all_old = ["a", "b", "c"].map(|name| pod(name, name, "old", "True"));
@@ -508,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_counts_nodes() {
+    fn daemon_set_status_counts_nodes() {
         let nodes = ["a", "b", "c"].map(|name| node(name, json!([]), json!({})));
         let hash = template_hash(&plain().spec.unwrap().template, None);
         let pods = [pod("a", "a", &hash, "True"), pod("b", "b", "old", "False")];

@@ -16,8 +16,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStatus, ReplicaSet};
 
 pub(super) use self::revision::REVISION;
-use super::pods::{created, same_template};
-use super::replica_set::wanted;
+use super::pods::{created, is_same_template};
+use super::replica_set::spec_replicas;
 
 /// What to do about a Deployment, in this order.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) struct Decision {
     pub(super) revision: Option<String>,
     pub(super) status: DeploymentStatus,
     /// When the deadline for progress passes.
-    pub(super) again: Option<Timestamp>,
+    pub(super) requeue_at: Option<Timestamp>,
 }
 
 /// A Deployment and its ReplicaSets, whose sizes and annotations are changed on paper.
@@ -57,7 +57,7 @@ pub(super) fn decide(
     let copies: Vec<ReplicaSet> = originals.iter().map(|set| (**set).clone()).collect();
     let new = copies.iter().position(|set| {
         let template = set.spec.as_ref().and_then(|spec| spec.template.as_ref());
-        template.is_some_and(|template| same_template(template, &spec.template))
+        template.is_some_and(|template| is_same_template(template, &spec.template))
     });
     let mut rollout = Rollout { deployment, spec, sets: copies, new };
     let is_going = deployment.metadata.deletion_timestamp.is_some();
@@ -73,15 +73,18 @@ pub(super) fn decide(
             create = rollout.recreate(old_pods_left);
         }
     }
-    let (status, again) = status::status(&rollout, create.as_ref(), now);
+    let (status, requeue_at) = status::status(&rollout, create.as_ref(), now);
     let is_complete = !is_going && create.is_none() && status::is_complete(&rollout, &status);
-    let delete =
-        if is_complete || (is_paused && !is_going) { rollout.history() } else { Vec::new() };
+    let delete = if is_complete || (is_paused && !is_going) {
+        rollout.sets_beyond_history_limit()
+    } else {
+        Vec::new()
+    };
     let revision = if is_going { None } else { rollout.revision(create.as_ref()) };
     let changed = rollout.sets.into_iter().zip(&originals);
     let update =
         changed.filter(|(set, original)| *set != ***original).map(|(set, _)| set).collect();
-    Some(Decision { create, update, delete, revision, status, again })
+    Some(Decision { create, update, delete, revision, status, requeue_at })
 }
 
 impl Rollout<'_> {
@@ -101,12 +104,12 @@ impl Rollout<'_> {
     }
 
     fn total(&self) -> i32 {
-        self.sets.iter().map(wanted).sum()
+        self.sets.iter().map(spec_replicas).sum()
     }
 
     /// Whether the number of replicas has changed since a ReplicaSet was sized.
     fn is_scaling(&self) -> bool {
-        let active = self.sets.iter().filter(|set| wanted(set) > 0);
+        let active = self.sets.iter().filter(|set| spec_replicas(set) > 0);
         let mut sized = active.filter_map(revision::desired_replicas);
         sized.any(|desired| desired != self.replicas())
     }
@@ -115,7 +118,7 @@ impl Rollout<'_> {
     fn recreate(&mut self, old_pods_left: bool) -> Option<ReplicaSet> {
         let mut is_clear = !old_pods_left;
         for index in self.old() {
-            if wanted(&self.sets[index]) > 0 {
+            if spec_replicas(&self.sets[index]) > 0 {
                 self.resize(index, 0);
                 is_clear = false;
             }
@@ -125,7 +128,7 @@ impl Rollout<'_> {
         }
         match self.new {
             None => return Some(self.new_set(self.replicas())),
-            Some(new) if wanted(&self.sets[new]) != self.replicas() => {
+            Some(new) if spec_replicas(&self.sets[new]) != self.replicas() => {
                 self.resize(new, self.replicas());
             }
             Some(_) => {}
@@ -134,7 +137,7 @@ impl Rollout<'_> {
     }
 
     /// Old ReplicaSets without pods beyond the limit, the oldest revisions first.
-    fn history(&self) -> Vec<String> {
+    fn sets_beyond_history_limit(&self) -> Vec<String> {
         let limit = self.spec.revision_history_limit.unwrap_or(10);
         let limit = usize::try_from(limit).unwrap_or_default();
         let old = self.old().map(|index| &self.sets[index]);
@@ -143,7 +146,7 @@ impl Rollout<'_> {
         old.sort_by_key(|set| revision::revision_of(set));
         let is_unused = |set: &&ReplicaSet| {
             let status = set.status.as_ref();
-            wanted(set) == 0
+            spec_replicas(set) == 0
                 && status.map_or(0, |status| status.replicas) == 0
                 && status.and_then(|status| status.observed_generation) >= set.metadata.generation
         };

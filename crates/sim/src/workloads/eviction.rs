@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
-use karpenter_cluster::ingest::parts;
+use karpenter_cluster::ingest::conversion;
 
 /// How long a pod may stay on a node: for ever (none), or until so much time has passed since its
 /// taints were seen.
-pub(super) fn patience(pod: &Pod, node: &Node) -> Option<Duration> {
+pub(super) fn toleration_period(pod: &Pod, node: &Node) -> Option<Duration> {
     let tolerations = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref());
     let tolerations = tolerations.unwrap_or_default();
     let mut shortest: Option<Duration> = None;
-    for taint in evicting(node) {
+    for taint in no_execute_taints(node) {
         match tolerations.iter().find(|toleration| tolerates(toleration, taint)) {
             None => return Some(Duration::ZERO),
             Some(toleration) => shortest = shortest.into_iter().chain(seconds(toleration)).min(),
@@ -21,7 +21,7 @@ pub(super) fn patience(pod: &Pod, node: &Node) -> Option<Duration> {
 }
 
 /// The taints of a node that make pods leave.
-pub(super) fn evicting(node: &Node) -> impl Iterator<Item = &Taint> {
+pub(super) fn no_execute_taints(node: &Node) -> impl Iterator<Item = &Taint> {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
     taints.iter().filter(|taint| taint.effect == "NoExecute")
 }
@@ -32,8 +32,8 @@ fn seconds(toleration: &Toleration) -> Option<Duration> {
 }
 
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let taints = parts::taints(Some(&vec![taint.clone()]));
-    let tolerations = parts::tolerations(Some(&vec![toleration.clone()]));
+    let taints = conversion::taints(Some(&vec![taint.clone()]));
+    let tolerations = conversion::tolerations(Some(&vec![toleration.clone()]));
     tolerations.iter().any(|toleration| taints.iter().all(|taint| toleration.tolerates(taint)))
 }
 
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pods_stay_as_long_as_they_tolerate() {
+    fn toleration_seconds_limit_how_long_a_pod_stays() {
         let pod = |tolerations: Value| -> Pod {
             serde_json::from_value(json!({"spec": {"containers": [], "tolerations": tolerations}}))
                 .unwrap()
@@ -73,7 +73,7 @@ mod tests {
             ),
             ("below zero", json!([for_seconds("a", -5)]), json!([a()]), secs(0)),
         ] {
-            assert_eq!(patience(&pod(tolerations), &node(taints)), expected, "{case}");
+            assert_eq!(toleration_period(&pod(tolerations), &node(taints)), expected, "{case}");
         }
     }
 }

@@ -15,21 +15,21 @@ pub(super) struct Index<K> {
     all: BTreeMap<ObjectKey, Arc<K>>,
     by_owner: BTreeMap<String, BTreeMap<ObjectKey, Arc<K>>>,
     /// Those that nobody decides over.
-    free: BTreeMap<ObjectKey, Arc<K>>,
+    orphans: BTreeMap<ObjectKey, Arc<K>>,
 }
 
 impl<K> Default for Index<K> {
     fn default() -> Self {
-        Self { all: BTreeMap::new(), by_owner: BTreeMap::new(), free: BTreeMap::new() }
+        Self { all: BTreeMap::new(), by_owner: BTreeMap::new(), orphans: BTreeMap::new() }
     }
 }
 
 impl<K: Resource> Index<K> {
-    pub(super) fn take_in(&mut self, change: &Change<K>) {
+    pub(super) fn apply(&mut self, change: &Change<K>) {
         let key = &change.key;
         if let Some(before) = self.all.remove(key) {
             match controller_of(before.meta()) {
-                None => drop(self.free.remove(key)),
+                None => drop(self.orphans.remove(key)),
                 Some(owner) => {
                     let siblings = self.by_owner.get_mut(&owner.uid);
                     let is_empty = siblings.is_some_and(|siblings| {
@@ -45,7 +45,7 @@ impl<K: Resource> Index<K> {
         if let Some(after) = &change.after {
             self.all.insert(key.clone(), Arc::clone(after));
             let place = match controller_of(after.meta()) {
-                None => &mut self.free,
+                None => &mut self.orphans,
                 Some(owner) => self.by_owner.entry(owner.uid.clone()).or_default(),
             };
             place.insert(key.clone(), Arc::clone(after));
@@ -72,27 +72,27 @@ impl<K: Resource> Index<K> {
     }
 
     /// What an owner with this selector has, should take, and should let go.
-    pub(super) fn claim(&self, owner: &impl Resource, selector: &Selector) -> Claim<K> {
+    pub(super) fn ownership_of(&self, owner: &impl Resource, selector: &Selector) -> Ownership<K> {
         let meta = owner.meta();
-        let mut claim = Claim { kept: Vec::new(), adopt: Vec::new(), release: Vec::new() };
+        let mut ownership = Ownership { owned: Vec::new(), adopt: Vec::new(), release: Vec::new() };
         for object in self.of_owner(meta.uid.as_deref().unwrap_or_default()) {
             let is_meant = selector.matches(labels(object.as_ref()));
-            let place = if is_meant { &mut claim.kept } else { &mut claim.release };
+            let place = if is_meant { &mut ownership.owned } else { &mut ownership.release };
             place.push(Arc::clone(object));
         }
         if meta.deletion_timestamp.is_some() {
             // Who is about to go neither takes nor lets go.
-            claim.release.clear();
-            return claim;
+            ownership.release.clear();
+            return ownership;
         }
-        claim.release.retain(|object| object.meta().deletion_timestamp.is_none());
-        for object in within(&self.free, meta.namespace.as_deref().unwrap_or_default()) {
+        ownership.release.retain(|object| object.meta().deletion_timestamp.is_none());
+        for object in within(&self.orphans, meta.namespace.as_deref().unwrap_or_default()) {
             let is_staying = object.meta().deletion_timestamp.is_none();
             if is_staying && selector.matches(labels(object.as_ref())) {
-                claim.adopt.push(Arc::clone(object));
+                ownership.adopt.push(Arc::clone(object));
             }
         }
-        claim
+        ownership
     }
 }
 
@@ -111,8 +111,8 @@ pub(super) fn labels<K: Resource>(object: &K) -> &Labels {
 }
 
 #[derive(Debug)]
-pub(super) struct Claim<K> {
-    pub(super) kept: Vec<Arc<K>>,
+pub(super) struct Ownership<K> {
+    pub(super) owned: Vec<Arc<K>>,
     /// Free ones that the selector means.
     pub(super) adopt: Vec<Arc<K>>,
     /// Owned ones that the selector does not mean any more.
@@ -146,15 +146,11 @@ mod tests {
 
     fn put(index: &mut Index<Pod>, pod: Pod) {
         let after = Some(Arc::new(pod));
-        index.take_in(&Change {
-            key: ObjectKey::of(after.as_deref().unwrap()),
-            before: None,
-            after,
-        });
+        index.apply(&Change { key: ObjectKey::of(after.as_deref().unwrap()), before: None, after });
     }
 
     #[test]
-    fn owners_take_free_pods_that_they_mean_and_let_go_of_others() {
+    fn owners_adopt_matching_orphans_and_release_other_pods() {
         let mut index = Index::default();
         put(&mut index, pod("kept", "x", owned()));
         put(&mut index, pod("relabelled", "y", owned()));
@@ -162,23 +158,23 @@ mod tests {
         put(&mut index, pod("other", "y", json!({})));
         put(&mut index, pod("ending", "x", json!({"deletionTimestamp": "2026-01-01T00:00:00Z"})));
         let labels = [("app".to_owned(), "x".to_owned())].into();
-        let selector = Selector::Matching(LabelSelector::of_labels(labels));
-        let claim = index.claim(&pod("o", "", json!({})), &selector);
-        assert_eq!(names(&claim.kept), ["kept"]);
-        assert_eq!(names(&claim.adopt), ["free"]);
-        assert_eq!(names(&claim.release), ["relabelled"]);
+        let selector = Selector::Matching(LabelSelector::from_labels(labels));
+        let ownership = index.ownership_of(&pod("o", "", json!({})), &selector);
+        assert_eq!(names(&ownership.owned), ["kept"]);
+        assert_eq!(names(&ownership.adopt), ["free"]);
+        assert_eq!(names(&ownership.release), ["relabelled"]);
         let ending = pod("o", "", json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}));
-        let claim = index.claim(&ending, &selector);
-        assert_eq!((claim.adopt.len(), claim.release.len()), (0, 0));
+        let ownership = index.ownership_of(&ending, &selector);
+        assert_eq!((ownership.adopt.len(), ownership.release.len()), (0, 0));
     }
 
     #[test]
-    fn what_changes_its_owner_or_goes_leaves_nothing_behind() {
+    fn the_index_drops_entries_on_owner_change_and_deletion() {
         let mut index = Index::default();
         put(&mut index, pod("p", "x", json!({})));
         put(&mut index, pod("p", "x", owned()));
-        assert_eq!((index.free.len(), index.of_owner("o").count()), (0, 1));
-        index.take_in(&Change { key: ObjectKey::new("a", "p"), before: None, after: None });
-        assert!(index.all.is_empty() && index.by_owner.is_empty() && index.free.is_empty());
+        assert_eq!((index.orphans.len(), index.of_owner("o").count()), (0, 1));
+        index.apply(&Change { key: ObjectKey::new("a", "p"), before: None, after: None });
+        assert!(index.all.is_empty() && index.by_owner.is_empty() && index.orphans.is_empty());
     }
 }

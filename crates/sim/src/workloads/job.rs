@@ -14,7 +14,7 @@ use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus, Uncount
 use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, ObjectFieldSelector, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::numbers::{count, int, some};
+use super::int_or_percent::{int, nonzero, nonzero_count};
 use super::pods::{
     created, from_template, is_active, is_finished, is_ready, is_terminating, phase,
 };
@@ -29,8 +29,8 @@ pub(super) const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
 /// How long after a failure the next pod comes; each further failure doubles that.
-const FIRST_BACKOFF: Duration = Duration::from_secs(10);
-const LONGEST_BACKOFF: Duration = Duration::from_mins(10);
+const INITIAL_BACKOFF: Duration = Duration::from_secs(10);
+const MAX_BACKOFF: Duration = Duration::from_mins(10);
 
 /// In this order: the status first, so that no pod is let go that is not noted.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub(super) struct Decision {
     pub(super) create: Vec<Pod>,
     /// Whether the time has come to delete the Job itself.
     pub(super) expired: bool,
-    pub(super) again: Option<Timestamp>,
+    pub(super) requeue_at: Option<Timestamp>,
 }
 
 /// Whether the pod waits to be counted.
@@ -67,31 +67,31 @@ pub(super) fn decide(job: &Job, pods: &[Arc<Pod>], now: Timestamp) -> Option<Dec
     }
     let mut status = job.status.clone().unwrap_or_default();
     let finished = end_of(&status);
-    let mut look = Look { job, spec, pods, now, release: Vec::new() };
-    let again;
+    let mut sync = JobSync { job, spec, pods, now, release: Vec::new() };
+    let requeue_at;
     let (mut create, mut delete, mut expired) = (Vec::new(), Vec::new(), false);
     if finished.is_some() || job.metadata.deletion_timestamp.is_some() {
-        (expired, again) = look.life_after(finished);
+        (expired, requeue_at) = sync.ttl_expiry(finished);
         // Nothing is made any more, and what is left goes.
-        look.release = pods.iter().filter(|pod| is_tracked(pod)).cloned().collect();
+        sync.release = pods.iter().filter(|pod| is_tracked(pod)).cloned().collect();
         delete.extend(pods.iter().filter(|pod| finished.is_some() && is_active(pod)).cloned());
     } else {
-        look.count(&mut status);
-        let verdict = look.verdict(&mut status);
+        sync.count(&mut status);
+        let outcome = sync.update_outcome(&mut status);
         let active = || pods.iter().filter(|pod| is_active(pod)).cloned();
-        (create, delete, again) = match verdict {
-            Verdict::Failed => (Vec::new(), active().collect(), None),
-            Verdict::Succeeded => {
+        (create, delete, requeue_at) = match outcome {
+            JobOutcome::Failed => (Vec::new(), active().collect(), None),
+            JobOutcome::Succeeded => {
                 // They are not needed, which is no failure.
-                look.release.extend(active().filter(|pod| is_tracked(pod)));
+                sync.release.extend(active().filter(|pod| is_tracked(pod)));
                 (Vec::new(), active().collect(), None)
             }
-            Verdict::GoesOn => look.manage(&mut status),
+            JobOutcome::Running => sync.scale_pods(&mut status),
         };
     }
-    look.tell(&mut status);
-    let release = look.release;
-    Some(Decision { status, release, delete, create, expired, again })
+    sync.update_pod_counts(&mut status);
+    let release = sync.release;
+    Some(Decision { status, release, delete, create, expired, requeue_at })
 }
 
 /// When the Job has completed or failed, if it has.
@@ -103,13 +103,13 @@ fn end_of(status: &JobStatus) -> Option<Timestamp> {
     ends.next()?.last_transition_time.as_ref().map(|time| time.0)
 }
 
-enum Verdict {
+enum JobOutcome {
     Failed,
     Succeeded,
-    GoesOn,
+    Running,
 }
 
-struct Look<'a> {
+struct JobSync<'a> {
     job: &'a Job,
     spec: &'a JobSpec,
     pods: &'a [Arc<Pod>],
@@ -117,7 +117,7 @@ struct Look<'a> {
     release: Vec<Arc<Pod>>,
 }
 
-impl Look<'_> {
+impl JobSync<'_> {
     fn is_indexed(&self) -> bool {
         self.spec.completion_mode.as_deref() == Some("Indexed")
     }
@@ -159,9 +159,9 @@ impl Look<'_> {
         let (mut failed, new_failures) = still(noted.failed);
         let mut indexes = indexes::parse(status.completed_indexes.as_deref().unwrap_or_default());
         if !self.is_indexed() {
-            status.succeeded = some(status.succeeded.unwrap_or_default() + new_successes);
+            status.succeeded = nonzero(status.succeeded.unwrap_or_default() + new_successes);
         }
-        status.failed = some(status.failed.unwrap_or_default() + new_failures);
+        status.failed = nonzero(status.failed.unwrap_or_default() + new_failures);
         let mut release = Vec::new();
         for pod in self.finished() {
             if release.len() >= BURST {
@@ -169,18 +169,18 @@ impl Look<'_> {
             }
             release.push(Arc::clone(pod));
             if self.has_failed(pod) {
-                note(&mut failed, uid(pod));
+                add_uid(&mut failed, uid(pod));
             } else if self.is_indexed() {
                 // Indexes are counted once, however many of their pods succeed.
                 let most = self.spec.completions.unwrap_or_default();
                 indexes.extend(index_of(pod).filter(|index| (0..most).contains(index)));
             } else {
-                note(&mut succeeded, uid(pod));
+                add_uid(&mut succeeded, uid(pod));
             }
         }
         self.release = release;
         if self.is_indexed() {
-            status.succeeded = count(indexes.len());
+            status.succeeded = nonzero_count(indexes.len());
             status.completed_indexes =
                 Some(indexes::write(&indexes)).filter(|text| !text.is_empty());
         }
@@ -189,7 +189,7 @@ impl Look<'_> {
             Some(UncountedTerminatedPods { succeeded: list(succeeded), failed: list(failed) });
     }
 
-    fn noted(status: &JobStatus) -> (i32, i32) {
+    fn terminated_counts(status: &JobStatus) -> (i32, i32) {
         let noted = status.uncounted_terminated_pods.as_ref();
         let len = |uids: Option<&Vec<String>>| uids.map_or(0, |uids| int(uids.len()));
         let succeeded = len(noted.and_then(|noted| noted.succeeded.as_ref()));
@@ -200,8 +200,8 @@ impl Look<'_> {
         )
     }
 
-    fn verdict(&mut self, status: &mut JobStatus) -> Verdict {
-        let (succeeded, failed) = Self::noted(status);
+    fn update_outcome(&mut self, status: &mut JobStatus) -> JobOutcome {
+        let (succeeded, failed) = Self::terminated_counts(status);
         let is_suspended = self.spec.suspend == Some(true);
         let limit = self.spec.backoff_limit.unwrap_or(6);
         let started = status.start_time.as_ref().map(|time| time.0);
@@ -228,7 +228,7 @@ impl Look<'_> {
             if is_counted && !left {
                 set(status, "Failed", "True", reason, message, self.now);
             }
-            return Verdict::Failed;
+            return JobOutcome::Failed;
         }
         if is_complete {
             let (reason, message) =
@@ -238,13 +238,13 @@ impl Look<'_> {
                 set(status, "Complete", "True", reason, message, self.now);
                 status.completion_time = Some(Time(self.now));
             }
-            return Verdict::Succeeded;
+            return JobOutcome::Succeeded;
         }
-        Verdict::GoesOn
+        JobOutcome::Running
     }
 
     /// How many pods there should be, and which.
-    fn manage(&self, status: &mut JobStatus) -> (Vec<Pod>, Vec<Arc<Pod>>, Option<Timestamp>) {
+    fn scale_pods(&self, status: &mut JobStatus) -> (Vec<Pod>, Vec<Arc<Pod>>, Option<Timestamp>) {
         let mut active: Vec<&Arc<Pod>> = self.pods.iter().filter(|pod| is_active(pod)).collect();
         if self.spec.suspend == Some(true) {
             status.start_time = None;
@@ -259,7 +259,7 @@ impl Look<'_> {
         }
         let deadline = self.spec.active_deadline_seconds.zip(status.start_time.as_ref());
         let deadline = deadline.map(|(wait, started)| later(started.0, seconds(wait)));
-        let (succeeded, _) = Self::noted(status);
+        let (succeeded, _) = Self::terminated_counts(status);
         let left = match self.spec.completions {
             Some(completions) => (completions - succeeded).max(0),
             // A pool of workers: no more are made once one has succeeded.
@@ -306,7 +306,9 @@ impl Look<'_> {
                 .unwrap_or_default()
                 .into_iter()
                 .filter_map(|container| Some(container.state?.terminated?.finished_at?.0));
-            ends.max().or_else(|| asked_to_end(pod)).unwrap_or_else(|| created(&pod.metadata))
+            ends.max()
+                .or_else(|| deletion_requested_at(pod))
+                .unwrap_or_else(|| created(&pod.metadata))
         };
         let successes = self.pods.iter().filter(|pod| phase(pod) == "Succeeded");
         let success = successes.map(|pod| ended(pod)).max();
@@ -315,11 +317,11 @@ impl Look<'_> {
             failures.filter(|end| success.is_none_or(|success| *end > success)).collect();
         let last = failures.iter().max()?;
         let doublings = u32::try_from(failures.len() - 1).unwrap_or(u32::MAX).min(10);
-        Some(later(*last, (FIRST_BACKOFF * 2_u32.pow(doublings)).min(LONGEST_BACKOFF)))
+        Some(later(*last, (INITIAL_BACKOFF * 2_u32.pow(doublings)).min(MAX_BACKOFF)))
     }
 
     /// When a Job that is over is deleted.
-    fn life_after(&self, end: Option<Timestamp>) -> (bool, Option<Timestamp>) {
+    fn ttl_expiry(&self, end: Option<Timestamp>) -> (bool, Option<Timestamp>) {
         let ttl = self.spec.ttl_seconds_after_finished;
         let time = end.zip(ttl).map(|(end, ttl)| later(end, seconds(i64::from(ttl))));
         match time {
@@ -330,22 +332,22 @@ impl Look<'_> {
         }
     }
 
-    fn tell(&self, status: &mut JobStatus) {
+    fn update_pod_counts(&self, status: &mut JobStatus) {
         let active = self.pods.iter().filter(|pod| is_active(pod));
-        status.active = count(active.clone().count());
+        status.active = nonzero_count(active.clone().count());
         status.ready = Some(int(active.filter(|pod| is_ready(pod)).count()));
         let ending = self.pods.iter().filter(|pod| is_terminating(pod) && !is_finished(pod));
         status.terminating = Some(int(ending.count()));
     }
 }
 
-fn asked_to_end(pod: &Pod) -> Option<Timestamp> {
+fn deletion_requested_at(pod: &Pod) -> Option<Timestamp> {
     let end = pod.metadata.deletion_timestamp.as_ref()?.0;
     let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or_default();
     end.checked_sub(seconds(grace)).ok()
 }
 
-fn note(uids: &mut Vec<String>, uid: &str) {
+fn add_uid(uids: &mut Vec<String>, uid: &str) {
     if !uids.iter().any(|known| known == uid) {
         uids.push(uid.to_owned());
     }

@@ -23,10 +23,10 @@ const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
 /// What a kubelet reports, and becomes unknown with it.
-const REPORTED: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
+const KUBELET_CONDITIONS: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
 /// The taint of a condition that is true.
-const PRESSURES: [(&str, &str); 4] = [
+const CONDITION_TAINTS: [(&str, &str); 4] = [
     ("MemoryPressure", "node.kubernetes.io/memory-pressure"),
     ("DiskPressure", "node.kubernetes.io/disk-pressure"),
     ("PIDPressure", "node.kubernetes.io/pid-pressure"),
@@ -40,7 +40,7 @@ pub(super) struct Decision {
     /// All taints, if they change.
     pub(super) taints: Option<Vec<Taint>>,
     /// When the kubelet will have been silent for too long.
-    pub(super) again: Option<Timestamp>,
+    pub(super) requeue_at: Option<Timestamp>,
 }
 
 /// `renewed` is when the kubelet has renewed its lease last.
@@ -53,7 +53,7 @@ pub(super) fn decide(node: &Node, renewed: Option<Timestamp>, now: Timestamp) ->
         None => later(created(&node.metadata), STARTUP_GRACE),
     };
     let is_silent = deadline <= now && !is_unknown;
-    let conditions = is_silent.then(|| silenced(node, now));
+    let conditions = is_silent.then(|| unknown_conditions(node, now));
     let mut changed = node.clone();
     if let Some(conditions) = &conditions {
         changed.status.get_or_insert_default().conditions = Some(conditions.clone());
@@ -63,7 +63,7 @@ pub(super) fn decide(node: &Node, renewed: Option<Timestamp>, now: Timestamp) ->
     Decision {
         conditions,
         taints: (new != old).then_some(new),
-        again: (!is_silent && !is_unknown).then_some(deadline),
+        requeue_at: (!is_silent && !is_unknown).then_some(deadline),
     }
 }
 
@@ -76,10 +76,10 @@ pub(super) fn is_ready(node: &Node) -> bool {
     condition(node, "Ready").is_some_and(|ready| ready.status == "True")
 }
 
-fn silenced(node: &Node, now: Timestamp) -> Vec<NodeCondition> {
+fn unknown_conditions(node: &Node, now: Timestamp) -> Vec<NodeCondition> {
     let status = node.status.as_ref();
     let mut conditions = status.and_then(|status| status.conditions.clone()).unwrap_or_default();
-    for kind in REPORTED {
+    for kind in KUBELET_CONDITIONS {
         let known = conditions.iter_mut().find(|condition| condition.type_ == kind);
         match known {
             Some(known) if known.status == "Unknown" => {}
@@ -115,7 +115,7 @@ fn taints(node: &Node, old: &[Taint], now: Timestamp) -> Vec<Taint> {
         }
         _ => {}
     }
-    for (kind, key) in PRESSURES {
+    for (kind, key) in CONDITION_TAINTS {
         if condition(node, kind).is_some_and(|condition| condition.status == "True") {
             wanted.push((key, "NoSchedule"));
         }
@@ -146,7 +146,7 @@ fn is_ours(taint: &Taint) -> bool {
         "NoSchedule" => {
             of_readiness
                 || taint.key == UNSCHEDULABLE
-                || PRESSURES.iter().any(|(_, key)| *key == taint.key)
+                || CONDITION_TAINTS.iter().any(|(_, key)| *key == taint.key)
         }
         _ => false,
     }
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn taints_follow_the_conditions() {
+    fn node_taints_follow_the_conditions() {
         type Taints = &'static [(&'static str, &'static str)];
         let none = json!({});
         let cordoned = json!({"unschedulable": true});
@@ -213,16 +213,16 @@ mod tests {
     }
 
     #[test]
-    fn a_kubelet_that_says_nothing_makes_its_node_unknown() {
+    fn a_silent_kubelet_makes_its_node_conditions_unknown() {
         let ready = node(&[("Ready", "True")], &[], json!({}));
         let alive = decide(&ready, Some(at(120)), at(160));
-        assert_eq!(alive, Decision { again: Some(at(170)), ..Decision::default() });
+        assert_eq!(alive, Decision { requeue_at: Some(at(170)), ..Decision::default() });
         let silent = decide(&ready, Some(at(120)), at(170));
         let conditions = silent.conditions.clone().unwrap();
         assert!(conditions.iter().all(|condition| condition.status == "Unknown"), "{conditions:?}");
         assert_eq!(conditions[0].reason.as_deref(), Some("NodeStatusUnknown"));
         let expected = vec![(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")];
-        assert_eq!((taints_of(&silent), silent.again), (Some(expected), None));
+        assert_eq!((taints_of(&silent), silent.requeue_at), (Some(expected), None));
         // One that is going is no exception: who ends it has to know.
         let mut going = ready;
         going.metadata.deletion_timestamp = Some(Time(at(100)));
@@ -230,15 +230,15 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_never_spoke_has_longer() {
+    fn a_node_without_a_heartbeat_gets_the_startup_grace_period() {
         let mute = node(&[], &[(NOT_READY, "NoSchedule")], json!({}));
-        assert_eq!(decide(&mute, None, at(59)).again, Some(at(60)));
+        assert_eq!(decide(&mute, None, at(59)).requeue_at, Some(at(60)));
         let conditions = decide(&mute, None, at(60)).conditions.unwrap();
         assert_eq!(conditions[0].reason.as_deref(), Some("NodeStatusNeverUpdated"));
     }
 
     #[test]
-    fn an_unknown_node_stays_as_it_is() {
+    fn an_unknown_node_is_not_changed_again() {
         let taints = [(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")];
         let unknown = node(&[("Ready", "Unknown")], &taints, json!({}));
         assert_eq!(decide(&unknown, Some(at(0)), at(1000)), Decision::default());

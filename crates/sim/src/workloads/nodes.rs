@@ -9,10 +9,10 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
+use super::controllers::{Controllers, Requeue};
 use super::pods::{is_finished, is_ready, is_terminating, node_name};
 use super::queue::later;
-use super::sync::{Again, Controllers};
-use super::write::gone_is_fine;
+use super::write::ignore_not_found_or_conflict;
 use super::{eviction, node_lifecycle};
 use karpenter_operator::watch::ObjectKey;
 
@@ -30,11 +30,11 @@ fn renewed(lease: &LeaseSpec) -> Option<Timestamp> {
 }
 
 impl Controllers<'_> {
-    pub(super) async fn node(&mut self, name: &str) -> Result<Again, kube::Error> {
-        let Some(node) = self.known.nodes.get(&ObjectKey::new("", name)).cloned() else {
+    pub(super) async fn sync_node(&mut self, name: &str) -> Result<Requeue, kube::Error> {
+        let Some(node) = self.cache.nodes.get(&ObjectKey::new("", name)).cloned() else {
             return Ok(None);
         };
-        let lease = self.watched.leases.get(LEASES, name);
+        let lease = self.informers.leases.get(LEASES, name);
         let renewed = lease.and_then(|lease| renewed(lease.spec.as_ref()?));
         let decision = node_lifecycle::decide(&node, renewed, self.clock.now());
         let api: Api<Node> = Api::all(self.writer.client());
@@ -47,24 +47,24 @@ impl Controllers<'_> {
             });
             let patched = api.patch_status(name, &params, &Patch::Merge(patch)).await?;
             version = patched.resource_version();
-            self.watched.nodes.learn(patched);
+            self.informers.nodes.apply_write_result(patched);
         }
         if let Some(taints) = decision.taints {
             let patch =
                 json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}});
             let patched = api.patch(name, &params, &Patch::Merge(patch)).await?;
-            self.watched.nodes.learn(patched);
+            self.informers.nodes.apply_write_result(patched);
         }
         if !node_lifecycle::is_ready(&node) {
             self.mark_not_ready(name).await?;
         }
-        Ok(decision.again)
+        Ok(decision.requeue_at)
     }
 
     /// What runs on a node that is not ready cannot be relied on.
     async fn mark_not_ready(&mut self, node: &str) -> Result<(), kube::Error> {
-        let keys = self.known.by_node.get(node).into_iter().flatten();
-        let pods: Vec<_> = keys.filter_map(|key| self.known.pods.get(key).cloned()).collect();
+        let keys = self.cache.by_node.get(node).into_iter().flatten();
+        let pods: Vec<_> = keys.filter_map(|key| self.cache.pods.get(key).cloned()).collect();
         for pod in pods.iter().filter(|pod| is_ready(pod)) {
             let condition = json!({
                 "type": "Ready", "status": "False", "lastTransitionTime": self.time(),
@@ -74,48 +74,52 @@ impl Controllers<'_> {
         Ok(())
     }
 
-    pub(super) async fn eviction(&mut self, key: &ObjectKey) -> Result<Again, kube::Error> {
-        let Some(pod) = self.known.pods.get(key).cloned() else { return Ok(None) };
+    pub(super) async fn sync_eviction(&mut self, key: &ObjectKey) -> Result<Requeue, kube::Error> {
+        let Some(pod) = self.cache.pods.get(key).cloned() else { return Ok(None) };
         let uid = pod.uid().unwrap_or_default();
-        let node = node_name(&pod).and_then(|name| self.known.nodes.get(&ObjectKey::new("", name)));
-        let patience = node.and_then(|node| eviction::patience(&pod, node));
-        let Some(patience) = patience.filter(|_| !self.known.is_doomed(&pod)) else {
-            self.known.leaving.remove(&uid);
+        let node = node_name(&pod).and_then(|name| self.cache.nodes.get(&ObjectKey::new("", name)));
+        let patience = node.and_then(|node| eviction::toleration_period(&pod, node));
+        let Some(patience) = patience.filter(|_| !self.cache.is_deletion_accepted(&pod)) else {
+            self.cache.evicting_since.remove(&uid);
             return Ok(None);
         };
         let now = self.clock.now();
-        let end = later(*self.known.leaving.entry(uid).or_insert(now), patience);
+        let end = later(*self.cache.evicting_since.entry(uid).or_insert(now), patience);
         if end > now {
             return Ok(Some(end));
         }
         let message = "Taint manager: deleting due to NoExecute taint";
-        let condition = self.disruption("DeletionByTaintManager", message);
+        let condition = self.disruption_condition("DeletionByTaintManager", message);
         self.patch_pod(&pod, json!({"conditions": [condition]})).await?;
-        self.writer.delete_pod(&self.watched.pods, &pod, None).await?;
-        self.known.doom(&pod);
+        self.writer.delete_pod(&self.informers.pods, &pod, None).await?;
+        self.cache.record_accepted_deletion(&pod);
         Ok(None)
     }
 
     /// A pod whose node is gone: nobody else will end it.
-    pub(super) async fn orphan(&mut self, key: &ObjectKey) -> Result<Again, kube::Error> {
-        let Some(pod) = self.known.pods.get(key).cloned() else { return Ok(None) };
+    pub(super) async fn sync_orphaned_pod(
+        &mut self,
+        key: &ObjectKey,
+    ) -> Result<Requeue, kube::Error> {
+        let Some(pod) = self.cache.pods.get(key).cloned() else { return Ok(None) };
         let Some(node) = node_name(&pod) else { return Ok(None) };
-        if self.known.nodes.get(&ObjectKey::new("", node)).is_some() {
+        if self.cache.nodes.get(&ObjectKey::new("", node)).is_some() {
             return Ok(None);
         }
         if !is_finished(&pod) {
-            let condition = self.disruption("DeletionByPodGC", "PodGC: node no longer exists");
+            let condition =
+                self.disruption_condition("DeletionByPodGC", "PodGC: node no longer exists");
             let status = json!({"phase": "Failed", "conditions": [condition]});
             self.patch_pod(&pod, status).await?;
         }
-        self.writer.delete_pod(&self.watched.pods, &pod, Some(0)).await?;
+        self.writer.delete_pod(&self.informers.pods, &pod, Some(0)).await?;
         if !is_terminating(&pod) {
-            self.known.doom(&pod);
+            self.cache.record_accepted_deletion(&pod);
         }
         Ok(None)
     }
 
-    fn disruption(&self, reason: &str, message: &str) -> Value {
+    fn disruption_condition(&self, reason: &str, message: &str) -> Value {
         json!({
             "type": "DisruptionTarget", "status": "True", "reason": reason, "message": message,
             "lastTransitionTime": self.time(),
@@ -132,10 +136,10 @@ impl Controllers<'_> {
         let api = self.writer.api(pod);
         match api.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await {
             Ok(patched) => {
-                self.watched.pods.learn(patched);
+                self.informers.pods.apply_write_result(patched);
                 Ok(())
             }
-            Err(error) => gone_is_fine(Err(error)),
+            Err(error) => ignore_not_found_or_conflict(Err(error)),
         }
     }
 }

@@ -75,7 +75,7 @@ pub(super) fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
 }
 
 /// A reference that says that `owner` decides over the object that bears it.
-pub(super) fn owned_by<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
+pub(super) fn owner_reference<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
     OwnerReference {
         api_version: K::api_version(&()).into_owned(),
         kind: K::kind(&()).into_owned(),
@@ -99,7 +99,7 @@ where
             labels: meta.labels,
             annotations: meta.annotations,
             finalizers: meta.finalizers,
-            owner_references: Some(vec![owned_by(owner)]),
+            owner_references: Some(vec![owner_reference(owner)]),
             ..ObjectMeta::default()
         },
         spec: template.spec.clone(),
@@ -124,7 +124,7 @@ pub(super) fn template_hash(template: &PodTemplateSpec, collisions: Option<i32>)
 }
 
 /// Whether two templates are the same but for the label that the Deployment adds.
-pub(super) fn same_template(one: &PodTemplateSpec, other: &PodTemplateSpec) -> bool {
+pub(super) fn is_same_template(one: &PodTemplateSpec, other: &PodTemplateSpec) -> bool {
     let without_hash = |template: &PodTemplateSpec| {
         let mut template = template.clone();
         if let Some(meta) = &mut template.metadata {
@@ -159,8 +159,8 @@ mod tests {
     fn templates_are_compared_without_their_hash() {
         let one = template("a", json!({"app": "x"}));
         let labelled = template("a", json!({"app": "x", TEMPLATE_HASH: "123"}));
-        assert!(same_template(&one, &labelled));
-        assert!(!same_template(&one, &template("b", json!({"app": "x"}))));
+        assert!(is_same_template(&one, &labelled));
+        assert!(!is_same_template(&one, &template("b", json!({"app": "x"}))));
     }
 
     #[test]

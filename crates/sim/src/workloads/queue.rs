@@ -1,7 +1,7 @@
 //! What is to be looked at, and when.
 //!
 //! One entry per object. Many changes of one object's pods make one look: after a look the next
-//! one is [`PACE`] away at least, so the work for n pods that change one by one is not n times n.
+//! one is [`MIN_SYNC_INTERVAL`] away at least, so the work for n pods that change one by one is not n times n.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,13 +11,13 @@ use jiff::Timestamp;
 use karpenter_operator::watch::ObjectKey;
 
 /// The shortest time between two looks at one object.
-pub(super) const PACE: Duration = Duration::from_millis(100);
+pub(super) const MIN_SYNC_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What the first failure of a look costs; each further one costs twice as much.
-const FIRST_BACKOFF: Duration = Duration::from_millis(200);
+const INITIAL_BACKOFF: Duration = Duration::from_millis(200);
 
 /// After so many doublings waiting longer does not help.
-const MOST_DOUBLINGS: u32 = 8;
+const MAX_DOUBLINGS: u32 = 8;
 
 /// An object, and the controller that looks at it. At one time they go in this order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,13 +29,13 @@ pub(super) enum Item {
     Job(ObjectKey),
     Budget(ObjectKey),
     /// Whether a pod waits for a Job that is gone.
-    Uncounted(ObjectKey),
+    UncountedPod(ObjectKey),
     /// Whether the node is alive, and its taints.
     Node(String),
     /// Whether the pod must leave its node.
     Eviction(ObjectKey),
     /// Whether the pod's node is gone.
-    Orphan(ObjectKey),
+    OrphanedPod(ObjectKey),
 }
 
 #[derive(Debug, Default)]
@@ -43,11 +43,11 @@ pub(super) struct Queue {
     times: BTreeMap<Timestamp, BTreeSet<Item>>,
     items: BTreeMap<Item, Timestamp>,
     /// When each was looked at last, and how often in a row that has failed.
-    looks: BTreeMap<Item, Look>,
+    last_syncs: BTreeMap<Item, LastSync>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Look {
+struct LastSync {
     at: Timestamp,
     failures: u32,
 }
@@ -55,7 +55,10 @@ struct Look {
 impl Queue {
     /// Something about the object has changed.
     pub(super) fn add(&mut self, item: Item, now: Timestamp) {
-        let free = self.looks.get(&item).map_or(now, |look| later(look.at, PACE));
+        let free = self
+            .last_syncs
+            .get(&item)
+            .map_or(now, |last_sync| later(last_sync.at, MIN_SYNC_INTERVAL));
         self.at(item, free.max(now));
     }
 
@@ -72,22 +75,23 @@ impl Queue {
     }
 
     /// The look has failed; it is repeated after a while that grows.
-    pub(super) fn failed(&mut self, item: Item, now: Timestamp) {
-        let look = self.looks.entry(item.clone()).or_insert(Look { at: now, failures: 0 });
-        let wait = FIRST_BACKOFF * 2_u32.pow(look.failures.min(MOST_DOUBLINGS));
-        look.failures += 1;
+    pub(super) fn requeue_with_backoff(&mut self, item: Item, now: Timestamp) {
+        let last_sync =
+            self.last_syncs.entry(item.clone()).or_insert(LastSync { at: now, failures: 0 });
+        let wait = INITIAL_BACKOFF * 2_u32.pow(last_sync.failures.min(MAX_DOUBLINGS));
+        last_sync.failures += 1;
         self.at(item, later(now, wait));
     }
 
-    pub(super) fn succeeded(&mut self, item: &Item) {
-        if let Some(look) = self.looks.get_mut(item) {
-            look.failures = 0;
+    pub(super) fn reset_backoff(&mut self, item: &Item) {
+        if let Some(last_sync) = self.last_syncs.get_mut(item) {
+            last_sync.failures = 0;
         }
     }
 
     /// The object is gone.
     pub(super) fn forget(&mut self, item: &Item) {
-        self.looks.remove(item);
+        self.last_syncs.remove(item);
         if let Some(time) = self.items.remove(item) {
             self.take_out(time, item);
         }
@@ -105,8 +109,8 @@ impl Queue {
             first.remove();
         }
         self.items.remove(&item);
-        let failures = self.looks.get(&item).map_or(0, |look| look.failures);
-        self.looks.insert(item.clone(), Look { at: now, failures });
+        let failures = self.last_syncs.get(&item).map_or(0, |last_sync| last_sync.failures);
+        self.last_syncs.insert(item.clone(), LastSync { at: now, failures });
         Some(item)
     }
 
@@ -137,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn many_changes_make_one_look_and_the_next_one_waits_for_its_pace() {
+    fn changes_are_coalesced_and_the_next_sync_waits_its_interval() {
         let mut queue = Queue::default();
         queue.add(node("a"), at(0));
         queue.add(node("a"), at(0));
@@ -163,29 +167,29 @@ mod tests {
     }
 
     #[test]
-    fn failures_in_a_row_cost_more_and_more() {
+    fn repeated_failures_double_the_backoff() {
         let mut queue = Queue::default();
         let mut now = at(0);
         let mut waits = Vec::new();
         for _ in 0..3 {
-            queue.failed(node("a"), now);
+            queue.requeue_with_backoff(node("a"), now);
             let next = queue.next().unwrap();
             waits.push(next.as_millisecond() - now.as_millisecond());
             now = next;
             assert_eq!(queue.take(now), Some(node("a")));
         }
         assert_eq!(waits, [200, 400, 800]);
-        queue.succeeded(&node("a"));
-        queue.failed(node("a"), now);
+        queue.reset_backoff(&node("a"));
+        queue.requeue_with_backoff(node("a"), now);
         assert_eq!(queue.next().unwrap().as_millisecond() - now.as_millisecond(), 200);
     }
 
     #[test]
-    fn what_is_gone_is_forgotten() {
+    fn a_removed_item_leaves_no_state() {
         let mut queue = Queue::default();
         queue.add(node("a"), at(0));
         queue.forget(&node("a"));
         assert_eq!(queue.take(at(0)), None);
-        assert!(queue.looks.is_empty() && queue.items.is_empty() && queue.times.is_empty());
+        assert!(queue.last_syncs.is_empty() && queue.items.is_empty() && queue.times.is_empty());
     }
 }

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::index::labels;
-use super::numbers::{count, int};
+use super::int_or_percent::{int, nonzero_count};
 use super::pods::{created, is_available, is_ready, node_name, phase, ready_since};
 
 /// The most pods that one look makes or ends.
@@ -27,7 +27,7 @@ pub(super) struct Plan {
     pub(super) delete: Vec<Arc<Pod>>,
 }
 
-pub(super) fn wanted(set: &ReplicaSet) -> i32 {
+pub(super) fn spec_replicas(set: &ReplicaSet) -> i32 {
     set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1).max(0)
 }
 
@@ -46,7 +46,7 @@ pub(super) fn plan(
     if set.metadata.deletion_timestamp.is_some() {
         return Plan::default();
     }
-    let wanted = usize::try_from(wanted(set)).unwrap_or_default();
+    let wanted = usize::try_from(spec_replicas(set)).unwrap_or_default();
     if active.len() <= wanted {
         return Plan { create: (wanted - active.len()).min(BURST), delete: Vec::new() };
     }
@@ -58,7 +58,7 @@ pub(super) fn plan(
     let mut delete = active.to_vec();
     delete.sort_by(|a, b| {
         let crowds = (crowd(a).unwrap_or_default(), crowd(b).unwrap_or_default());
-        leaves_before(a, b, crowds, now)
+        deletion_order(a, b, crowds, now)
     });
     delete.truncate((active.len() - wanted).min(BURST));
     Plan { create: 0, delete }
@@ -67,7 +67,7 @@ pub(super) fn plan(
 /// Who is ended first: not bound, not running, not ready, cheap, in a crowd, ready for a short
 /// time, often restarted, young. Times are compared by their order of magnitude, so that not all
 /// of the youngest, which share a node or a fault, go together.
-fn leaves_before(a: &Pod, b: &Pod, crowds: (usize, usize), now: Timestamp) -> Ordering {
+fn deletion_order(a: &Pod, b: &Pod, crowds: (usize, usize), now: Timestamp) -> Ordering {
     let rank = |pod: &Pod| match phase(pod) {
         "Running" => 2,
         "Unknown" => 1,
@@ -128,9 +128,9 @@ pub(super) fn status(
     let old = set.status.clone().unwrap_or_default();
     ReplicaSetStatus {
         replicas: int(active.len()),
-        fully_labeled_replicas: count(number(&is_labelled)),
-        ready_replicas: count(number(&is_ready)),
-        available_replicas: count(number(&|pod| is_available(pod, min_ready, now))),
+        fully_labeled_replicas: nonzero_count(number(&is_labelled)),
+        ready_replicas: nonzero_count(number(&is_ready)),
+        available_replicas: nonzero_count(number(&|pod| is_available(pod, min_ready, now))),
         terminating_replicas: Some(int(terminating)),
         observed_generation: set.metadata.generation,
         conditions: conditions(old.conditions, set, active.len(), failure, now),
@@ -145,12 +145,12 @@ fn conditions(
     now: Timestamp,
 ) -> Option<Vec<ReplicaSetCondition>> {
     let mut conditions = old.unwrap_or_default();
-    let is_told = conditions.iter().any(|condition| condition.type_ == FAILURE);
+    let is_reported = conditions.iter().any(|condition| condition.type_ == FAILURE);
     match failure {
         None => conditions.retain(|condition| condition.type_ != FAILURE),
-        Some(_) if is_told => {}
+        Some(_) if is_reported => {}
         Some(message) => {
-            let is_short = int(active) < wanted(set);
+            let is_short = int(active) < spec_replicas(set);
             conditions.push(ReplicaSetCondition {
                 type_: FAILURE.to_owned(),
                 status: "True".to_owned(),
@@ -164,7 +164,7 @@ fn conditions(
 }
 
 /// When the status changes without any change of a pod.
-pub(super) fn next_look(
+pub(super) fn next_status_change(
     set: &ReplicaSet,
     active: &[Arc<Pod>],
     now: Timestamp,
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_pods_are_made_in_bursts() {
+    fn missing_pods_are_created_in_bursts() {
         assert_eq!(plan(&set(3), &[pod("a", json!({}))], &[], at(0)).create, 2);
         assert_eq!(plan(&set(10_000), &[], &[], at(0)).create, BURST);
         assert_eq!(plan(&set(-1), &[], &[], at(0)).create, 0);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_missed_pod_is_ended_first() {
+    fn pods_are_deleted_in_the_upstream_order() {
         let usual = || pod("z", json!({}));
         let crowded = || pod("crowded", json!({"spec": {"nodeName": "m"}}));
         for (case, goes, stays) in [
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_counts_pods() {
+    fn replica_set_status_counts_pods() {
         let pods = [
             pod("a", json!({})),
             pod("late", json!({"status": {"conditions": ready("True", "00:03:15")}})),
@@ -302,17 +302,21 @@ mod tests {
         );
         assert_eq!(counts, (4, Some(3), Some(3), Some(2), Some(2)));
         assert_eq!(status.observed_generation, Some(3));
-        assert_eq!(next_look(&set(4), &pods, at(200)), Some(at(205)), "late becomes available");
+        assert_eq!(
+            next_status_change(&set(4), &pods, at(200)),
+            Some(at(205)),
+            "late becomes available"
+        );
     }
 
     #[test]
-    fn a_failure_is_told_once_and_taken_back() {
+    fn a_failure_condition_is_set_once_and_removed() {
         let mut set = set(1);
         let failed = status(&set, &[], 0, Some("quota"), at(1));
-        let told = failed.conditions.clone().unwrap();
-        assert_eq!(told[0].reason.as_deref(), Some("FailedCreate"));
+        let reported = failed.conditions.clone().unwrap();
+        assert_eq!(reported[0].reason.as_deref(), Some("FailedCreate"));
         set.status = Some(failed);
-        assert_eq!(status(&set, &[], 0, Some("again"), at(2)).conditions, Some(told));
+        assert_eq!(status(&set, &[], 0, Some("again"), at(2)).conditions, Some(reported));
         assert_eq!(status(&set, &[], 0, None, at(3)).conditions, None);
     }
 }

@@ -20,7 +20,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use self::revision::Revisions;
 use super::daemon_set::REVISION_HASH;
 use super::index::labels;
-use super::numbers::{count, int, share};
+use super::int_or_percent::{int, nonzero_count, scaled_value};
 use super::pods::{is_available, is_finished, is_ready, is_terminating, next_available, phase};
 
 /// In this order.
@@ -33,11 +33,11 @@ pub(super) struct Decision {
     pub(super) delete: Vec<Arc<Pod>>,
     pub(super) status: StatefulSetStatus,
     /// Revisions that nobody needs.
-    pub(super) forget: Vec<Arc<ControllerRevision>>,
-    pub(super) again: Option<Timestamp>,
+    pub(super) unused_revisions: Vec<Arc<ControllerRevision>>,
+    pub(super) requeue_at: Option<Timestamp>,
 }
 
-struct Look<'a> {
+struct StatefulSetSync<'a> {
     set: &'a StatefulSet,
     spec: &'a StatefulSetSpec,
     revisions: Revisions<'a>,
@@ -54,23 +54,23 @@ pub(super) fn decide(
 ) -> Option<Decision> {
     let spec = set.spec.as_ref()?;
     let numbered = pods.iter().filter_map(|pod| Some((identity::ordinal(set, pod)?, pod)));
-    let look = Look {
+    let sync = StatefulSetSync {
         set,
         spec,
         revisions: Revisions::new(set, spec, revisions),
         pods: numbered.collect(),
         now,
     };
-    let mut decision = Decision { status: look.status(), ..Decision::default() };
+    let mut decision = Decision { status: sync.status(), ..Decision::default() };
     let alive = pods.iter().filter(|pod| !is_terminating(pod)).map(Arc::as_ref);
-    decision.again = next_available(alive, look.min_ready(), now);
+    decision.requeue_at = next_available(alive, sync.min_ready(), now);
     if set.metadata.deletion_timestamp.is_none() {
-        decision.revision = look.revisions.missing();
-        if look.fill(&mut decision) && look.condemn(&mut decision) {
-            look.roll(&mut decision);
+        decision.revision = sync.revisions.missing();
+        if sync.create_missing_pods(&mut decision) && sync.delete_condemned_pods(&mut decision) {
+            sync.roll(&mut decision);
         }
         let used: Vec<&str> = pods.iter().filter_map(|pod| revision_of(pod)).collect();
-        decision.forget = look.revisions.unused(&decision.status, &used);
+        decision.unused_revisions = sync.revisions.unused(&decision.status, &used);
     }
     Some(decision)
 }
@@ -79,7 +79,7 @@ fn revision_of(pod: &Pod) -> Option<&str> {
     labels(pod).get(REVISION_HASH).map(String::as_str)
 }
 
-impl Look<'_> {
+impl StatefulSetSync<'_> {
     fn min_ready(&self) -> i32 {
         self.spec.min_ready_seconds.unwrap_or_default()
     }
@@ -114,7 +114,7 @@ impl Look<'_> {
     }
 
     /// Makes what is missing, from the lowest number on. Whether all are there and available.
-    fn fill(&self, decision: &mut Decision) -> bool {
+    fn create_missing_pods(&self, decision: &mut Decision) -> bool {
         for ordinal in self.ordinals() {
             let is_settled = match self.pods.get(&ordinal) {
                 None => {
@@ -147,7 +147,7 @@ impl Look<'_> {
     }
 
     /// Ends what is too much, from the highest number down. Whether there is nothing of that.
-    fn condemn(&self, decision: &mut Decision) -> bool {
+    fn delete_condemned_pods(&self, decision: &mut Decision) -> bool {
         let wanted = self.ordinals();
         let mut is_clear = true;
         for pod in self.pods.iter().rev().filter(|(n, _)| !wanted.contains(n)).map(|(_, pod)| *pod)
@@ -173,7 +173,7 @@ impl Look<'_> {
         let rolling = self.spec.update_strategy.as_ref().and_then(|s| s.rolling_update.as_ref());
         let most = rolling.and_then(|rolling| rolling.max_unavailable.as_ref());
         let replicas = int(self.ordinals().len());
-        let most = most.map_or(1, |value| share(value, replicas, false).unwrap_or(1).max(1));
+        let most = most.map_or(1, |value| scaled_value(value, replicas, false).unwrap_or(1).max(1));
         let ordinals = self.ordinals();
         let low = ordinals.start.saturating_add(self.partition().max(0));
         let mut missing = 0;
@@ -214,10 +214,10 @@ impl Look<'_> {
         let current = if is_done { update.clone() } else { current };
         StatefulSetStatus {
             replicas: int(replicas),
-            ready_replicas: count(ready),
+            ready_replicas: nonzero_count(ready),
             available_replicas: Some(int(available)),
-            current_replicas: count(of(&current)),
-            updated_replicas: count(updated),
+            current_replicas: nonzero_count(of(&current)),
+            updated_replicas: nonzero_count(updated),
             current_revision: Some(current),
             update_revision: Some(update),
             observed_generation: self.set.metadata.generation,

@@ -12,8 +12,8 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::index::Claim;
-use super::pods::owned_by;
+use super::index::Ownership;
+use super::pods::owner_reference;
 use karpenter_operator::watch::Informer;
 
 /// So many calls are under way at a time.
@@ -23,7 +23,7 @@ const CONCURRENCY: usize = 16;
 const MANAGER: &str = "kube-controller-manager";
 
 /// What controllers write: any kind that is in a namespace.
-pub(super) trait Namespaced:
+pub(super) trait NamespacedObject:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + Clone
     + Debug
@@ -32,7 +32,7 @@ pub(super) trait Namespaced:
 {
 }
 
-impl<K> Namespaced for K where
+impl<K> NamespacedObject for K where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
         + Debug
@@ -61,12 +61,12 @@ impl Writer {
         Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default())
     }
 
-    pub(super) async fn create<K: Namespaced>(
+    pub(super) async fn create<K: NamespacedObject>(
         &self,
         informer: &Informer<K>,
         object: &K,
     ) -> Result<(), kube::Error> {
-        informer.learn(self.api(object).create(&post(), object).await?);
+        informer.apply_write_result(self.api(object).create(&post(), object).await?);
         Ok(())
     }
 
@@ -106,15 +106,15 @@ impl Writer {
         let calls: Vec<_> =
             pods.iter().map(|pod| Box::pin(self.delete_pod(informer, pod, None))).collect();
         let results: Vec<_> = stream::iter(calls).buffered(CONCURRENCY).collect().await;
-        let mut asked = Vec::new();
+        let mut deleted = Vec::new();
         let mut outcome = Ok(());
         for (pod, result) in pods.iter().zip(results) {
             match result {
-                Ok(()) => asked.push(Arc::clone(pod)),
+                Ok(()) => deleted.push(Arc::clone(pod)),
                 Err(error) => outcome = Err(error),
             }
         }
-        (asked, outcome)
+        (deleted, outcome)
     }
 
     /// One that is gone, or another one by now, is fine.
@@ -129,41 +129,47 @@ impl Writer {
         match self.api(pod).delete(&pod.name_any(), &params).await {
             Ok(answer) => {
                 if let Some(ending) = answer.left().filter(super::pods::is_terminating) {
-                    informer.learn(ending);
+                    informer.apply_write_result(ending);
                 }
                 Ok(())
             }
-            Err(error) => gone_is_fine(Err(error)),
+            Err(error) => ignore_not_found_or_conflict(Err(error)),
         }
     }
 
     /// Deletes any object; what it owns goes after it.
-    pub(super) async fn delete<K: Namespaced>(&self, object: &K) -> Result<(), kube::Error> {
+    pub(super) async fn delete<K: NamespacedObject>(&self, object: &K) -> Result<(), kube::Error> {
         let params = DeleteParams::background().preconditions(of_uid(object));
-        gone_is_fine(self.api(object).delete(&object.name_any(), &params).await.map(drop))
+        ignore_not_found_or_conflict(
+            self.api(object).delete(&object.name_any(), &params).await.map(drop),
+        )
     }
 
     /// Stores an object that was changed on paper; a conflict is an error.
-    pub(super) async fn update<K: Namespaced>(
+    pub(super) async fn update<K: NamespacedObject>(
         &self,
         informer: &Informer<K>,
         object: &K,
     ) -> Result<(), kube::Error> {
-        informer.learn(self.api(object).replace(&object.name_any(), &post(), object).await?);
+        informer.apply_write_result(
+            self.api(object).replace(&object.name_any(), &post(), object).await?,
+        );
         Ok(())
     }
 
-    pub(super) async fn update_status<K: Namespaced>(
+    pub(super) async fn update_status<K: NamespacedObject>(
         &self,
         informer: &Informer<K>,
         object: &K,
     ) -> Result<(), kube::Error> {
-        informer.learn(self.api(object).replace_status(&object.name_any(), &post(), object).await?);
+        informer.apply_write_result(
+            self.api(object).replace_status(&object.name_any(), &post(), object).await?,
+        );
         Ok(())
     }
 
     /// A merge patch of this very object.
-    pub(super) async fn patch<K: Namespaced>(
+    pub(super) async fn patch<K: NamespacedObject>(
         &self,
         informer: &Informer<K>,
         object: &K,
@@ -176,38 +182,38 @@ impl Writer {
             self.api(object).patch(&object.name_any(), &params, &Patch::Merge(patch)).await;
         match patched {
             Ok(patched) => {
-                informer.learn(patched);
+                informer.apply_write_result(patched);
                 Ok(())
             }
-            Err(error) => gone_is_fine(Err(error)),
+            Err(error) => ignore_not_found_or_conflict(Err(error)),
         }
     }
 
     /// Takes and lets go what the claim says. Whether there was anything to do.
-    pub(super) async fn settle<K, O>(
+    pub(super) async fn apply_ownership<K, O>(
         &self,
         informer: &Informer<K>,
         owner: &O,
-        claim: &Claim<K>,
+        ownership: &Ownership<K>,
     ) -> Result<bool, kube::Error>
     where
-        K: Namespaced,
+        K: NamespacedObject,
         O: Resource<DynamicType = ()>,
     {
         let uid = owner.meta().uid.as_deref().unwrap_or_default();
-        for object in &claim.adopt {
+        for object in &ownership.adopt {
             let mut owners = object.owner_references().to_vec();
-            owners.push(owned_by(owner));
+            owners.push(owner_reference(owner));
             let patch = json!({"metadata": {"ownerReferences": owners}});
             self.patch(informer, object.as_ref(), patch).await?;
         }
-        for object in &claim.release {
+        for object in &ownership.release {
             let owners = object.owner_references().iter().filter(|owner| owner.uid != uid);
             let owners: Vec<_> = owners.collect();
             let patch = json!({"metadata": {"ownerReferences": owners}});
             self.patch(informer, object.as_ref(), patch).await?;
         }
-        Ok(!claim.adopt.is_empty() || !claim.release.is_empty())
+        Ok(!ownership.adopt.is_empty() || !ownership.release.is_empty())
     }
 }
 
@@ -226,7 +232,9 @@ fn is_terminating_namespace(error: &kube::Error) -> bool {
 }
 
 /// An object that is gone, or another one by now, needs nothing any more.
-pub(super) fn gone_is_fine(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
+pub(super) fn ignore_not_found_or_conflict(
+    result: Result<(), kube::Error>,
+) -> Result<(), kube::Error> {
     match result {
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
         result => result,

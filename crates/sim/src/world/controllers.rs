@@ -2,37 +2,40 @@
 
 use std::sync::Arc;
 
-use karpenter_controllers::{Context, Ports, process};
-use karpenter_operator::cloud::Metered;
-use karpenter_operator::devices::NoSelectors;
-use karpenter_operator::events::Recorder;
-use karpenter_operator::harness::{Begun, Ended, Finished, Observe, ObserveWork, Shutdown};
+use karpenter_controllers::{Context, Dependencies, process};
+use karpenter_operator::cloud::MetricsDecorator;
+use karpenter_operator::compute::Inline;
+use karpenter_operator::device_selectors::NoopDeviceSelectorEvaluator;
+use karpenter_operator::events::EventRecorder;
+use karpenter_operator::harness::{
+    ControllerObserver, ReconcileEnd, ReconcileStart, ReconcileStatus, Shutdown, WorkObserver,
+};
 use karpenter_operator::metrics::{Metrics, MetricsConfig};
 use karpenter_operator::options::Options;
-use karpenter_operator::think::OnTheSpot;
 
-use super::StartProduct;
+use super::ProductStarter;
 use super::product::Panics;
 
 /// Starts all controllers with these options. Decisions are made on the spot, so that a world on one
 /// thread repeats. There is no lease: a world has one process.
-pub fn controllers(options: Options) -> StartProduct {
+pub fn controllers(options: Options) -> ProductStarter {
     let options = Arc::new(options);
     Arc::new(move |world, tasks| {
         let (clock, client) = (world.clock.clone(), world.product_client());
-        let metrics = Metrics::new(clock.clone(), &MetricsConfig::of(world.cloud.as_ref()));
-        let metered = Metered::new(world.cloud.clone(), metrics.clone(), clock.clone());
-        let context = Context::new(Ports {
+        let metrics =
+            Metrics::new(clock.clone(), &MetricsConfig::for_provider(world.cloud.as_ref()));
+        let metered = MetricsDecorator::new(world.cloud.clone(), metrics.clone(), clock.clone());
+        let context = Context::new(Dependencies {
             client: client.clone(),
             clock: clock.clone(),
-            chance: Arc::new(world.chance.fork("product")),
+            rng: Arc::new(world.rng.fork("product")),
             cloud: Arc::new(metered),
             options: options.clone(),
             metrics: Arc::new(metrics.clone()),
-            events: Recorder::start(client, clock, tasks),
-            thinker: Arc::new(OnTheSpot),
+            events: EventRecorder::start(client, clock, tasks),
+            executor: Arc::new(Inline),
             // The scheduler of a world knows no devices.
-            device_selectors: Arc::new(NoSelectors),
+            device_selectors: Arc::new(NoopDeviceSelectorEvaluator),
         });
         process::watch(&context, tasks);
         let running = tasks.clone();
@@ -50,36 +53,40 @@ struct Observer {
     panics: Arc<Panics>,
 }
 
-impl Observe for Observer {
-    fn started(&self, controller: &'static str, workers: usize) -> Arc<dyn ObserveWork> {
-        let metrics = self.metrics.started(controller, workers);
-        Arc::new(Work { metrics, panics: self.panics.clone() })
+impl ControllerObserver for Observer {
+    fn controller_started(
+        &self,
+        controller: &'static str,
+        workers: usize,
+    ) -> Arc<dyn WorkObserver> {
+        let metrics = self.metrics.controller_started(controller, workers);
+        Arc::new(PanicCountingObserver { metrics, panics: self.panics.clone() })
     }
 }
 
 #[derive(Debug)]
-struct Work {
-    metrics: Arc<dyn ObserveWork>,
+struct PanicCountingObserver {
+    metrics: Arc<dyn WorkObserver>,
     panics: Arc<Panics>,
 }
 
-impl ObserveWork for Work {
-    fn added(&self, count: usize) {
-        self.metrics.added(count);
+impl WorkObserver for PanicCountingObserver {
+    fn keys_added(&self, count: usize) {
+        self.metrics.keys_added(count);
     }
 
-    fn retried(&self) {
-        self.metrics.retried();
+    fn key_delayed(&self) {
+        self.metrics.key_delayed();
     }
 
-    fn taken(&self, begun: Begun) {
-        self.metrics.taken(begun);
+    fn reconcile_started(&self, begun: ReconcileStart) {
+        self.metrics.reconcile_started(begun);
     }
 
-    fn finished(&self, ended: Ended, active: usize) {
-        if ended.how == Finished::Panic {
+    fn reconcile_finished(&self, ended: ReconcileEnd, active: usize) {
+        if ended.status == ReconcileStatus::Panic {
             self.panics.add(1);
         }
-        self.metrics.finished(ended, active);
+        self.metrics.reconcile_finished(ended, active);
     }
 }

@@ -9,27 +9,27 @@ use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodepool::NodePool;
 use karpenter_core::catalog::InstanceTypes;
 use karpenter_operator::cloud::{
-    CloudError, CloudFuture, CloudProvider, CloudResult, DriftReason, RegistrationHook,
-    RepairPolicy, Vocabulary,
+    CloudError, CloudFuture, CloudProvider, CloudResult, DriftReason, ProviderLabels,
+    RegistrationHook, RepairPolicy,
 };
-use karpenter_operator::harness::spawn::Tasks;
+use karpenter_operator::harness::tasks::Tasks;
 use kube::core::ApiResource;
 use tokio::sync::oneshot;
 
 /// A provider whose launches and ends run in tasks of the world. What only reads ends with the
 /// reader.
 #[derive(Debug)]
-pub(super) struct Detached {
+pub(super) struct DetachedCloud {
     inner: Arc<dyn CloudProvider>,
     tasks: Tasks,
 }
 
-impl Detached {
+impl DetachedCloud {
     pub(super) fn new(inner: Arc<dyn CloudProvider>, tasks: Tasks) -> Self {
         Self { inner, tasks }
     }
 
-    async fn beyond<T: Send + 'static>(
+    async fn run_detached<T: Send + 'static>(
         &self,
         name: &'static str,
         call: BoxFuture<'static, CloudResult<T>>,
@@ -43,17 +43,17 @@ impl Detached {
     }
 }
 
-impl CloudProvider for Detached {
+impl CloudProvider for DetachedCloud {
     fn create<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, NodeClaim> {
         let (inner, claim) = (Arc::clone(&self.inner), node_claim.clone());
         let call = Box::pin(async move { inner.create(&claim).await });
-        Box::pin(self.beyond("cloud.create", call))
+        Box::pin(self.run_detached("cloud.create", call))
     }
 
     fn delete<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, ()> {
         let (inner, claim) = (Arc::clone(&self.inner), node_claim.clone());
         let call = Box::pin(async move { inner.delete(&claim).await });
-        Box::pin(self.beyond("cloud.delete", call))
+        Box::pin(self.run_detached("cloud.delete", call))
     }
 
     fn get<'a>(&'a self, provider_id: &'a str) -> CloudFuture<'a, NodeClaim> {
@@ -92,8 +92,8 @@ impl CloudProvider for Detached {
         self.inner.supported_node_classes()
     }
 
-    fn vocabulary(&self) -> Vocabulary {
-        self.inner.vocabulary()
+    fn provider_labels(&self) -> ProviderLabels {
+        self.inner.provider_labels()
     }
 
     fn registration_hooks(&self) -> Vec<Arc<dyn RegistrationHook>> {

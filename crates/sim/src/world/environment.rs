@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_apiserver::environment::Environment;
-use karpenter_operator::chance::Chance;
 use karpenter_operator::clock::Clock;
+use karpenter_operator::rng::SeededRng;
 
 #[derive(Debug)]
-pub(super) struct ClockAndChance {
+pub(super) struct SimulatedEnvironment {
     clock: Arc<dyn Clock>,
-    chance: Mutex<Chance>,
+    rng: Mutex<SeededRng>,
 }
 
-impl ClockAndChance {
-    pub(super) fn new(clock: Arc<dyn Clock>, chance: &Chance) -> Self {
-        Self { clock, chance: Mutex::new(chance.fork("api")) }
+impl SimulatedEnvironment {
+    pub(super) fn new(clock: Arc<dyn Clock>, rng: &SeededRng) -> Self {
+        Self { clock, rng: Mutex::new(rng.fork("api")) }
     }
 }
 
-impl Environment for ClockAndChance {
+impl Environment for SimulatedEnvironment {
     fn now(&self) -> Timestamp {
         self.clock.now()
     }
@@ -31,6 +31,6 @@ impl Environment for ClockAndChance {
     }
 
     fn random(&self) -> u128 {
-        self.chance.lock().unwrap_or_else(PoisonError::into_inner).u128()
+        self.rng.lock().unwrap_or_else(PoisonError::into_inner).u128()
     }
 }

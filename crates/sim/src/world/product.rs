@@ -4,18 +4,18 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use karpenter_operator::harness::spawn::Tasks;
+use karpenter_operator::harness::tasks::Tasks;
 
 use super::World;
 
 /// Starts the product's tasks, each time with nothing in its memory. They take
 /// [`World::product_client`] and [`World::cloud`], and end with the tasks.
-pub type StartProduct = Arc<dyn Fn(&World, &Tasks) + Send + Sync>;
+pub type ProductStarter = Arc<dyn Fn(&World, &Tasks) + Send + Sync>;
 
 /// The product's process. Clones are the same.
 #[derive(Clone)]
 pub struct Product {
-    begin: StartProduct,
+    begin: ProductStarter,
     running: Arc<Mutex<Tasks>>,
     panics: Arc<Panics>,
 }
@@ -31,7 +31,7 @@ impl Panics {
 }
 
 impl Product {
-    pub(super) fn new(begin: StartProduct) -> Self {
+    pub(super) fn new(begin: ProductStarter) -> Self {
         Self { begin, running: Arc::default(), panics: Arc::default() }
     }
 
@@ -45,7 +45,7 @@ impl Product {
     pub(super) async fn stop(&self) {
         let running = self.lock().clone();
         running.stop().await;
-        self.panics.add(running.panicked());
+        self.panics.add(running.panic_count());
     }
 
     pub(super) fn panics(&self) -> u64 {

@@ -18,13 +18,13 @@ impl Drop for Process {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_ends_one_process_and_starts_another_with_nothing_in_memory() {
+async fn a_restart_starts_a_new_process_with_empty_memory() {
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
-    let (told, starts) = (seen.clone(), Arc::new(Mutex::new(0)));
-    let start: StartProduct = Arc::new(move |world, tasks| {
+    let (log, starts) = (seen.clone(), Arc::new(Mutex::new(0)));
+    let start: ProductStarter = Arc::new(move |world, tasks| {
         *starts.lock().unwrap() += 1;
-        let process = Process(told.clone(), *starts.lock().unwrap());
-        let (told, clock, start) = (told.clone(), world.clock.clone(), world.start);
+        let process = Process(log.clone(), *starts.lock().unwrap());
+        let (log, clock, start) = (log.clone(), world.clock.clone(), world.start);
         tasks.spawn("process", async move {
             // As a whole, and not its number alone.
             let process = process;
@@ -32,7 +32,7 @@ async fn a_restart_ends_one_process_and_starts_another_with_nothing_in_memory() 
             loop {
                 memory += 1;
                 let seconds = clock.now().duration_since(start).as_secs();
-                told.lock().unwrap().push(format!("{} counts {memory} at {seconds}s", process.1));
+                log.lock().unwrap().push(format!("{} counts {memory} at {seconds}s", process.1));
                 clock.sleep(Duration::from_secs(10)).await;
             }
         });
@@ -49,7 +49,7 @@ async fn a_restart_ends_one_process_and_starts_another_with_nothing_in_memory() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_are_for_the_product_alone() {
+async fn api_faults_hit_only_the_product_client() {
     let world = World::new(clock(), 1);
     let faults = crate::faults::ApiFaults { errors: 1.0, ..Default::default() };
     world.faults.api.set(faults, None);

@@ -71,7 +71,7 @@ fn web_apart(replicas: usize) -> Value {
     web
 }
 
-async fn all<K>(world: &World) -> Vec<K>
+async fn list_all<K>(world: &World) -> Vec<K>
 where
     K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
 {
@@ -89,11 +89,11 @@ async fn pending_pods_get_nodes_and_run() {
     apply(&world, &pool(&json!({}))).await;
     apply(&world, &web(10)).await;
     world.clock.sleep(Duration::from_mins(2)).await;
-    let pods: Vec<Pod> = all(&world).await;
+    let pods: Vec<Pod> = list_all(&world).await;
     assert_eq!(pods.len(), 10);
     let waiting: Vec<_> =
         pods.iter().filter(|pod| !is_running(pod)).map(ResourceExt::name_any).collect();
-    let claims: Vec<NodeClaim> = all(&world).await;
+    let claims: Vec<NodeClaim> = list_all(&world).await;
     assert!(waiting.is_empty(), "{waiting:?} {claims:#?}");
     assert!(!claims.is_empty());
     for claim in &claims {
@@ -101,6 +101,6 @@ async fn pending_pods_get_nodes_and_run() {
         let ready = conditions.iter().find(|condition| condition.type_ == "Ready").unwrap();
         assert_eq!(ready.status, "True", "{conditions:?}");
     }
-    assert_eq!(all::<Node>(&world).await.len(), claims.len());
+    assert_eq!(list_all::<Node>(&world).await.len(), claims.len());
     world.end().await;
 }

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use karpenter_api::nodeclaim::NodeClaim;
-use karpenter_sim::check::{self, Checker, Facts};
+use karpenter_sim::check::{self, Checker, WorldSnapshot};
 use karpenter_sim::world::World;
 use kube::api::DeleteParams;
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
-use super::{all, apply, pool, selector, web_apart};
+use super::{apply, list_all, pool, selector, web_apart};
 
 async fn world() -> World {
     let world = super::world(1);
@@ -31,35 +31,36 @@ async fn world() -> World {
 const STEP: Duration = Duration::from_millis(1300);
 
 /// All is well, and there are as many nodes as pods.
-async fn assert_is_well(world: &World, moment: Duration) {
-    let facts = Facts::gather(world).await.unwrap();
-    let wrong: Vec<String> = check::at_rest(&facts).iter().map(ToString::to_string).collect();
+async fn assert_at_rest(world: &World, moment: Duration) {
+    let snapshot = WorldSnapshot::gather(world).await.unwrap();
+    let wrong: Vec<String> =
+        check::violations_at_rest(&snapshot).iter().map(ToString::to_string).collect();
     assert_eq!(wrong, [""; 0], "killed after {moment:?}");
-    assert_eq!(facts.pods.len(), 4, "killed after {moment:?}");
-    let claims: Vec<_> = facts.claims.iter().map(kube::ResourceExt::name_any).collect();
+    assert_eq!(snapshot.pods.len(), 4, "killed after {moment:?}");
+    let claims: Vec<_> = snapshot.claims.iter().map(kube::ResourceExt::name_any).collect();
     assert_eq!(claims.len(), 4, "killed after {moment:?}: {claims:?}");
-    assert_eq!(facts.instances.len(), 4, "killed after {moment:?}");
+    assert_eq!(snapshot.instances.len(), 4, "killed after {moment:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_launched_twice_whenever_the_process_is_killed() {
+async fn a_killed_process_launches_no_instance_twice() {
     for number in 0..12 {
         let (world, moment) = (world().await, STEP * number);
         world.clock.sleep(moment).await;
         world.restart_product(Duration::from_millis(500)).await;
         world.clock.sleep(Duration::from_mins(3)).await;
-        assert_is_well(&world, moment).await;
+        assert_at_rest(&world, moment).await;
         world.end().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_goes_on_whenever_the_process_is_killed() {
+async fn a_drain_continues_after_the_process_is_killed() {
     for number in 0..12 {
         let (world, moment) = (world().await, STEP * number);
         world.clock.sleep(Duration::from_mins(2)).await;
         let claims: Api<NodeClaim> = Api::all(world.client());
-        let old = all::<NodeClaim>(&world).await;
+        let old = list_all::<NodeClaim>(&world).await;
         for claim in &old {
             claims.delete(&claim.name_any(), &DeleteParams::default()).await.unwrap();
         }
@@ -68,15 +69,15 @@ async fn a_drain_goes_on_whenever_the_process_is_killed() {
         world.restart_product(Duration::from_millis(500)).await;
         for _ in 0..120 {
             world.clock.sleep(Duration::from_secs(2)).await;
-            checker.look(&Facts::gather(&world).await.unwrap());
+            checker.check(&WorldSnapshot::gather(&world).await.unwrap());
         }
         let wrong: Vec<_> = checker.violations().map(ToString::to_string).collect();
         assert_eq!(wrong, [""; 0], "killed after {moment:?}");
-        let new = all::<NodeClaim>(&world).await;
+        let new = list_all::<NodeClaim>(&world).await;
         let kept = new.iter().filter(|claim| old.iter().any(|old| old.uid() == claim.uid()));
         assert_eq!(kept.count(), 0, "killed after {moment:?}");
-        assert_is_well(&world, moment).await;
-        assert_eq!(all::<Pod>(&world).await.len(), 4);
+        assert_at_rest(&world, moment).await;
+        assert_eq!(list_all::<Pod>(&world).await.len(), 4);
         world.end().await;
     }
 }

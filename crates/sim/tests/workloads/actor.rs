@@ -23,7 +23,7 @@ pub(crate) struct Actor {
 
 impl Actor {
     /// An API and nobody at work.
-    pub(crate) fn alone() -> Self {
+    pub(crate) fn without_actors() -> Self {
         let start: Timestamp = "2026-01-05T08:00:00Z".parse().unwrap();
         let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(start));
         Self { world: World::new(clock, 1) }
@@ -31,7 +31,7 @@ impl Actor {
 
     /// A world in which all actors are at work, with so many large nodes that are ready.
     pub(crate) async fn with_nodes(count: u32) -> Self {
-        let actor = Self::alone();
+        let actor = Self::without_actors();
         actor.world.begin().await.unwrap();
         let class = json!({
             "apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass",
@@ -40,7 +40,7 @@ impl Actor {
         actor.apply(&class).await;
         if count > 0 {
             actor.launch("node", count).await;
-            actor.pass(120).await;
+            actor.advance(120).await;
         }
         actor
     }
@@ -57,7 +57,7 @@ impl Actor {
         play(&self.world, &scenario, &Timeline::new(self.world.start)).await.unwrap();
     }
 
-    pub(crate) async fn pass(&self, seconds: u64) {
+    pub(crate) async fn advance(&self, seconds: u64) {
         self.world.clock.sleep(Duration::from_secs(seconds)).await;
     }
 

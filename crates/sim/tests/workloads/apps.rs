@@ -6,10 +6,10 @@ use serde_json::json;
 use super::actor::{Actor, deployment, image, names, node, template};
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_becomes_running_pods_and_says_when_it_is_done() {
+async fn a_deployment_runs_its_pods_and_reports_completion() {
     let actor = Actor::with_nodes(2).await;
     actor.apply(&deployment(6, "web:1")).await;
-    actor.pass(20).await;
+    actor.advance(20).await;
     assert_eq!(actor.running().await.len(), 6);
     let web: Deployment = actor.get("web").await;
     let status = web.status.clone().unwrap();
@@ -40,11 +40,11 @@ async fn a_deployment_becomes_running_pods_and_says_when_it_is_done() {
 async fn a_rollout_keeps_availability_and_ends_with_the_new_image() {
     let actor = Actor::with_nodes(2).await;
     actor.apply(&deployment(8, "web:1")).await;
-    actor.pass(20).await;
+    actor.advance(20).await;
     actor.apply(&deployment(8, "web:2")).await;
     // A quarter may be missing and a quarter too many: 2 of 8.
     for _ in 0..120 {
-        actor.pass(1).await;
+        actor.advance(1).await;
         assert!(actor.running().await.len() >= 6, "too few");
         let active = actor.pods().await.into_iter();
         let active = active.filter(|pod| pod.metadata.deletion_timestamp.is_none()).count();
@@ -69,7 +69,7 @@ async fn recreate_ends_all_old_pods_before_the_first_new_one() {
         manifest
     };
     actor.apply(&recreate("web:1")).await;
-    actor.pass(20).await;
+    actor.advance(20).await;
     actor.apply(&recreate("web:2")).await;
     for _ in 0..300 {
         actor.world.clock.sleep(std::time::Duration::from_millis(100)).await;
@@ -84,21 +84,21 @@ async fn recreate_ends_all_old_pods_before_the_first_new_one() {
 async fn a_paused_deployment_waits_until_it_is_resumed() {
     let actor = Actor::with_nodes(1).await;
     actor.apply(&deployment(3, "web:1")).await;
-    actor.pass(20).await;
+    actor.advance(20).await;
     actor.patch::<Deployment>("web", json!({"spec": {"paused": true}})).await;
     actor.apply(&deployment(3, "web:2")).await;
-    actor.pass(60).await;
+    actor.advance(60).await;
     assert_eq!(actor.running().await.iter().map(image).collect::<Vec<_>>(), ["web:1"; 3]);
     actor.patch::<Deployment>("web", json!({"spec": {"paused": null}})).await;
-    actor.pass(60).await;
+    actor.advance(60).await;
     assert_eq!(actor.running().await.iter().map(image).collect::<Vec<_>>(), ["web:2"; 3]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn deleted_and_evicted_pods_come_back() {
+async fn deleted_and_evicted_pods_are_replaced() {
     let actor = Actor::with_nodes(1).await;
     actor.apply(&deployment(3, "web:1")).await;
-    actor.pass(20).await;
+    actor.advance(20).await;
     let before = names(&actor.running().await);
     actor
         .api::<k8s_openapi::api::core::v1::Pod>()
@@ -110,7 +110,7 @@ async fn deleted_and_evicted_pods_come_back() {
         .evict(&before[1], &EvictParams::default())
         .await
         .unwrap();
-    actor.pass(20).await;
+    actor.advance(20).await;
     let after = names(&actor.running().await);
     assert_eq!(after.len(), 3);
     assert!(
@@ -122,12 +122,12 @@ async fn deleted_and_evicted_pods_come_back() {
 async fn scaling_and_deleting_a_deployment_ends_its_pods() {
     let actor = Actor::with_nodes(1).await;
     actor.apply(&deployment(5, "web:1")).await;
-    actor.pass(20).await;
+    actor.advance(20).await;
     actor.play("name: s\nsteps: [{at: 0s, scale: {name: web, replicas: 2}}]").await;
-    actor.pass(20).await;
+    actor.advance(20).await;
     assert_eq!(actor.pods().await.len(), 2);
     actor.delete(&deployment(5, "web:1")).await;
-    actor.pass(20).await;
+    actor.advance(20).await;
     assert_eq!(names(&actor.pods().await), [""; 0]);
 }
 
@@ -142,7 +142,7 @@ async fn a_replica_set_adopts_and_releases_pods_by_their_labels() {
     let mut set = deployment(2, "web:1");
     set["kind"] = "ReplicaSet".into();
     actor.apply(&set).await;
-    actor.pass(20).await;
+    actor.advance(20).await;
     let pods = actor.running().await;
     assert_eq!(pods.len(), 2);
     let adopted = pods.iter().find(|pod| pod.name_any() == "free").unwrap();
@@ -153,7 +153,7 @@ async fn a_replica_set_adopts_and_releases_pods_by_their_labels() {
             json!({"metadata": {"labels": {"app": "x"}}}),
         )
         .await;
-    actor.pass(20).await;
+    actor.advance(20).await;
     let pods = actor.running().await;
     assert_eq!(pods.len(), 3, "another one takes its place");
     let released = pods.iter().find(|pod| pod.name_any() == "free").unwrap();
@@ -167,7 +167,7 @@ async fn a_daemon_set_follows_the_nodes() {
     set["kind"] = "DaemonSet".into();
     set["spec"].as_object_mut().unwrap().remove("replicas");
     actor.apply(&set).await;
-    actor.pass(20).await;
+    actor.advance(20).await;
     let nodes = |pods: Vec<k8s_openapi::api::core::v1::Pod>| {
         let mut nodes: Vec<_> = pods.iter().map(|pod| node(pod).to_owned()).collect();
         nodes.sort_unstable();
@@ -176,12 +176,12 @@ async fn a_daemon_set_follows_the_nodes() {
     };
     assert_eq!((actor.running().await.len(), nodes(actor.running().await).len()), (2, 2));
     actor.launch("more", 1).await;
-    actor.pass(120).await;
+    actor.advance(120).await;
     assert_eq!(nodes(actor.running().await).len(), 3);
     let status = actor.get::<DaemonSet>("web").await.status.unwrap();
     assert_eq!((status.desired_number_scheduled, status.number_available), (3, Some(3)));
     set["spec"]["template"] = template("agent:2");
     actor.apply(&set).await;
-    actor.pass(60).await;
+    actor.advance(60).await;
     assert_eq!(actor.running().await.iter().map(image).collect::<Vec<_>>(), ["agent:2"; 3]);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use k8s_openapi::api::apps::v1::Deployment;
-use karpenter_operator::chance::Chance;
+use karpenter_operator::rng::SeededRng;
 use karpenter_sim::workloads;
 use karpenter_sim::world::World;
 use kube::Client;
@@ -14,7 +14,7 @@ use tower::ServiceExt as _;
 use super::actor::{Actor, deployment, template};
 
 /// A client that notes what it writes.
-fn noting(world: &World) -> (Client, Arc<Mutex<Vec<String>>>) {
+fn recording_client(world: &World) -> (Client, Arc<Mutex<Vec<String>>>) {
     let writes = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&writes);
     let service =
@@ -31,8 +31,12 @@ fn noting(world: &World) -> (Client, Arc<Mutex<Vec<String>>>) {
     (Client::new(service, "default"), writes)
 }
 
-async fn beside<T>(world: &World, client: Client, test: impl Future<Output = T>) -> T {
-    let controllers = workloads::run(client, Arc::clone(&world.clock), Chance::new(1));
+async fn with_workload_controllers<T>(
+    world: &World,
+    client: Client,
+    test: impl Future<Output = T>,
+) -> T {
+    let controllers = workloads::run(client, Arc::clone(&world.clock), SeededRng::new(1));
     match select(Box::pin(controllers), Box::pin(test)).await {
         Either::Left((never, _)) => match never {},
         Either::Right((result, _)) => result,
@@ -68,40 +72,40 @@ async fn controllers_that_start_in_a_world_at_rest_write_nothing() {
     large["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] =
         "999".into();
     actor.apply(&large).await;
-    actor.pass(700).await;
+    actor.advance(700).await;
     assert_eq!(actor.running().await.len(), 4 + 2 + 2);
 
-    let (client, writes) = noting(&actor.world);
-    beside(&actor.world, client, actor.pass(600)).await;
+    let (client, writes) = recording_client(&actor.world);
+    with_workload_controllers(&actor.world, client, actor.advance(600)).await;
     assert_eq!(*writes.lock().unwrap(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn many_replicas_cost_one_write_each() {
     const MANY: u32 = 600;
-    let actor = Actor::alone();
-    let (client, writes) = noting(&actor.world);
+    let actor = Actor::without_actors();
+    let (client, writes) = recording_client(&actor.world);
     let test = async {
         actor.apply(&deployment(MANY, "web:1")).await;
-        actor.pass(30).await;
+        actor.advance(30).await;
         let made = std::mem::take(&mut *writes.lock().unwrap());
         let few = made.len() - MANY as usize;
         assert!(few < 40, "{few} writes beyond one per pod");
         let web: Deployment = actor.get("web").await;
         assert_eq!(web.status.unwrap().replicas, i32::try_from(MANY).ok());
         actor.patch::<Deployment>("web", json!({"spec": {"replicas": 0}})).await;
-        actor.pass(30).await;
+        actor.advance(30).await;
         let few = writes.lock().unwrap().len() - MANY as usize;
         assert!(few < 40, "{few} writes beyond one per pod");
         let web: Deployment = actor.get("web").await;
         assert_eq!(web.status.unwrap().replicas, None);
     };
-    beside(&actor.world, client, test).await;
+    with_workload_controllers(&actor.world, client, test).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_whose_pods_are_refused_backs_off_and_says_so() {
-    let actor = Actor::alone();
+async fn a_deployment_with_rejected_pods_backs_off_with_a_condition() {
+    let actor = Actor::without_actors();
     let refused = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&refused);
     let inner = actor.world.api.service();
@@ -120,7 +124,7 @@ async fn an_owner_whose_pods_are_refused_backs_off_and_says_so() {
         actor.apply(&deployment(100, "web:1")).await;
         actor.world.clock.sleep(Duration::from_mins(1)).await;
     };
-    beside(&actor.world, client, test).await;
+    with_workload_controllers(&actor.world, client, test).await;
     let tries = refused.load(Ordering::Relaxed);
     assert!((3..12).contains(&tries), "{tries} tries, one pod each");
     let web: Deployment = actor.get("web").await;

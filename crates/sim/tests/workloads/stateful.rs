@@ -24,7 +24,7 @@ fn set(replicas: u32, image: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stateful_set_comes_up_in_order_and_rolls_from_the_end() {
+async fn a_stateful_set_starts_in_order_and_rolls_from_the_last_pod() {
     let actor = Actor::with_nodes(1).await;
     let class = json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "disk"},
@@ -47,7 +47,7 @@ async fn a_stateful_set_comes_up_in_order_and_rolls_from_the_end() {
     next["spec"]["updateStrategy"] =
         json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 2}});
     actor.apply(&next).await;
-    actor.pass(30).await;
+    actor.advance(30).await;
     let images: Vec<_> = actor.running().await.iter().map(|pod| image(pod).to_owned()).collect();
     assert_eq!(images, ["db:1", "db:1", "db:2"]);
     actor.apply(&set(3, "db:2")).await;
@@ -57,7 +57,7 @@ async fn a_stateful_set_comes_up_in_order_and_rolls_from_the_end() {
             json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}),
         )
         .await;
-    actor.pass(60).await;
+    actor.advance(60).await;
     let images: Vec<_> = actor.running().await.iter().map(|pod| image(pod).to_owned()).collect();
     assert_eq!(images, ["db:2"; 3]);
     let status = actor.get::<StatefulSet>("db").await.status.unwrap();
@@ -65,6 +65,6 @@ async fn a_stateful_set_comes_up_in_order_and_rolls_from_the_end() {
     assert_eq!((status.ready_replicas, status.updated_replicas), (Some(3), Some(3)));
 
     actor.patch::<StatefulSet>("db", json!({"spec": {"replicas": 1}})).await;
-    actor.pass(30).await;
+    actor.advance(30).await;
     assert_eq!(names(&actor.pods().await), ["db-0"]);
 }

@@ -10,7 +10,7 @@ fn seconds(n: i64) -> SignedDuration {
 }
 
 #[test]
-fn texts_are_read_as_go_reads_them() {
+fn durations_are_parsed_as_go_parses_them() {
     #[rustfmt::skip]
     let cases = [
         ("0", 0), ("+0", 0), ("0s", 0), ("30s", 30_000_000_000), ("1h30m5s", 5_405_000_000_000),
@@ -26,7 +26,7 @@ fn texts_are_read_as_go_reads_them() {
 }
 
 #[test]
-fn other_texts_are_refused_in_gos_words() {
+fn invalid_durations_return_the_error_of_go() {
     #[rustfmt::skip]
     let cases = [
         ("",                      r#"time: invalid duration """#),
@@ -126,7 +126,7 @@ fn other_durations_are_written_in_go_form() {
 }
 
 #[test]
-fn what_is_no_duration_is_kept_and_told() {
+fn an_invalid_duration_is_kept_and_reported() {
     for text in ["9999999h", "soon", ""] {
         let plain: Duration = serde_json::from_value(json!(text)).unwrap();
         let nillable: NillableDuration = serde_json::from_value(json!(text)).unwrap();
@@ -146,12 +146,12 @@ proptest! {
     }
 
     #[test]
-    fn no_text_panics(text in "\\PC*") {
+    fn no_text_makes_the_duration_parser_panic(text in "\\PC*") {
         let _ = parse_duration(&text);
     }
 
     #[test]
-    fn no_duration_like_text_panics(text in "[-+]?([0-9.]{0,22}(ns|us|\u{b5}s|ms|s|m|h|x)?){0,4}") {
+    fn no_duration_like_text_makes_the_parser_panic(text in "[-+]?([0-9.]{0,22}(ns|us|\u{b5}s|ms|s|m|h|x)?){0,4}") {
         let _ = parse_duration(&text);
         let _ = NillableDuration::parse(text).to_string();
     }

@@ -135,12 +135,12 @@ impl fmt::Display for Amount {
 fn write_decimal(nanos: i128, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     // Kubernetes drops the suffix above `E` and so prints 1000E as 1. We stop at `E`.
     let largest = DECIMAL_SUFFIXES.len() - 1;
-    let (number, thousands) = strip(nanos, 1000, largest);
+    let (number, thousands) = divide_out(nanos, 1000, largest);
     write!(f, "{number}{}", DECIMAL_SUFFIXES[thousands].0)
 }
 
 fn write_exponent(nanos: i128, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let (number, thousands) = strip(nanos, 1000, usize::MAX);
+    let (number, thousands) = divide_out(nanos, 1000, usize::MAX);
     match 3 * thousands {
         9 => write!(f, "{number}"),
         power if power < 9 => write!(f, "{number}e-{}", 9 - power),
@@ -149,13 +149,13 @@ fn write_exponent(nanos: i128, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 fn write_binary(number: i128, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let (number, kibis) = strip(number, 1024, BINARY_SUFFIXES.len());
+    let (number, kibis) = divide_out(number, 1024, BINARY_SUFFIXES.len());
     let suffix = kibis.checked_sub(1).map_or("", |index| BINARY_SUFFIXES[index].0);
     write!(f, "{number}{suffix}")
 }
 
 /// Divides `number` by `factor` as often as it leaves an integer, at most `limit` times.
-fn strip(mut number: i128, factor: i128, limit: usize) -> (i128, usize) {
+fn divide_out(mut number: i128, factor: i128, limit: usize) -> (i128, usize) {
     let mut times = 0;
     while times < limit && number % factor == 0 {
         number /= factor;

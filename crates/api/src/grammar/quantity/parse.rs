@@ -26,8 +26,8 @@ enum Scale {
 /// Reads a quantity. Digits below 1e-9 round away from zero, so that whoever asks for something
 /// gets something; binary quantities stop at the largest 64-bit number.
 pub(super) fn parse(text: &str) -> Result<Amount, QuantityError> {
-    let parts = split(text)?;
-    if !parts.has_number && !parts.is_short() {
+    let parts = split_parts(text)?;
+    if !parts.has_number && !parts.uses_fast_path() {
         return Err(QuantityError::Numeric);
     }
     let (nanos, format) = match parts.scale {
@@ -39,11 +39,11 @@ pub(super) fn parse(text: &str) -> Result<Amount, QuantityError> {
 
 /// Whether Kubernetes prints `text` as it stands although it may not be canonical (`+5`, `1.500`,
 /// `007`). It keeps short numbers whose exponent happens to be in order.
-pub(super) fn is_kept(text: &str) -> bool {
-    let Ok(parts) = split(text) else { return false };
+pub(super) fn prints_verbatim(text: &str) -> bool {
+    let Ok(parts) = split_parts(text) else { return false };
     let digits = || parts.whole.bytes().chain(parts.fraction.bytes());
     match parts.scale {
-        _ if !parts.is_short() => false,
+        _ if !parts.uses_fast_path() => false,
         Scale::Ten { power, .. } => {
             let places = i64::try_from(parts.fraction.len()).unwrap_or(i64::MAX);
             let power = power.saturating_sub(places);
@@ -57,7 +57,7 @@ pub(super) fn is_kept(text: &str) -> bool {
 impl Parts<'_> {
     /// Whether Kubernetes takes its way for small numbers, which neither looks at the text of the
     /// number again nor rewrites it.
-    fn is_short(&self) -> bool {
+    fn uses_fast_path(&self) -> bool {
         let digits = self.whole.len() + self.fraction.len();
         match self.scale {
             Scale::Ten { power, .. } => {
@@ -71,7 +71,7 @@ impl Parts<'_> {
     }
 }
 
-fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
+fn split_parts(text: &str) -> Result<Parts<'_>, QuantityError> {
     if text.is_empty() {
         return Err(QuantityError::Format);
     }

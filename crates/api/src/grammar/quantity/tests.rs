@@ -49,7 +49,7 @@ fn canonical_text_is_that_of_kubernetes() {
 }
 
 #[test]
-fn what_is_no_quantity_is_kept_and_told() {
+fn an_invalid_quantity_is_kept_and_reported() {
     #[rustfmt::skip]
     let cases = [
         ("",       QuantityError::Format),
@@ -73,7 +73,7 @@ fn what_is_no_quantity_is_kept_and_told() {
 }
 
 #[test]
-fn json_comes_back_as_it_was() {
+fn quantities_round_trip_through_json_unchanged() {
     for value in [json!("1000m"), json!(" 1"), json!(1000), json!(-3), json!(0.5), json!("bad")] {
         let quantity: Quantity = serde_json::from_value(value.clone()).unwrap();
         assert_eq!(serde_json::to_value(&quantity).unwrap(), value);
@@ -93,7 +93,7 @@ fn amounts_built_in_code_are_canonical() {
 }
 
 #[test]
-fn absurd_sizes_stop_at_the_bound() {
+fn too_large_quantities_saturate() {
     let long = "9".repeat(100_000);
     for text in ["1e2147483648", "1e9223372036854775807", "2e29", &long] {
         assert!(amount(text).is_saturated(), "{text:.20}");
@@ -107,14 +107,14 @@ fn absurd_sizes_stop_at_the_bound() {
 
 proptest! {
     #[test]
-    fn no_text_panics(text in "\\PC*") {
+    fn no_text_makes_the_quantity_parser_panic(text in "\\PC*") {
         let quantity = Quantity::parse(text.clone());
         let _ = (quantity.canonical(), quantity.value());
         prop_assert_eq!(quantity.as_str(), text);
     }
 
     #[test]
-    fn no_number_like_text_panics(text in "[-+0-9.eEinumkKMGTP]{0,12}") {
+    fn no_number_like_text_makes_the_parser_panic(text in "[-+0-9.eEinumkKMGTP]{0,12}") {
         let _ = Quantity::parse(text).canonical();
     }
 

@@ -91,7 +91,7 @@ fn only_extended_resources_may_be_stated() {
 }
 
 #[test]
-fn unknown_values_beside_known_ones_are_a_warning() {
+fn unknown_values_next_to_known_ones_are_a_warning() {
     let spec = serde_json::from_value(json!({"requirements": [
         {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "xspot"]},
     ]}))

@@ -37,10 +37,10 @@ fn with_taints(taints: &Value, startup_taints: &Value) -> Vec<String> {
 }
 
 fn with_requirement(key: &str, operator: &str, values: &[&str]) -> Vec<String> {
-    errors(&required(&json!([{"key": key, "operator": operator, "values": values}])))
+    errors(&pool_requiring(&json!([{"key": key, "operator": operator, "values": values}])))
 }
 
-fn required(requirements: &Value) -> NodePoolSpec {
+fn pool_requiring(requirements: &Value) -> NodePoolSpec {
     pool(&json!({}), &json!([]), &json!([]), requirements)
 }
 
@@ -164,7 +164,7 @@ fn well_known_labels_take_any_value_unless_values_are_fixed() {
     let fixed = [labels::NODEPOOL, labels::CAPACITY_TYPE, labels::aws::INSTANCE_TENANCY];
     for provider in [Provider::aws(), Provider::kwok()] {
         for key in provider.well_known_labels().filter(|key| !fixed.contains(key)) {
-            let spec = required(&json!([{"key": key, "operator": "In", "values": ["test"]}]));
+            let spec = pool_requiring(&json!([{"key": key, "operator": "In", "values": ["test"]}]));
             assert_eq!(nodepool(&spec, &provider), Findings::default(), "10/NP-R6: {key}");
         }
     }
@@ -172,7 +172,7 @@ fn well_known_labels_take_any_value_unless_values_are_fixed() {
 
 #[test]
 fn a_pool_may_have_no_requirements() {
-    assert!(errors(&required(&json!([]))).is_empty(), "10/NP-R7");
+    assert!(errors(&pool_requiring(&json!([]))).is_empty(), "10/NP-R7");
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn in_needs_values_and_operators_are_known() {
     ];
     assert_eq!(with_requirement("k", "unknown", &["a"]), unknown);
     let too_few =
-        required(&json!([{"key": "k", "operator": "In", "values": ["a"], "minValues": 2}]));
+        pool_requiring(&json!([{"key": "k", "operator": "In", "values": ["a"], "minValues": 2}]));
     assert_eq!(
         errors(&too_few),
         [
@@ -289,8 +289,8 @@ fn values_of_fixed_labels_are_checked_for_in_only() {
 }
 
 #[test]
-fn unknown_values_beside_known_ones_are_a_warning() {
-    let spec = required(&json!([
+fn unknown_values_next_to_known_ones_are_a_warning() {
+    let spec = pool_requiring(&json!([
         {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand", "xspot"]},
     ]));
     let findings = nodepool(&spec, &Provider::aws());
@@ -340,7 +340,7 @@ fn old_spellings_are_checked_as_the_keys_they_stand_for() {
 
 #[test]
 fn min_values_counts_known_values_only() {
-    let spec = required(&json!([
+    let spec = pool_requiring(&json!([
         {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "xspot"], "minValues": 2},
     ]));
     assert_eq!(
@@ -353,7 +353,7 @@ fn min_values_counts_known_values_only() {
 }
 
 #[test]
-fn a_fixed_pool_becomes_ready_again() {
+fn a_corrected_pool_becomes_ready_again() {
     let mut conditions = Vec::new();
     let mut reconcile = |spec: &NodePoolSpec, generation: i64| {
         let subject = Subject { generation, created: None, deleting: false };
@@ -368,8 +368,8 @@ fn a_fixed_pool_becomes_ready_again() {
         };
         (set.is_true(VALIDATION_SUCCEEDED), set.is_true(READY))
     };
-    let bad = required(&json!([{"key": "k", "operator": "In", "values": []}]));
-    let good = required(&json!([{"key": "k", "operator": "In", "values": ["v"]}]));
+    let bad = pool_requiring(&json!([{"key": "k", "operator": "In", "values": []}]));
+    let good = pool_requiring(&json!([{"key": "k", "operator": "In", "values": ["v"]}]));
     assert_eq!(reconcile(&bad, 1), (false, false), "10/RV-6");
     assert_eq!(reconcile(&good, 2), (true, true), "10/RV-6");
 }
@@ -392,8 +392,8 @@ fn an_overflowing_duration_makes_one_pool_invalid() {
 }
 
 #[test]
-fn texts_that_mean_nothing_are_told_by_field() {
-    let mut spec = required(&json!([]));
+fn invalid_durations_and_quantities_are_reported_by_field() {
+    let mut spec = pool_requiring(&json!([]));
     spec.template.spec.termination_grace_period = Some("9999999h".into());
     spec.limits = serde_json::from_value(json!({"cpu": "1e1.5", "memory": "1Gi"})).unwrap();
     spec.disruption = serde_json::from_value(json!({

@@ -6,7 +6,7 @@
 use super::functions::{self, Function};
 use super::operators::BinaryOperator;
 use super::parser::{self, Expr, ExprKind};
-use super::{Val, check};
+use super::{Val, field_check};
 use crate::admission::schema::Schema;
 
 /// A compiled expression.
@@ -26,12 +26,12 @@ pub(super) enum Node {
     Map(Vec<MapEntry>),
     Select {
         operand: Box<Node>,
-        field: Field,
+        field: FieldName,
         optional: bool,
     },
     Has {
         operand: Box<Node>,
-        field: Field,
+        field: FieldName,
     },
     Index {
         operand: Box<Node>,
@@ -48,9 +48,9 @@ pub(super) enum Node {
         otherwise: Box<Node>,
     },
     Binary(BinaryOperator, Box<Node>, Box<Node>),
-    Fold {
-        over: Box<Node>,
-        fold: Fold,
+    Comprehension {
+        range: Box<Node>,
+        comprehension: Comprehension,
     },
     /// `cel.bind`: the body with a value in the next free slot.
     Bind {
@@ -73,19 +73,19 @@ pub(super) struct MapEntry {
 
 /// A field name in an expression: as written, and with the escapes of Kubernetes undone.
 #[derive(Debug)]
-pub(super) struct Field {
-    pub(super) written: String,
-    pub(super) name: Option<String>,
+pub(super) struct FieldName {
+    pub(super) escaped: String,
+    pub(super) unescaped: Option<String>,
 }
 
 /// What to do with each element of a list or key of a map, bound to the next free slot.
 #[derive(Debug)]
-pub(super) enum Fold {
+pub(super) enum Comprehension {
     All(Box<Node>),
     Exists(Box<Node>),
     ExistsOne(Box<Node>),
     /// `map` and `filter`: the elements that pass the filter, transformed.
-    Collect {
+    FilterMap {
         filter: Option<Box<Node>>,
         transform: Box<Node>,
     },
@@ -96,15 +96,15 @@ impl Program {
     pub(crate) fn compile(source: &str, schema: &Schema, is_root: bool) -> Result<Self, String> {
         let tree = parser::parse(source)?;
         let names = vec!["self".into(), "oldSelf".into()];
-        let mut scope = Scope { names, uses_old_self: false, has_bind: false };
-        let root = scope.node(&tree)?;
-        check::check(&root, schema, is_root)?;
+        let mut scope = Compiler { variables: names, uses_old_self: false, allows_bind: false };
+        let root = scope.compile_expr(&tree)?;
+        field_check::check_fields(&root, schema, is_root)?;
         Ok(Self { root, uses_old_self: scope.uses_old_self })
     }
 
     /// Compiles an expression about one variable of any name, with `cel.bind`. It must be able to
     /// give a boolean.
-    pub(crate) fn compile_about(
+    pub(crate) fn compile_for_variable(
         variable: &str,
         source: &str,
         schema: &Schema,
@@ -112,9 +112,9 @@ impl Program {
         let tree = parser::parse(source)?;
         // The second slot is for a past that there is not; no expression can name it.
         let names = vec![variable.into(), "@old".into()];
-        let mut scope = Scope { names, uses_old_self: false, has_bind: true };
-        let root = scope.node(&tree)?;
-        check::check(&root, schema, false)?;
+        let mut scope = Compiler { variables: names, uses_old_self: false, allows_bind: true };
+        let root = scope.compile_expr(&tree)?;
+        field_check::check_fields(&root, schema, false)?;
         let found = match &root {
             Node::Literal(Val::Bool(_)) => None,
             Node::Literal(value) => Some(value.type_name()),
@@ -130,88 +130,95 @@ impl Program {
 }
 
 /// The variables in reach; their slots are their positions.
-struct Scope {
-    names: Vec<String>,
+struct Compiler {
+    variables: Vec<String>,
     uses_old_self: bool,
     /// Whether there is `cel.bind`, which the API server does not offer to CRDs.
-    has_bind: bool,
+    allows_bind: bool,
 }
 
-const OLD_SELF: usize = 1;
+const OLD_SELF_SLOT: usize = 1;
 
-impl Scope {
-    fn node(&mut self, expr: &Expr) -> Result<Node, String> {
+impl Compiler {
+    fn compile_expr(&mut self, expr: &Expr) -> Result<Node, String> {
         Ok(match &expr.kind {
             ExprKind::Literal(value) => Node::Literal(value.clone()),
-            ExprKind::Name(name) => self.variable(name)?,
+            ExprKind::Name(name) => self.resolve_variable(name)?,
             ExprKind::Select { operand, field, optional } => Node::Select {
-                operand: self.boxed(operand)?,
-                field: Field::new(field),
+                operand: self.compile_boxed(operand)?,
+                field: FieldName::new(field),
                 optional: *optional,
             },
             ExprKind::Index { operand, index, optional } => Node::Index {
-                operand: self.boxed(operand)?,
-                index: self.boxed(index)?,
+                operand: self.compile_boxed(operand)?,
+                index: self.compile_boxed(index)?,
                 optional: *optional,
             },
-            ExprKind::Call { target, name, args } => self.call(target.as_deref(), name, args)?,
+            ExprKind::Call { target, name, args } => {
+                self.compile_call(target.as_deref(), name, args)?
+            }
             ExprKind::List(elements) => {
                 let elements = elements.iter();
-                let nodes =
-                    elements.map(|(element, optional)| Ok((self.node(element)?, *optional)));
+                let nodes = elements
+                    .map(|(element, optional)| Ok((self.compile_expr(element)?, *optional)));
                 Node::List(nodes.collect::<Result<_, String>>()?)
             }
             ExprKind::Map(entries) => {
                 let entries = entries.iter().map(|(key, value, optional)| {
-                    let (key, value) = (self.node(key)?, self.node(value)?);
+                    let (key, value) = (self.compile_expr(key)?, self.compile_expr(value)?);
                     Ok(MapEntry { key, value, optional: *optional })
                 });
                 Node::Map(entries.collect::<Result<_, String>>()?)
             }
-            ExprKind::Not(operand) => Node::Not(self.boxed(operand)?),
-            ExprKind::Negate(operand) => Node::Negate(self.boxed(operand)?),
-            ExprKind::And(operands) => Node::And(self.nodes(operands)?),
-            ExprKind::Or(operands) => Node::Or(self.nodes(operands)?),
+            ExprKind::Not(operand) => Node::Not(self.compile_boxed(operand)?),
+            ExprKind::Negate(operand) => Node::Negate(self.compile_boxed(operand)?),
+            ExprKind::And(operands) => Node::And(self.compile_all(operands)?),
+            ExprKind::Or(operands) => Node::Or(self.compile_all(operands)?),
             ExprKind::If(parts) => {
                 let [condition, then, otherwise] = &**parts;
                 Node::If {
-                    condition: self.boxed(condition)?,
-                    then: self.boxed(then)?,
-                    otherwise: self.boxed(otherwise)?,
+                    condition: self.compile_boxed(condition)?,
+                    then: self.compile_boxed(then)?,
+                    otherwise: self.compile_boxed(otherwise)?,
                 }
             }
             ExprKind::Binary(operator, a, b) => {
-                Node::Binary(*operator, self.boxed(a)?, self.boxed(b)?)
+                Node::Binary(*operator, self.compile_boxed(a)?, self.compile_boxed(b)?)
             }
         })
     }
 
-    fn boxed(&mut self, expr: &Expr) -> Result<Box<Node>, String> {
-        self.node(expr).map(Box::new)
+    fn compile_boxed(&mut self, expr: &Expr) -> Result<Box<Node>, String> {
+        self.compile_expr(expr).map(Box::new)
     }
 
-    fn nodes(&mut self, exprs: &[Expr]) -> Result<Vec<Node>, String> {
-        exprs.iter().map(|expr| self.node(expr)).collect()
+    fn compile_all(&mut self, exprs: &[Expr]) -> Result<Vec<Node>, String> {
+        exprs.iter().map(|expr| self.compile_expr(expr)).collect()
     }
 
-    fn variable(&mut self, name: &str) -> Result<Node, String> {
-        if let Some(slot) = self.names.iter().rposition(|known| known == name) {
-            self.uses_old_self |= slot == OLD_SELF;
+    fn resolve_variable(&mut self, name: &str) -> Result<Node, String> {
+        if let Some(slot) = self.variables.iter().rposition(|known| known == name) {
+            self.uses_old_self |= slot == OLD_SELF_SLOT;
             return Ok(Node::Variable(slot));
         }
-        match TYPES.iter().find(|known| **known == name) {
+        match TYPE_NAMES.iter().find(|known| **known == name) {
             Some(known) => Ok(Node::Literal(Val::Type(known))),
             None => Err(format!("undeclared reference to '{name}'")),
         }
     }
 
-    fn call(&mut self, target: Option<&Expr>, name: &str, args: &[Expr]) -> Result<Node, String> {
-        if let Some(node) = self.macro_call(target, name, args)? {
+    fn compile_call(
+        &mut self,
+        target: Option<&Expr>,
+        name: &str,
+        args: &[Expr],
+    ) -> Result<Node, String> {
+        if let Some(node) = self.compile_macro(target, name, args)? {
             return Ok(node);
         }
         // `sets.contains(a, b)` looks like a method of a variable `sets`.
         let namespace = target.and_then(|target| match &target.kind {
-            ExprKind::Name(prefix) if !self.names.contains(prefix) => {
+            ExprKind::Name(prefix) if !self.variables.contains(prefix) => {
                 Some(format!("{prefix}.{name}"))
             }
             _ => None,
@@ -220,14 +227,14 @@ impl Scope {
             Some(qualified) => (qualified.as_str(), None),
             None => (name, target),
         };
-        let target = target.map(|target| self.boxed(target)).transpose()?;
-        let args = self.nodes(args)?;
+        let target = target.map(|target| self.compile_boxed(target)).transpose()?;
+        let args = self.compile_all(args)?;
         let function = functions::resolve(name, target.as_deref(), &args)?;
         Ok(Node::Call { function, target, args })
     }
 
     /// A macro looks like a call, but takes names and expressions instead of values.
-    fn macro_call(
+    fn compile_macro(
         &mut self,
         target: Option<&Expr>,
         name: &str,
@@ -238,15 +245,15 @@ impl Scope {
                 "bind",
                 Some(Expr { kind: ExprKind::Name(namespace), .. }),
                 [Expr { kind: ExprKind::Name(variable), .. }, value, body],
-            ) if self.has_bind && namespace == "cel" => {
-                let value = self.boxed(value)?;
-                self.names.push(variable.clone());
-                let body = self.boxed(body);
-                self.names.pop();
+            ) if self.allows_bind && namespace == "cel" => {
+                let value = self.compile_boxed(value)?;
+                self.variables.push(variable.clone());
+                let body = self.compile_boxed(body);
+                self.variables.pop();
                 return Ok(Some(Node::Bind { value, body: body? }));
             }
             ("has", None, [Expr { kind: ExprKind::Select { operand, field, .. }, .. }]) => {
-                let (operand, field) = (self.boxed(operand)?, Field::new(field));
+                let (operand, field) = (self.compile_boxed(operand)?, FieldName::new(field));
                 return Ok(Some(Node::Has { operand, field }));
             }
             ("has", None, _) => return Err("invalid argument to has() macro".to_owned()),
@@ -264,29 +271,29 @@ impl Scope {
         let ExprKind::Name(variable) = &variable.kind else {
             return Err("argument must be a simple name".to_owned());
         };
-        let over = self.boxed(over)?;
-        let slot = self.names.len();
-        self.names.push(variable.clone());
-        let body = self.nodes(body);
-        self.names.pop();
+        let over = self.compile_boxed(over)?;
+        let slot = self.variables.len();
+        self.variables.push(variable.clone());
+        let body = self.compile_all(body);
+        self.variables.pop();
         let mut body = body?.into_iter().map(Box::new);
         let fold = match (name, body.next(), body.next()) {
-            ("all", Some(predicate), _) => Fold::All(predicate),
-            ("exists", Some(predicate), _) => Fold::Exists(predicate),
-            ("exists_one", Some(predicate), _) => Fold::ExistsOne(predicate),
+            ("all", Some(predicate), _) => Comprehension::All(predicate),
+            ("exists", Some(predicate), _) => Comprehension::Exists(predicate),
+            ("exists_one", Some(predicate), _) => Comprehension::ExistsOne(predicate),
             ("filter", filter, _) => {
-                Fold::Collect { filter, transform: Box::new(Node::Variable(slot)) }
+                Comprehension::FilterMap { filter, transform: Box::new(Node::Variable(slot)) }
             }
-            (_, filter, Some(transform)) => Fold::Collect { filter, transform },
-            (_, Some(transform), None) => Fold::Collect { filter: None, transform },
+            (_, filter, Some(transform)) => Comprehension::FilterMap { filter, transform },
+            (_, Some(transform), None) => Comprehension::FilterMap { filter: None, transform },
             (_, None, None) => return Ok(None),
         };
-        Ok(Some(Node::Fold { over, fold }))
+        Ok(Some(Node::Comprehension { range: over, comprehension: fold }))
     }
 }
 
 /// Names of types, as `type()` gives them.
-const TYPES: [&str; 10] =
+const TYPE_NAMES: [&str; 10] =
     ["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"];
 
 /// Macros of the API server that have no meaning here yet.
@@ -302,15 +309,15 @@ const UNSUPPORTED_MACROS: [&str; 9] = [
     "transformMapEntry",
 ];
 
-impl Field {
+impl FieldName {
     fn new(written: &str) -> Self {
-        Self { written: written.to_owned(), name: unescape(written) }
+        Self { escaped: written.to_owned(), unescaped: unescape_field_name(written) }
     }
 }
 
 /// Words that cannot be names of variables in CEL; a field of that name may be written
 /// `__namespace__`.
-pub(super) const RESERVED: [&str; 21] = [
+pub(super) const RESERVED_WORDS: [&str; 21] = [
     "as",
     "break",
     "const",
@@ -336,7 +343,7 @@ pub(super) const RESERVED: [&str; 21] = [
 
 /// The field of an object that an identifier stands for: `__dot__` and its like stand for
 /// characters that an identifier cannot have. `None` for an escape that does not exist.
-fn unescape(identifier: &str) -> Option<String> {
+fn unescape_field_name(identifier: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = identifier;
     while let Some(start) = rest.find("__") {
@@ -355,7 +362,7 @@ fn unescape(identifier: &str) -> Option<String> {
             "dot" => ".",
             "dash" => "-",
             "slash" => "/",
-            word if RESERVED.contains(&word) && identifier.len() == word.len() + 4 => word,
+            word if RESERVED_WORDS.contains(&word) && identifier.len() == word.len() + 4 => word,
             _ => return None,
         });
         rest = &body[length + 2..];
@@ -384,7 +391,7 @@ mod tests {
             ("___a",                    Some("___a")),
         ];
         for (identifier, field) in cases {
-            assert_eq!(unescape(identifier).as_deref(), field, "{identifier}");
+            assert_eq!(unescape_field_name(identifier).as_deref(), field, "{identifier}");
         }
     }
 }

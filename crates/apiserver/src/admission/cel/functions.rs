@@ -9,7 +9,7 @@ use serde_json::{Map as JsonMap, Value};
 use super::compile::Node;
 use super::operators::BinaryOperator;
 use super::value::{List, Map};
-use super::{Error, Fuel, Val, library, lists, strings};
+use super::{CostBudget, Error, Val, library, list_methods, string_methods};
 use crate::admission::{format, go_text, re2};
 
 #[derive(Debug)]
@@ -80,7 +80,7 @@ pub(super) fn resolve(
         ("value", true, 0) => Function::Value,
         ("or", true, 1) => Function::Or,
         ("orValue", true, 1) => Function::OrValue,
-        (name, has_target, count) => match library::find(name, has_target, count) {
+        (name, has_target, count) => match library::find_function(name, has_target, count) {
             Some(name) => Function::Library(name),
             None => return Err(format!("undeclared reference to '{name}'")),
         },
@@ -103,17 +103,17 @@ impl Function {
         &self,
         target: Option<Val<'a>>,
         mut args: Vec<Val<'a>>,
-        fuel: &mut Fuel,
+        budget: &mut CostBudget,
     ) -> Result<Val<'a>, Error> {
         if let Function::Library(name) = self {
             let own = match &target {
-                Some(Val::String(text)) => strings::call(name, text, &args, fuel),
-                Some(Val::List(list)) => lists::call(name, list, &args, fuel),
+                Some(Val::String(text)) => string_methods::call(name, text, &args, budget),
+                Some(Val::List(list)) => list_methods::call(name, list, &args, budget),
                 _ => None,
             };
             return match own {
                 Some(result) => result,
-                None => from_library(name, target, args, fuel),
+                None => call_library(name, target, args, budget),
             };
         }
         if let Some(target) = target {
@@ -123,31 +123,31 @@ impl Function {
         let (first, second, third) = (operands.next(), operands.next(), operands.next());
         match (self, first, second) {
             (Self::OptionalNone, ..) => Ok(Val::Optional(None)),
-            (Self::Size, Some(value), _) => size(&value, fuel),
+            (Self::Size, Some(value), _) => size(&value, budget),
             (Self::Type, Some(value), _) => Ok(Val::Type(value.type_name())),
             (Self::Convert(conversion), Some(value), _) => conversion.apply(value),
             (Self::Duration, Some(value), _) => duration(value),
             (Self::Timestamp, Some(value), _) => timestamp(value),
             (Self::Contains, Some(Val::String(text)), Some(Val::String(part))) => {
-                fuel.burn_text(&text)?;
+                budget.charge_text(&text)?;
                 Ok(Val::Bool(text.contains(&*part)))
             }
             (Self::StartsWith, Some(Val::String(text)), Some(Val::String(part))) => {
-                fuel.burn_text(&part)?;
+                budget.charge_text(&part)?;
                 Ok(Val::Bool(text.starts_with(&*part)))
             }
             (Self::EndsWith, Some(Val::String(text)), Some(Val::String(part))) => {
-                fuel.burn_text(&part)?;
+                budget.charge_text(&part)?;
                 Ok(Val::Bool(text.ends_with(&*part)))
             }
             (Self::Matches(regex), Some(Val::String(text)), Some(Val::String(pattern))) => {
-                let found = with_regex(regex.as_ref(), &pattern, &text, fuel, |regex| {
+                let found = search_regex(regex.as_ref(), &pattern, &text, budget, |regex| {
                     regex.is_match(&text)
                 })?;
                 Ok(Val::Bool(found))
             }
             (Self::Find(regex), Some(Val::String(text)), Some(Val::String(pattern))) => {
-                let found = with_regex(regex.as_ref(), &pattern, &text, fuel, |regex| {
+                let found = search_regex(regex.as_ref(), &pattern, &text, budget, |regex| {
                     regex.find(&text).map(|found| found.as_str().to_owned())
                 })?;
                 Ok(Val::text(found.unwrap_or_default()))
@@ -159,13 +159,13 @@ impl Function {
                     Some(Val::Int(limit)) => usize::try_from(limit).unwrap_or(usize::MAX),
                     Some(_) => return Err(Error::no_such_overload()),
                 };
-                let found = with_regex(regex.as_ref(), &pattern, &text, fuel, |regex| {
+                let found = search_regex(regex.as_ref(), &pattern, &text, budget, |regex| {
                     let all = regex.find_iter(&text).take(limit);
                     all.map(|found| Val::text(found.as_str())).collect::<Vec<_>>()
                 })?;
                 Ok(Val::list(found))
             }
-            (Self::OptionalOfNonZeroValue, Some(value), _) if is_zero(&value) => {
+            (Self::OptionalOfNonZeroValue, Some(value), _) if is_zero_value(&value) => {
                 Ok(Val::Optional(None))
             }
             (Self::OptionalOf | Self::OptionalOfNonZeroValue, Some(value), _) => {
@@ -186,14 +186,14 @@ impl Function {
 }
 
 /// Calls the library, after paying for the size of what it is to look at.
-fn from_library<'a>(
+fn call_library<'a>(
     name: &str,
     target: Option<Val<'a>>,
     args: Vec<Val<'a>>,
-    fuel: &mut Fuel,
+    budget: &mut CostBudget,
 ) -> Result<Val<'a>, Error> {
     for operand in target.iter().chain(&args) {
-        burn_operand(operand, fuel)?;
+        charge_operand(operand, budget)?;
     }
     let lengths = target.iter().chain(&args).map(|operand| match operand {
         Val::List(list) => list.len() as u64,
@@ -202,10 +202,10 @@ fn from_library<'a>(
     });
     let lengths: Vec<u64> = lengths.collect();
     match (name, lengths.as_slice()) {
-        ("lists.range", [count]) => fuel.burn(*count)?,
-        ("distinct", [length]) => fuel.burn(length.saturating_mul(*length))?,
+        ("lists.range", [count]) => budget.charge(*count)?,
+        ("distinct", [length]) => budget.charge(length.saturating_mul(*length))?,
         ("sets.contains" | "sets.equivalent" | "sets.intersects", [a, b]) => {
-            fuel.burn(a.saturating_mul(*b))?;
+            budget.charge(a.saturating_mul(*b))?;
         }
         _ => {}
     }
@@ -220,68 +220,68 @@ fn from_library<'a>(
 }
 
 /// One unit for each value, however deep, and more for its text: the library gets a copy.
-fn burn_operand(value: &Val<'_>, fuel: &mut Fuel) -> Result<(), Error> {
+fn charge_operand(value: &Val<'_>, budget: &mut CostBudget) -> Result<(), Error> {
     match value {
-        Val::String(text) => fuel.burn_text(text),
-        Val::Bytes(bytes) => fuel.burn(1 + bytes.len() as u64 / 10),
-        Val::List(List::Data { items, .. }) => burn_items(items, fuel),
-        Val::List(List::Built(items)) => {
-            fuel.burn(1)?;
-            items.iter().try_for_each(|item| burn_operand(item, fuel))
+        Val::String(text) => budget.charge_text(text),
+        Val::Bytes(bytes) => budget.charge(1 + bytes.len() as u64 / 10),
+        Val::List(List::Data { items, .. }) => charge_items(items, budget),
+        Val::List(List::Computed(items)) => {
+            budget.charge(1)?;
+            items.iter().try_for_each(|item| charge_operand(item, budget))
         }
-        Val::Map(Map::Data { fields, .. }) => burn_fields(fields, fuel),
-        Val::Map(Map::Built(entries) | Map::Domains(entries)) => {
-            fuel.burn(1)?;
+        Val::Map(Map::Data { fields, .. }) => charge_fields(fields, budget),
+        Val::Map(Map::Computed(entries) | Map::ByDomain(entries)) => {
+            budget.charge(1)?;
             entries.iter().try_for_each(|(key, value)| {
-                burn_operand(key, fuel)?;
-                burn_operand(value, fuel)
+                charge_operand(key, budget)?;
+                charge_operand(value, budget)
             })
         }
-        Val::Optional(Some(value)) => burn_operand(value, fuel),
-        _ => fuel.burn(1),
+        Val::Optional(Some(value)) => charge_operand(value, budget),
+        _ => budget.charge(1),
     }
 }
 
-fn burn_data(data: &Value, fuel: &mut Fuel) -> Result<(), Error> {
+fn charge_data(data: &Value, budget: &mut CostBudget) -> Result<(), Error> {
     match data {
-        Value::String(text) => fuel.burn_text(text),
-        Value::Array(items) => burn_items(items, fuel),
-        Value::Object(fields) => burn_fields(fields, fuel),
-        Value::Null | Value::Bool(_) | Value::Number(_) => fuel.burn(1),
+        Value::String(text) => budget.charge_text(text),
+        Value::Array(items) => charge_items(items, budget),
+        Value::Object(fields) => charge_fields(fields, budget),
+        Value::Null | Value::Bool(_) | Value::Number(_) => budget.charge(1),
     }
 }
 
-fn burn_items(items: &[Value], fuel: &mut Fuel) -> Result<(), Error> {
-    fuel.burn(1)?;
-    items.iter().try_for_each(|item| burn_data(item, fuel))
+fn charge_items(items: &[Value], budget: &mut CostBudget) -> Result<(), Error> {
+    budget.charge(1)?;
+    items.iter().try_for_each(|item| charge_data(item, budget))
 }
 
-fn burn_fields(fields: &JsonMap<String, Value>, fuel: &mut Fuel) -> Result<(), Error> {
-    fuel.burn(1)?;
+fn charge_fields(fields: &JsonMap<String, Value>, budget: &mut CostBudget) -> Result<(), Error> {
+    budget.charge(1)?;
     fields.iter().try_for_each(|(name, value)| {
-        fuel.burn_text(name)?;
-        burn_data(value, fuel)
+        budget.charge_text(name)?;
+        charge_data(value, budget)
     })
 }
 
 /// A pattern from an object may be as expensive to compile as the `regex` crate allows, tens of
 /// milliseconds; a rule can afford a hundred of them.
-const COMPUTED_PATTERN_COST: u64 = Fuel::PER_RULE / 100;
+const COMPUTED_PATTERN_COST: u64 = CostBudget::PER_RULE / 100;
 
 /// Linear in the text times the pattern, as matching is.
-fn with_regex<T>(
+fn search_regex<T>(
     compiled: Option<&Regex>,
     pattern: &str,
     text: &str,
-    fuel: &mut Fuel,
+    budget: &mut CostBudget,
     search: impl FnOnce(&Regex) -> T,
 ) -> Result<T, Error> {
     let (text, pattern_size) = (1 + text.len() as u64 / 10, 1 + pattern.len() as u64 / 4);
-    fuel.burn(text.saturating_mul(pattern_size))?;
+    budget.charge(text.saturating_mul(pattern_size))?;
     if let Some(regex) = compiled {
         return Ok(search(regex));
     }
-    fuel.burn(COMPUTED_PATTERN_COST)?;
+    budget.charge(COMPUTED_PATTERN_COST)?;
     match re2::compile(pattern) {
         Ok(regex) => Ok(search(&regex)),
         Err(error) => Err(Error::new(format!("error parsing regexp: {error}"))),
@@ -289,10 +289,10 @@ fn with_regex<T>(
 }
 
 /// The size of a text is in characters.
-fn size<'a>(value: &Val<'a>, fuel: &mut Fuel) -> Result<Val<'a>, Error> {
+fn size<'a>(value: &Val<'a>, budget: &mut CostBudget) -> Result<Val<'a>, Error> {
     let size = match value {
         Val::String(text) => {
-            fuel.burn_text(text)?;
+            budget.charge_text(text)?;
             text.chars().count()
         }
         Val::Bytes(bytes) => bytes.len(),
@@ -325,7 +325,7 @@ fn timestamp(value: Val<'_>) -> Result<Val<'_>, Error> {
             let epoch = parse("1970-01-01T00:00:00Z".into())?;
             let since = duration(Val::text(format!("{seconds}s")))?;
             BinaryOperator::Add
-                .apply(epoch, since, &mut Fuel::new(1))
+                .apply(epoch, since, &mut CostBudget::new(1))
                 .map_err(|_| Error::new("timestamp overflow"))
         }
         Val::Library(_) => Ok(value),
@@ -333,7 +333,7 @@ fn timestamp(value: Val<'_>) -> Result<Val<'_>, Error> {
     }
 }
 
-fn is_zero(value: &Val<'_>) -> bool {
+fn is_zero_value(value: &Val<'_>) -> bool {
     match value {
         Val::Null | Val::Bool(false) | Val::Int(0) | Val::UInt(0) => true,
         Val::Double(value) => *value == 0.0,
@@ -378,11 +378,11 @@ impl Conversion {
             (Self::Double, Val::Int(value)) => Some(Val::Double(*value as f64)),
             (Self::Double, Val::UInt(value)) => Some(Val::Double(*value as f64)),
             (Self::Double, Val::String(text)) => text.parse().ok().map(Val::Double),
-            (Self::Int, Val::UInt(value)) => return whole(i128::from(*value)),
-            (Self::Int, Val::Double(value)) => return whole(truncated(*value)?),
+            (Self::Int, Val::UInt(value)) => return to_int(i128::from(*value)),
+            (Self::Int, Val::Double(value)) => return to_int(truncate_to_integer(*value)?),
             (Self::Int, Val::String(text)) => text.parse().ok().map(Val::Int),
-            (Self::UInt, Val::Int(value)) => return unsigned(i128::from(*value)),
-            (Self::UInt, Val::Double(value)) => return unsigned(truncated(*value)?),
+            (Self::UInt, Val::Int(value)) => return to_uint(i128::from(*value)),
+            (Self::UInt, Val::Double(value)) => return to_uint(truncate_to_integer(*value)?),
             (Self::UInt, Val::String(text)) => text.parse().ok().map(Val::UInt),
             (Self::String, Val::Bool(value)) => Some(Val::text(value.to_string())),
             (Self::String, Val::Int(value)) => Some(Val::text(value.to_string())),
@@ -419,15 +419,15 @@ fn timestamp_text(text: &str) -> String {
     format!("{time}{zone}")
 }
 
-fn whole<'a>(value: i128) -> Result<Val<'a>, Error> {
+fn to_int<'a>(value: i128) -> Result<Val<'a>, Error> {
     i64::try_from(value).map(Val::Int).map_err(|_| Error::new("integer overflow"))
 }
 
-fn unsigned<'a>(value: i128) -> Result<Val<'a>, Error> {
+fn to_uint<'a>(value: i128) -> Result<Val<'a>, Error> {
     u64::try_from(value).map(Val::UInt).map_err(|_| Error::new("unsigned integer overflow"))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
-fn truncated(value: f64) -> Result<i128, Error> {
+fn truncate_to_integer(value: f64) -> Result<i128, Error> {
     if value.abs() < 1e30 { Ok(value as i128) } else { Err(Error::new("integer overflow")) }
 }

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn literals_are_read_as_the_language_says() {
+    fn the_lexer_reads_every_kind_of_cel_literal() {
         let text = |text: &str| Literal::String(text.to_owned());
         #[rustfmt::skip]
         let cases = [
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dot_after_a_number_selects_unless_digits_follow() {
+    fn a_dot_after_an_integer_selects_a_member_unless_digits_follow() {
         let mut lexer = Lexer::new("1.size() // end\n <= bar");
         let mut tokens = Vec::new();
         loop {

@@ -16,10 +16,11 @@ use kube_cel::{KubeCelExt, cel};
 use super::value::Map;
 use super::{Error, Val};
 
-static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| Context::default().with_all());
+static LIBRARY_CONTEXT: LazyLock<Context<'static>> =
+    LazyLock::new(|| Context::default().with_all());
 
 /// Names for operands. No expression can name them, so no library function can be confused.
-const OPERANDS: [&str; 5] = ["@0", "@1", "@2", "@3", "@4"];
+const OPERAND_NAMES: [&str; 5] = ["@0", "@1", "@2", "@3", "@4"];
 
 /// Calls a function, as a method when there is a target. An operator is a function too.
 pub(crate) fn call<'a>(
@@ -28,8 +29,8 @@ pub(crate) fn call<'a>(
     mut args: Vec<Val<'a>>,
 ) -> Result<Val<'a>, Error> {
     quantity::check_operands(function, &mut args)?;
-    let mut scope = FUNCTIONS.new_inner_scope();
-    let mut names = OPERANDS.iter();
+    let mut scope = LIBRARY_CONTEXT.new_inner_scope();
+    let mut names = OPERAND_NAMES.iter();
     let mut bind = |value: Val<'a>| -> Result<IdedExpr, Error> {
         let name = names.next().ok_or_else(Error::no_such_overload)?;
         scope.add_variable_from_value(*name, to_library(value)?);
@@ -39,7 +40,7 @@ pub(crate) fn call<'a>(
     let args = args.into_iter().map(bind).collect::<Result<_, _>>()?;
     let call = CallExpr { func_name: function.to_owned(), target, args };
     let expression = IdedExpr { id: 0, expr: Expr::Call(call) };
-    let result = guarded(function, || LibraryValue::resolve(&expression, &scope))?;
+    let result = catch_library_panic(function, || LibraryValue::resolve(&expression, &scope))?;
     match result {
         Ok(value) => {
             let value = from_library(value)?;
@@ -47,7 +48,7 @@ pub(crate) fn call<'a>(
             Ok(value)
         }
         Err(ExecutionError::FunctionError { .. }) if function == "quantity" => {
-            Err(quantity::malformed())
+            Err(quantity::malformed_quantity_error())
         }
         Err(ExecutionError::FunctionError { message, .. }) => Err(Error::new(message)),
         Err(ExecutionError::Overflow(..)) => Err(Error::new("integer overflow")),
@@ -57,22 +58,22 @@ pub(crate) fn call<'a>(
 
 /// Whether two values that only the library knows are equal.
 pub(crate) fn equal(a: &LibraryValue, b: &LibraryValue) -> Result<bool, Error> {
-    guarded("==", || a == b)
+    catch_library_panic("==", || a == b)
 }
 
 /// How two values that only the library knows are ordered, if their type has an order.
 pub(crate) fn compare(a: &LibraryValue, b: &LibraryValue) -> Result<Ordering, Error> {
-    guarded("<", || a.partial_cmp(b))?.ok_or_else(Error::no_such_overload)
+    catch_library_panic("<", || a.partial_cmp(b))?.ok_or_else(Error::no_such_overload)
 }
 
 /// Runs code of the library. Some of it panics on extreme texts (`'%.999999f'` as a format). An
 /// object must not be able to do more with that than to be refused. Nothing is shared with the
 /// library but functions without state.
-fn guarded<T>(function: &str, code: impl FnOnce() -> T) -> Result<T, Error> {
-    catch_unwind(AssertUnwindSafe(code)).map_err(|_| too_extreme(function))
+fn catch_library_panic<T>(function: &str, code: impl FnOnce() -> T) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(code)).map_err(|_| extreme_value_error(function))
 }
 
-fn too_extreme(function: &str) -> Error {
+fn extreme_value_error(function: &str) -> Error {
     Error::new(format!("{function}: the value is too extreme"))
 }
 
@@ -98,7 +99,7 @@ fn to_library(value: Val<'_>) -> Result<LibraryValue, Error> {
             }))
         }
         Val::Library(value) => value,
-        Val::Type(_) | Val::Raw(_) => return Err(Error::no_such_overload()),
+        Val::Type(_) | Val::Untyped(_) => return Err(Error::no_such_overload()),
     })
 }
 
@@ -137,7 +138,7 @@ fn from_library<'a>(value: LibraryValue) -> Result<Val<'a>, Error> {
                 .into_iter()
                 .map(|(key, value)| Ok((from_key(key), from_library(value.clone())?)))
                 .collect::<Result<Vec<_>, Error>>()?;
-            Val::Map(Map::Built(entries.into()))
+            Val::Map(Map::Computed(entries.into()))
         }
         LibraryValue::Opaque(ref opaque) => match <&OptionalValue>::try_from(&value) {
             Ok(optional) => match optional.value() {
@@ -162,12 +163,12 @@ fn from_key<'a>(key: &cel::objects::Key) -> Val<'a> {
 
 /// A function of the library that rules may use: its name, whether it is called on a target, and
 /// with how many arguments.
-type Entry = (&'static str, bool, std::ops::RangeInclusive<usize>);
+type LibraryFunction = (&'static str, bool, std::ops::RangeInclusive<usize>);
 
 /// What the API server declares for rules of CRDs, as far as the library has it and this module
 /// does not evaluate it itself. kube-cel knows more (`math`, `base64`, `jsonpatch`), which the API
 /// server does not offer to CRDs.
-const DECLARED: &[Entry] = &[
+const ALLOWED_FUNCTIONS: &[LibraryFunction] = &[
     ("charAt", true, 1..=1),
     ("indexOf", true, 1..=2),
     ("lastIndexOf", true, 1..=2),
@@ -263,8 +264,8 @@ const DECLARED: &[Entry] = &[
 ];
 
 /// The library's own name of a function, if rules may call it like this.
-pub(crate) fn find(name: &str, has_target: bool, args: usize) -> Option<&'static str> {
-    DECLARED
+pub(crate) fn find_function(name: &str, has_target: bool, args: usize) -> Option<&'static str> {
+    ALLOWED_FUNCTIONS
         .iter()
         .find(|(declared, is_method, count)| {
             *declared == name && *is_method == has_target && count.contains(&args)

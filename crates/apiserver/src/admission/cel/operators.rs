@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use kube_cel::cel::common::ast::operators;
 
 use super::value::{List, Map};
-use super::{Error, Fuel, Val, library};
-use crate::admission::correlate::OldItems;
+use super::{CostBudget, Error, Val, library};
+use crate::admission::correlation::OldItemIndex;
 use crate::admission::go_text;
 use crate::admission::schema::ListType;
 
@@ -49,23 +49,28 @@ impl BinaryOperator {
         self,
         a: Val<'a>,
         b: Val<'a>,
-        fuel: &mut Fuel,
+        budget: &mut CostBudget,
     ) -> Result<Val<'a>, Error> {
         match self {
-            Self::Equal => Ok(Val::Bool(equal(&a, &b, fuel)?)),
-            Self::NotEqual => Ok(Val::Bool(!equal(&a, &b, fuel)?)),
-            Self::In => Ok(Val::Bool(contains(&b, &a, fuel)?)),
+            Self::Equal => Ok(Val::Bool(equal(&a, &b, budget)?)),
+            Self::NotEqual => Ok(Val::Bool(!equal(&a, &b, budget)?)),
+            Self::In => Ok(Val::Bool(contains(&b, &a, budget)?)),
             Self::Less => Ok(Val::Bool(compare(&a, &b)? == Ordering::Less)),
             Self::LessOrEqual => Ok(Val::Bool(compare(&a, &b)? != Ordering::Greater)),
             Self::Greater => Ok(Val::Bool(compare(&a, &b)? == Ordering::Greater)),
             Self::GreaterOrEqual => Ok(Val::Bool(compare(&a, &b)? != Ordering::Less)),
             Self::Add | Self::Subtract | Self::Multiply | Self::Divide | Self::Modulo => {
-                self.calculate(a, b, fuel)
+                self.calculate(a, b, budget)
             }
         }
     }
 
-    fn calculate<'a>(self, a: Val<'a>, b: Val<'a>, fuel: &mut Fuel) -> Result<Val<'a>, Error> {
+    fn calculate<'a>(
+        self,
+        a: Val<'a>,
+        b: Val<'a>,
+        budget: &mut CostBudget,
+    ) -> Result<Val<'a>, Error> {
         let overflow =
             |value: Option<i64>| value.map(Val::Int).ok_or_else(|| Error::new("integer overflow"));
         let unsigned_overflow = |value: Option<u64>| {
@@ -92,11 +97,11 @@ impl BinaryOperator {
             (Self::Divide, Val::Double(a), Val::Double(b)) => Ok(Val::Double(a / b)),
             (Self::Add, Val::String(a), Val::String(b)) => {
                 let text = a.into_owned() + &b;
-                fuel.burn_text(&text)?;
+                budget.charge_text(&text)?;
                 Ok(Val::text(text))
             }
             (Self::Add, Val::Bytes(a), Val::Bytes(b)) => Ok(Val::Bytes([a, b].concat().into())),
-            (Self::Add, Val::List(a), Val::List(b)) => concatenate(&a, &b, fuel),
+            (Self::Add, Val::List(a), Val::List(b)) => concatenate(&a, &b, budget),
             // Timestamps and durations.
             (operator, a @ Val::Library(_), b @ Val::Library(_)) => {
                 library::call(operator.library_name(), None, vec![a, b])
@@ -108,12 +113,12 @@ impl BinaryOperator {
 
 /// One list after the other. A list of type `set` takes only what it lacks, and one of type `map`
 /// replaces items that have the same keys.
-fn concatenate<'a>(a: &List<'a>, b: &List<'a>, fuel: &mut Fuel) -> Result<Val<'a>, Error> {
-    fuel.burn((a.len() + b.len()) as u64)?;
+fn concatenate<'a>(a: &List<'a>, b: &List<'a>, budget: &mut CostBudget) -> Result<Val<'a>, Error> {
+    budget.charge((a.len() + b.len()) as u64)?;
     let mut items: Vec<Val<'a>> = a.iter().collect::<Result<_, _>>()?;
     let list_type = match a {
         List::Data { schema, .. } => &schema.list_type,
-        List::Built(_) => &ListType::Atomic,
+        List::Computed(_) => &ListType::Atomic,
     };
     for item in b.iter() {
         let item = item?;
@@ -122,7 +127,7 @@ fn concatenate<'a>(a: &List<'a>, b: &List<'a>, fuel: &mut Fuel) -> Result<Val<'a
             ListType::Atomic => {}
             ListType::Set => {
                 for (index, known) in items.iter().enumerate() {
-                    if equal(known, &item, fuel)? {
+                    if equal(known, &item, budget)? {
                         same = Some(index);
                         break;
                     }
@@ -130,7 +135,7 @@ fn concatenate<'a>(a: &List<'a>, b: &List<'a>, fuel: &mut Fuel) -> Result<Val<'a
             }
             ListType::Map(keys) => {
                 for (index, known) in items.iter().enumerate() {
-                    if have_same_keys(known, &item, keys, fuel)? {
+                    if have_same_keys(known, &item, keys, budget)? {
                         same = Some(index);
                         break;
                     }
@@ -149,12 +154,12 @@ fn have_same_keys(
     a: &Val<'_>,
     b: &Val<'_>,
     keys: &[String],
-    fuel: &mut Fuel,
+    budget: &mut CostBudget,
 ) -> Result<bool, Error> {
     let (Val::Map(a), Val::Map(b)) = (a, b) else { return Ok(false) };
     for key in keys {
         match (a.select(key, Some(key)).transpose()?, b.select(key, Some(key)).transpose()?) {
-            (Some(a), Some(b)) if equal(&a, &b, fuel)? => {}
+            (Some(a), Some(b)) if equal(&a, &b, budget)? => {}
             (None, None) => {}
             _ => return Ok(false),
         }
@@ -163,47 +168,49 @@ fn have_same_keys(
 }
 
 /// Equality never fails for values of different types: they are different.
-pub(super) fn equal(a: &Val<'_>, b: &Val<'_>, fuel: &mut Fuel) -> Result<bool, Error> {
-    fuel.burn(1)?;
+pub(super) fn equal(a: &Val<'_>, b: &Val<'_>, budget: &mut CostBudget) -> Result<bool, Error> {
+    budget.charge(1)?;
     match (a, b) {
         (Val::Null, Val::Null) | (Val::Optional(None), Val::Optional(None)) => Ok(true),
         (Val::Null, _) | (_, Val::Null) => Ok(false),
         (Val::Bool(a), Val::Bool(b)) => Ok(a == b),
         (Val::String(a), Val::String(b)) => {
-            fuel.burn(a.len().min(b.len()) as u64 / 10)?;
+            budget.charge(a.len().min(b.len()) as u64 / 10)?;
             Ok(a == b)
         }
         (Val::Bytes(a), Val::Bytes(b)) => Ok(a == b),
         (Val::Type(a), Val::Type(b)) => Ok(a == b),
-        (Val::Optional(Some(a)), Val::Optional(Some(b))) => equal(a, b, fuel),
+        (Val::Optional(Some(a)), Val::Optional(Some(b))) => equal(a, b, budget),
         (Val::Library(a), Val::Library(b)) => library::equal(a, b),
-        (Val::Raw(a), Val::Raw(b)) => Ok(a == b),
-        (Val::List(a), Val::List(b)) => equal_lists(a, b, fuel),
-        (Val::Map(a), Val::Map(b)) => equal_maps(a, b, fuel),
-        (a, b) => Ok(matches!(order_numbers(a, b), Ok(Ordering::Equal))),
+        (Val::Untyped(a), Val::Untyped(b)) => Ok(a == b),
+        (Val::List(a), Val::List(b)) => equal_lists(a, b, budget),
+        (Val::Map(a), Val::Map(b)) => equal_maps(a, b, budget),
+        (a, b) => Ok(matches!(compare_numbers(a, b), Ok(Ordering::Equal))),
     }
 }
 
-fn equal_lists(a: &List<'_>, b: &List<'_>, fuel: &mut Fuel) -> Result<bool, Error> {
+fn equal_lists(a: &List<'_>, b: &List<'_>, budget: &mut CostBudget) -> Result<bool, Error> {
     if a.len() != b.len() {
         return Ok(false);
     }
     // Lists of type `set` and `map` are equal in any order. The left side decides, as in the
     // API server; a list that an expression built has no such type.
     if let (List::Data { items: a, schema }, List::Data { items: b, .. }) = (a, b) {
-        fuel.burn(a.len() as u64)?;
+        budget.charge(a.len() as u64)?;
         match (&schema.list_type, &schema.items) {
             (ListType::Set, _) => {
                 let known: HashSet<String> = a.iter().map(go_text::json).collect();
                 return Ok(b.iter().all(|item| known.contains(&go_text::json(item))));
             }
             (ListType::Map(_), Some(schema_of_items)) => {
-                let known = OldItems::new(schema, a);
+                let known = OldItemIndex::new(schema, a);
                 for item in *b {
-                    let Some(partner) = known.of(item) else { return Ok(false) };
-                    let (a, b) =
-                        (Val::of(partner, schema_of_items)?, Val::of(item, schema_of_items)?);
-                    if !equal(&a, &b, fuel)? {
+                    let Some(partner) = known.find_old(item) else { return Ok(false) };
+                    let (a, b) = (
+                        Val::from_json(partner, schema_of_items)?,
+                        Val::from_json(item, schema_of_items)?,
+                    );
+                    if !equal(&a, &b, budget)? {
                         return Ok(false);
                     }
                 }
@@ -213,28 +220,28 @@ fn equal_lists(a: &List<'_>, b: &List<'_>, fuel: &mut Fuel) -> Result<bool, Erro
         }
     }
     for (a, b) in a.iter().zip(b.iter()) {
-        if !equal(&a?, &b?, fuel)? {
+        if !equal(&a?, &b?, budget)? {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-fn equal_maps(a: &Map<'_>, b: &Map<'_>, fuel: &mut Fuel) -> Result<bool, Error> {
+fn equal_maps(a: &Map<'_>, b: &Map<'_>, budget: &mut CostBudget) -> Result<bool, Error> {
     if a.len() != b.len() {
         return Ok(false);
     }
     for key in a.keys() {
         match (a.get(&key).transpose()?, b.get(&key).transpose()?) {
             (None, None) => {}
-            (Some(a), Some(b)) if equal(&a, &b, fuel)? => {}
+            (Some(a), Some(b)) if equal(&a, &b, budget)? => {}
             _ => return Ok(false),
         }
     }
     // Fields that the schema does not know are compared as they are.
     if let Map::Data { fields, .. } = a {
         for name in fields.keys() {
-            if let (Some(a), Some(b)) = (a.raw_field(name), b.raw_field(name))
+            if let (Some(a), Some(b)) = (a.untyped_field(name), b.untyped_field(name))
                 && a != b
             {
                 return Ok(false);
@@ -245,11 +252,15 @@ fn equal_maps(a: &Map<'_>, b: &Map<'_>, fuel: &mut Fuel) -> Result<bool, Error> 
 }
 
 /// `element in container`.
-fn contains(container: &Val<'_>, element: &Val<'_>, fuel: &mut Fuel) -> Result<bool, Error> {
+fn contains(
+    container: &Val<'_>,
+    element: &Val<'_>,
+    budget: &mut CostBudget,
+) -> Result<bool, Error> {
     match container {
         Val::List(list) => {
             for item in list.iter() {
-                if equal(&item?, element, fuel)? {
+                if equal(&item?, element, budget)? {
                     return Ok(true);
                 }
             }
@@ -266,13 +277,13 @@ pub(super) fn compare(a: &Val<'_>, b: &Val<'_>) -> Result<Ordering, Error> {
         (Val::String(a), Val::String(b)) => Ok(a.cmp(b)),
         (Val::Bytes(a), Val::Bytes(b)) => Ok(a.cmp(b)),
         (Val::Library(a), Val::Library(b)) => library::compare(a, b),
-        (a, b) => order_numbers(a, b),
+        (a, b) => compare_numbers(a, b),
     }
 }
 
 /// How two numbers of any types compare.
 #[expect(clippy::cast_precision_loss, reason = "a float cannot tell such integers apart")]
-fn order_numbers(a: &Val<'_>, b: &Val<'_>) -> Result<Ordering, Error> {
+fn compare_numbers(a: &Val<'_>, b: &Val<'_>) -> Result<Ordering, Error> {
     let order = match (a, b) {
         (Val::Int(a), Val::Int(b)) => Some(a.cmp(b)),
         (Val::UInt(a), Val::UInt(b)) => Some(a.cmp(b)),

@@ -50,9 +50,10 @@ pub(super) enum ExprKind {
 
 /// Parses an expression; the error says where and why it cannot.
 pub(super) fn parse(source: &str) -> Result<Expr, String> {
-    let mut parser = Parser { lexer: Lexer::new(source), token: Token::End, at: 0, nesting: 0 };
-    parser.run().map_err(|problem| {
-        let (line, column) = parser.lexer.position(parser.at);
+    let mut parser =
+        Parser { lexer: Lexer::new(source), token: Token::End, token_offset: 0, nesting: 0 };
+    parser.parse_expression().map_err(|problem| {
+        let (line, column) = parser.lexer.position(parser.token_offset);
         format!("{line}:{column}: {problem}")
     })
 }
@@ -61,14 +62,14 @@ struct Parser<'a> {
     lexer: Lexer<'a>,
     /// The token that is looked at, and where it starts.
     token: Token,
-    at: usize,
+    token_offset: usize,
     nesting: usize,
 }
 
-const TOO_DEEP: &str = "the expression is nested too deeply";
+const NESTED_TOO_DEEPLY: &str = "the expression is nested too deeply";
 
 impl Parser<'_> {
-    fn run(&mut self) -> Result<Expr, String> {
+    fn parse_expression(&mut self) -> Result<Expr, String> {
         self.advance()?;
         let expr = self.expression()?;
         match self.token {
@@ -78,7 +79,7 @@ impl Parser<'_> {
     }
 
     fn advance(&mut self) -> Result<Token, String> {
-        self.at = self.lexer.offset();
+        self.token_offset = self.lexer.offset();
         Ok(std::mem::replace(&mut self.token, self.lexer.next()?))
     }
 
@@ -110,7 +111,7 @@ impl Parser<'_> {
     fn expression(&mut self) -> Result<Expr, String> {
         self.nesting += 1;
         if self.nesting > DEPTH_MAX {
-            return Err(TOO_DEEP.to_owned());
+            return Err(NESTED_TOO_DEEPLY.to_owned());
         }
         let condition = self.logical("||", ExprKind::Or)?;
         let expr = if self.accept("?")? {
@@ -147,7 +148,7 @@ impl Parser<'_> {
 
     fn comparison(&mut self) -> Result<Expr, String> {
         use BinaryOperator as Op;
-        self.chain(
+        self.left_associative(
             &[
                 ("==", Op::Equal),
                 ("!=", Op::NotEqual),
@@ -163,16 +164,19 @@ impl Parser<'_> {
 
     fn sum(&mut self) -> Result<Expr, String> {
         use BinaryOperator as Op;
-        self.chain(&[("+", Op::Add), ("-", Op::Subtract)], Self::product)
+        self.left_associative(&[("+", Op::Add), ("-", Op::Subtract)], Self::product)
     }
 
     fn product(&mut self) -> Result<Expr, String> {
         use BinaryOperator as Op;
-        self.chain(&[("*", Op::Multiply), ("/", Op::Divide), ("%", Op::Modulo)], Self::unary)
+        self.left_associative(
+            &[("*", Op::Multiply), ("/", Op::Divide), ("%", Op::Modulo)],
+            Self::unary,
+        )
     }
 
     /// Operators of one precedence, applied from left to right.
-    fn chain(
+    fn left_associative(
         &mut self,
         operators: &[(&str, BinaryOperator)],
         operand: fn(&mut Self) -> Result<Expr, String>,
@@ -211,7 +215,7 @@ impl Parser<'_> {
         } else {
             self.primary()?
         };
-        let mut expr = self.members(primary)?;
+        let mut expr = self.member_accesses(primary)?;
         // Two of a kind undo each other.
         if signs % 2 == 1 {
             expr = Expr::new(ExprKind::Negate(Box::new(expr)))?;
@@ -223,7 +227,7 @@ impl Parser<'_> {
     }
 
     /// `.field`, `.?field`, `.method()`, `[index]` and `[?index]`, as many as follow.
-    fn members(&mut self, mut expr: Expr) -> Result<Expr, String> {
+    fn member_accesses(&mut self, mut expr: Expr) -> Result<Expr, String> {
         loop {
             if self.accept(".")? {
                 let optional = self.accept("?")?;
@@ -278,7 +282,7 @@ impl Parser<'_> {
                 Expr::new(ExprKind::Literal(value))
             }
             Token::Name(name) => {
-                if super::compile::RESERVED.contains(&name.as_str()) {
+                if super::compile::RESERVED_WORDS.contains(&name.as_str()) {
                     return Err(format!("reserved identifier: {name}"));
                 }
                 self.advance()?;
@@ -353,7 +357,7 @@ impl Expr {
             ExprKind::If(parts) => deepest(&mut parts.iter()),
         };
         if below >= DEPTH_MAX {
-            return Err(TOO_DEEP.to_owned());
+            return Err(NESTED_TOO_DEEPLY.to_owned());
         }
         Ok(Self { kind, depth: below + 1 })
     }

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Error, Fuel, Program, Val};
+use super::{CostBudget, Error, Program, Val};
 use crate::admission::schema::Schema;
 
 fn schema() -> Schema {
@@ -51,8 +51,8 @@ fn eval_on(expression: &str, data: &Value) -> String {
         Ok(program) => program,
         Err(problem) => return format!("does not compile: {problem}"),
     };
-    let this = Val::of_scope(data, &schema, false).unwrap();
-    let result = program.run(this.clone(), Some(this), &mut Fuel::new(Fuel::PER_RULE));
+    let this = Val::from_self(data, &schema, false).unwrap();
+    let result = program.run(this.clone(), Some(this), &mut CostBudget::new(CostBudget::PER_RULE));
     match result.and_then(|value| value.as_bool()) {
         Ok(value) => value.to_string(),
         Err(error) => error.to_string(),
@@ -60,23 +60,23 @@ fn eval_on(expression: &str, data: &Value) -> String {
 }
 
 #[track_caller]
-fn check(cases: &[(&str, &str)]) {
+fn assert_results(cases: &[(&str, &str)]) {
     for (expression, expected) in cases {
         assert_eq!(eval(expression), *expected, "{expression}");
     }
 }
 
 #[track_caller]
-fn hold(expressions: &[&str]) {
+fn assert_true(expressions: &[&str]) {
     for expression in expressions {
         assert_eq!(eval(expression), "true", "{expression}");
     }
 }
 
 #[test]
-fn fields_and_presence() {
+fn field_selection_and_has_treat_null_fields_as_absent() {
     #[rustfmt::skip]
-    check(&[
+    assert_results(&[
         ("self.s == 'abc'",                         "true"),
         ("has(self.opt)",                           "false"),
         ("self.opt == ''",                          "no such key: opt"),
@@ -97,9 +97,9 @@ fn fields_and_presence() {
 }
 
 #[test]
-fn a_deciding_operand_wins_over_an_error() {
+fn a_deciding_operand_overrides_errors_of_other_operands() {
     #[rustfmt::skip]
-    check(&[
+    assert_results(&[
         ("self.opt == '' || true",                  "true"),
         ("true || self.opt == ''",                  "true"),
         ("self.opt == '' && false",                 "false"),
@@ -115,8 +115,8 @@ fn a_deciding_operand_wins_over_an_error() {
 }
 
 #[test]
-fn macros_over_lists_and_maps() {
-    hold(&[
+fn comprehension_macros_iterate_over_lists_and_maps() {
+    assert_true(&[
         "self.l.all(x, x != '') && !self.l.exists(x, x == 'z')",
         "self.l.filter(x, x != 'a') == ['b', 'c']",
         "self.l.map(x, x + '!') == ['a!', 'b!', 'c!']",
@@ -130,8 +130,8 @@ fn macros_over_lists_and_maps() {
 }
 
 #[test]
-fn equality_and_order() {
-    hold(&[
+fn equality_and_ordering_match_the_api_server() {
+    assert_true(&[
         "self.l == ['a', 'b', 'c'] && self.l != ['c', 'b', 'a']",
         "self.set == self.set2", // in any order
         "self.map == {'a': '1', 'b.c/d': '2'}",
@@ -142,13 +142,13 @@ fn equality_and_order() {
         "type(self.any) == int && type(self.pct) == string",
         "{'a': 1, 'a': 2}['a'] == 2",
     ]);
-    check(&[("self.any > 3", "true"), ("self.pct > 3", "no such overload")]);
+    assert_results(&[("self.any > 3", "true"), ("self.pct > 3", "no such overload")]);
 }
 
 #[test]
-fn arithmetic_does_not_wrap() {
+fn integer_arithmetic_fails_on_overflow() {
     #[rustfmt::skip]
-    check(&[
+    assert_results(&[
         ("self.n + 1 == 4 && self.n * 2 - 1 == 5 && 7 / 2 == 3 && 7 % 4 == 3 && -self.n == -3", "true"),
         ("9223372036854775807 + 1 == 0",            "integer overflow"),
         ("self.n / self.m == 0",                    "division by zero"),
@@ -160,8 +160,8 @@ fn arithmetic_does_not_wrap() {
 }
 
 #[test]
-fn texts() {
-    hold(&[
+fn string_methods_match_the_api_server() {
+    assert_true(&[
         "self.uni.size() == 6 && size(self.s) == 3", // characters
         "self.s.startsWith('a') && self.s.endsWith('c') && self.s.contains('b')",
         "self.s.matches('b') && !self.uni.matches(r'^\\w+$')",
@@ -177,7 +177,7 @@ fn texts() {
         "'%s-%d'.format([self.s, self.n]) == 'abc-3'",
         r#""it\'s" == 'it\'s' && '''it's''' == 'it\'s' && b'a' < b'b'"#,
     ]);
-    check(&[
+    assert_results(&[
         ("self.s.substring(5) == ''", "index out of range: 5"),
         ("self.s.substring(2, 1) == ''", "invalid substring range. start: 2, end: 1"),
         ("self.s.split('@')[1] == ''", "index out of bounds: 1"),
@@ -185,9 +185,9 @@ fn texts() {
 }
 
 #[test]
-fn conversions() {
+fn type_conversions_match_the_api_server() {
     #[rustfmt::skip]
-    check(&[
+    assert_results(&[
         ("int('5') == 5 && int(1.9) == 1 && double('1.5') == 1.5 && uint(5) == 5u", "true"),
         ("string(1) == '1' && string(true) == 'true' && string(1.5) == '1.5' && bool('true')", "true"),
         ("int(self.s) == 5",                "type conversion error from 'string' to 'int'"),
@@ -197,8 +197,8 @@ fn conversions() {
 }
 
 #[test]
-fn lists_sets_and_the_library_of_kubernetes() {
-    hold(&[
+fn list_set_and_kubernetes_library_functions_are_available() {
+    assert_true(&[
         "self.li.sum() == 6 && self.li.min() == 1 && self.li.max() == 3 && !self.li.isSorted()",
         "self.li.sort() == [1, 2, 3] && self.li.indexOf(2) == 2 && self.li.slice(0, 2) == [3, 1]",
         "self.set + self.set2 == ['a', 'b']",
@@ -210,15 +210,15 @@ fn lists_sets_and_the_library_of_kubernetes() {
         "semver('1.2.3').isLessThan(semver('1.10.0'))",
         "!format.dns1123Label().validate(self.s).hasValue()",
     ]);
-    check(&[
+    assert_results(&[
         ("[].map(x, 1).max() == 1", "max called on empty list"),
         ("self.li.slice(0, 9) == []", "cannot slice(0, 9), list is length 3"),
     ]);
 }
 
 #[test]
-fn times() {
-    hold(&[
+fn timestamps_and_durations_match_the_api_server() {
+    assert_true(&[
         "self.at == timestamp('2024-01-02T03:04:05Z') && self.at.getHours() == 3", // in UTC
         "string(self.at) == '2024-01-02T05:04:05+02:00' && int(self.at) == 1704164645",
         "string(timestamp('2024-01-02T03:04:05.120Z')) == '2024-01-02T03:04:05.12Z'",
@@ -229,9 +229,9 @@ fn times() {
 }
 
 #[test]
-fn what_cannot_be_parsed_says_where() {
+fn parse_errors_name_line_and_column() {
     #[rustfmt::skip]
-    check(&[
+    assert_results(&[
         ("self.s ==",            "does not compile: 1:10: the expression ends"),
         ("self.s == 'a",         "does not compile: 1:11: a string that is not closed"),
         ("self.s\n  == )",       "does not compile: 2:6: ')' is unexpected"),
@@ -246,7 +246,7 @@ fn what_cannot_be_parsed_says_where() {
 }
 
 #[test]
-fn depth_is_bounded_and_what_is_allowed_fits_on_a_small_stack() {
+fn the_parser_limits_nesting_so_that_expressions_fit_a_small_stack() {
     let nested = |n: usize, open: &str, inner: &str, close: &str| {
         format!("{}{inner}{}", open.repeat(n), close.repeat(n))
     };
@@ -264,10 +264,13 @@ fn depth_is_bounded_and_what_is_allowed_fits_on_a_small_stack() {
         too_deep(&nested(n, "", "self", ".?o"));
     }
     // Chains of logic are flat.
-    hold(&[&nested(5000, "", "true", " && true"), &nested(5000, "", "false || true", " || false")]);
+    assert_true(&[
+        &nested(5000, "", "true", " && true"),
+        &nested(5000, "", "false || true", " || false"),
+    ]);
     // The deepest of each kind.
     let macros = (0..90).fold("true".to_owned(), |inner, i| format!("[1].all(x{i}, {inner})"));
-    hold(&[
+    assert_true(&[
         &nested(90, "(", "true", ")"),
         &nested(90, "!(", "true", ")"),
         &nested(90, "true ? true : ", "true", ""),
@@ -277,20 +280,23 @@ fn depth_is_bounded_and_what_is_allowed_fits_on_a_small_stack() {
 }
 
 #[test]
-fn work_is_bounded() {
+fn evaluation_stops_at_the_cost_limit() {
     let many = "[1,2,3,4,5,6,7,8,9,0]";
     let nested = (0..8).fold("true".to_owned(), |inner, i| format!("{many}.all(x{i}, {inner})"));
     #[rustfmt::skip]
-    check(&[
+    assert_results(&[
         (&nested,                                     "operation cancelled: actual cost limit exceeded"),
         (&format!("{nested} || true"),                "operation cancelled: actual cost limit exceeded"), // not forgiven
         ("lists.range(1000000000000).size() > 0",     "operation cancelled: actual cost limit exceeded"),
     ]);
-    assert_eq!(Error::OutOfFuel.to_string(), "operation cancelled: actual cost limit exceeded");
+    assert_eq!(
+        Error::CostLimitExceeded.to_string(),
+        "operation cancelled: actual cost limit exceeded"
+    );
 }
 
 #[test]
-fn a_list_costs_what_its_items_cost() {
+fn library_calls_charge_for_nested_list_items() {
     let mut data = data();
     let long = json!("a".repeat(1_000_000));
     data["s"] = long.clone();
@@ -315,7 +321,7 @@ fn a_list_costs_what_its_items_cost() {
 
 /// Nor do they panic: nothing here is left to the guard around the library.
 #[test]
-fn quantities_do_not_overflow() {
+fn extreme_quantities_are_errors_instead_of_overflows() {
     let mut data = data();
     let mut eval = |expression: &str, a: &str, b: &str| {
         data["s"] = json!(a);

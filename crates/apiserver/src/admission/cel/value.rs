@@ -9,7 +9,7 @@ use serde_json::{Map as JsonMap, Value};
 use super::{Error, library};
 use crate::admission::format::{Format, StringFormat};
 use crate::admission::go_text;
-use crate::admission::schema::{Additional, Kind, Schema};
+use crate::admission::schema::{AdditionalProperties, Schema, SchemaType};
 
 #[derive(Debug, Clone)]
 pub(crate) enum Val<'a> {
@@ -27,13 +27,13 @@ pub(crate) enum Val<'a> {
     /// What only the library knows: durations, timestamps, quantities, addresses, ...
     Library(LibraryValue),
     /// Data without a schema. It can be compared and nothing else.
-    Raw(&'a Value),
+    Untyped(&'a Value),
 }
 
 #[derive(Debug, Clone)]
 pub(crate) enum List<'a> {
     Data { items: &'a [Value], schema: &'a Schema },
-    Built(Arc<[Val<'a>]>),
+    Computed(Arc<[Val<'a>]>),
 }
 
 #[derive(Debug, Clone)]
@@ -44,26 +44,26 @@ pub(crate) enum Map<'a> {
         root: bool,
     },
     /// Few entries, each key once.
-    Built(Arc<[(Val<'a>, Val<'a>)]>),
+    Computed(Arc<[(Val<'a>, Val<'a>)]>),
     /// The same with texts as keys, and an empty map for every other text that is looked up. What
     /// is there can still be told with `in`.
-    Domains(Arc<[(Val<'a>, Val<'a>)]>),
+    ByDomain(Arc<[(Val<'a>, Val<'a>)]>),
 }
 
 impl<'a> Val<'a> {
     /// `self` or `oldSelf`. The root of a resource has its type and name besides its schema.
-    pub(crate) fn of_scope(
+    pub(crate) fn from_self(
         value: &'a Value,
         schema: &'a Schema,
         root: bool,
     ) -> Result<Self, Error> {
         match (value, root) {
             (Value::Object(fields), true) => Ok(Self::Map(Map::Data { fields, schema, root })),
-            _ => Self::of(value, schema),
+            _ => Self::from_json(value, schema),
         }
     }
 
-    pub(super) fn of(value: &'a Value, schema: &'a Schema) -> Result<Self, Error> {
+    pub(super) fn from_json(value: &'a Value, schema: &'a Schema) -> Result<Self, Error> {
         if value.is_null() {
             let refused = || Error::new("invalid data, got null for schema with nullable=false");
             return schema.nullable.then_some(Self::Null).ok_or_else(refused);
@@ -85,38 +85,38 @@ impl<'a> Val<'a> {
                 go_text::type_name(value)
             )))
         };
-        match (schema.kind, value) {
-            (Some(Kind::Object), Value::Object(fields)) => {
-                Ok(Self::Map(Map::Data { fields, schema, root: schema.embedded }))
+        match (schema.schema_type, value) {
+            (Some(SchemaType::Object), Value::Object(fields)) => {
+                Ok(Self::Map(Map::Data { fields, schema, root: schema.embedded_resource }))
             }
-            (Some(Kind::Object), _) => Err(Error::new(
+            (Some(SchemaType::Object), _) => Err(Error::new(
                 "invalid data, expected a map for the provided schema with type=object",
             )),
-            (Some(Kind::Array), Value::Array(items)) => {
+            (Some(SchemaType::Array), Value::Array(items)) => {
                 Ok(Self::List(List::Data { items, schema }))
             }
-            (Some(Kind::Array), _) => Err(Error::new(
+            (Some(SchemaType::Array), _) => Err(Error::new(
                 "invalid data, expected an array for the provided schema with type=array",
             )),
-            (Some(Kind::String), Value::String(text)) => Self::of_text(text, schema),
-            (Some(Kind::String), _) => mismatch("string"),
-            (Some(Kind::Number), Value::Number(number)) => {
+            (Some(SchemaType::String), Value::String(text)) => Self::from_string(text, schema),
+            (Some(SchemaType::String), _) => mismatch("string"),
+            (Some(SchemaType::Number), Value::Number(number)) => {
                 Ok(Self::Double(number.as_f64().unwrap_or(f64::NAN)))
             }
-            (Some(Kind::Number), _) => mismatch("float"),
-            (Some(Kind::Integer), Value::Number(number)) if number.is_i64() => {
+            (Some(SchemaType::Number), _) => mismatch("float"),
+            (Some(SchemaType::Integer), Value::Number(number)) if number.is_i64() => {
                 Ok(Self::Int(number.as_i64().unwrap_or_default()))
             }
-            (Some(Kind::Integer), _) => mismatch("int"),
-            (Some(Kind::Boolean), Value::Bool(value)) => Ok(Self::Bool(*value)),
-            (Some(Kind::Boolean), _) => mismatch("bool"),
-            (None, value) => Ok(Self::Raw(value)),
+            (Some(SchemaType::Integer), _) => mismatch("int"),
+            (Some(SchemaType::Boolean), Value::Bool(value)) => Ok(Self::Bool(*value)),
+            (Some(SchemaType::Boolean), _) => mismatch("bool"),
+            (None, value) => Ok(Self::Untyped(value)),
         }
     }
 
-    fn of_text(text: &'a str, schema: &'a Schema) -> Result<Self, Error> {
-        let convert = Self::converted;
-        match schema.checks.format {
+    fn from_string(text: &'a str, schema: &'a Schema) -> Result<Self, Error> {
+        let convert = Self::convert_string;
+        match schema.value_validation.format {
             Some(Format::String(StringFormat::DateTime)) => {
                 convert("timestamp", Cow::Borrowed(text))
             }
@@ -134,7 +134,7 @@ impl<'a> Val<'a> {
     }
 
     /// What a function of the library makes of a text: a quantity, a version, ...
-    pub(crate) fn converted(
+    pub(crate) fn convert_string(
         function: &'static str,
         text: impl Into<Cow<'a, str>>,
     ) -> Result<Self, Error> {
@@ -146,7 +146,7 @@ impl<'a> Val<'a> {
     }
 
     pub(crate) fn list(items: Vec<Val<'a>>) -> Self {
-        Self::List(List::Built(items.into()))
+        Self::List(List::Computed(items.into()))
     }
 
     pub(crate) fn some(value: Val<'a>) -> Self {
@@ -177,7 +177,7 @@ impl<'a> Val<'a> {
             Self::Library(LibraryValue::Duration(_)) => "google.protobuf.Duration",
             Self::Library(LibraryValue::Timestamp(_)) => "google.protobuf.Timestamp",
             Self::Library(_) => "kubernetes.Opaque",
-            Self::Raw(_) => "unknown",
+            Self::Untyped(_) => "unknown",
         }
     }
 }
@@ -186,7 +186,7 @@ impl<'a> List<'a> {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Data { items, .. } => items.len(),
-            Self::Built(items) => items.len(),
+            Self::Computed(items) => items.len(),
         }
     }
 
@@ -195,11 +195,11 @@ impl<'a> List<'a> {
             Self::Data { items, schema } => {
                 let value = items.get(index)?;
                 Some(match &schema.items {
-                    Some(schema) => Val::of(value, schema),
-                    None => Ok(Val::Raw(value)),
+                    Some(schema) => Val::from_json(value, schema),
+                    None => Ok(Val::Untyped(value)),
                 })
             }
-            Self::Built(items) => items.get(index).cloned().map(Ok),
+            Self::Computed(items) => items.get(index).cloned().map(Ok),
         }
     }
 
@@ -209,12 +209,14 @@ impl<'a> List<'a> {
 }
 
 /// The fields that every resource has at its root, for rules that look at them there.
-static STRING: std::sync::LazyLock<Schema> =
-    std::sync::LazyLock::new(|| Schema { kind: Some(Kind::String), ..Schema::default() });
-static METADATA: std::sync::LazyLock<Schema> = std::sync::LazyLock::new(|| {
-    let string = || Schema { kind: Some(Kind::String), ..Schema::default() };
+static STRING_SCHEMA: std::sync::LazyLock<Schema> = std::sync::LazyLock::new(|| Schema {
+    schema_type: Some(SchemaType::String),
+    ..Schema::default()
+});
+static METADATA_SCHEMA: std::sync::LazyLock<Schema> = std::sync::LazyLock::new(|| {
+    let string = || Schema { schema_type: Some(SchemaType::String), ..Schema::default() };
     Schema {
-        kind: Some(Kind::Object),
+        schema_type: Some(SchemaType::Object),
         properties: ["name", "generateName"].map(|name| (name.to_owned(), string())).into(),
         ..Schema::default()
     }
@@ -223,12 +225,12 @@ static METADATA: std::sync::LazyLock<Schema> = std::sync::LazyLock::new(|| {
 /// The schema of a field, if expressions can see it.
 pub(super) fn field_schema<'a>(schema: &'a Schema, root: bool, name: &str) -> Option<&'a Schema> {
     match name {
-        "apiVersion" | "kind" if root => Some(&STRING),
-        "metadata" if root => Some(&METADATA),
+        "apiVersion" | "kind" if root => Some(&STRING_SCHEMA),
+        "metadata" if root => Some(&METADATA_SCHEMA),
         _ if root || !schema.properties.is_empty() => schema.properties.get(name),
-        _ => match &schema.additional {
-            Additional::Schema(values) => Some(values),
-            Additional::Any | Additional::Absent => None,
+        _ => match &schema.additional_properties {
+            AdditionalProperties::Schema(values) => Some(values),
+            AdditionalProperties::Any | AdditionalProperties::Absent => None,
         },
     }
 }
@@ -238,7 +240,7 @@ impl<'a> Map<'a> {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Data { fields, .. } => fields.len(),
-            Self::Built(entries) | Self::Domains(entries) => entries.len(),
+            Self::Computed(entries) | Self::ByDomain(entries) => entries.len(),
         }
     }
 
@@ -246,7 +248,7 @@ impl<'a> Map<'a> {
     fn is_struct(&self) -> bool {
         match self {
             Self::Data { schema, root, .. } => *root || !schema.properties.is_empty(),
-            Self::Built(_) | Self::Domains(_) => false,
+            Self::Computed(_) | Self::ByDomain(_) => false,
         }
     }
 
@@ -258,20 +260,20 @@ impl<'a> Map<'a> {
                 let is_struct = self.is_struct();
                 let name = if is_struct { field? } else { key };
                 let value = fields.get(name).filter(|value| !is_struct || !value.is_null())?;
-                Some(Val::of(value, field_schema(schema, *root, name)?))
+                Some(Val::from_json(value, field_schema(schema, *root, name)?))
             }
-            Self::Built(entries) => find_text(entries, key).map(Ok),
-            Self::Domains(entries) => {
-                Some(Ok(find_text(entries, key)
-                    .unwrap_or_else(|| Val::Map(Self::Built(Vec::new().into())))))
-            }
+            Self::Computed(entries) => find_string_key(entries, key).map(Ok),
+            Self::ByDomain(entries) => Some(Ok(find_string_key(entries, key)
+                .unwrap_or_else(|| Val::Map(Self::Computed(Vec::new().into()))))),
         }
     }
 
     /// Whether there is a value of a computed key.
     pub(crate) fn has_key(&self, key: &Val<'_>) -> Result<bool, Error> {
         match (self, key) {
-            (Self::Domains(entries), Val::String(key)) => Ok(find_text(entries, key).is_some()),
+            (Self::ByDomain(entries), Val::String(key)) => {
+                Ok(find_string_key(entries, key).is_some())
+            }
             _ => Ok(self.get(key).transpose()?.is_some()),
         }
     }
@@ -280,11 +282,11 @@ impl<'a> Map<'a> {
     pub(crate) fn get(&self, key: &Val<'_>) -> Option<Result<Val<'a>, Error>> {
         match (self, key) {
             (_, Val::String(key)) => self.select(key, Some(key)),
-            (Self::Built(entries), key) => entries
+            (Self::Computed(entries), key) => entries
                 .iter()
                 .find(|(found, _)| is_same_key(found, key))
                 .map(|(_, value)| Ok(value.clone())),
-            (Self::Data { .. } | Self::Domains(_), _) => Some(Err(Error::no_such_overload())),
+            (Self::Data { .. } | Self::ByDomain(_), _) => Some(Err(Error::no_such_overload())),
         }
     }
 
@@ -296,24 +298,24 @@ impl<'a> Map<'a> {
                 .filter(|name| field_schema(schema, *root, name).is_some())
                 .map(|name| Val::String(Cow::Borrowed(name.as_str())))
                 .collect(),
-            Self::Built(entries) | Self::Domains(entries) => {
+            Self::Computed(entries) | Self::ByDomain(entries) => {
                 entries.iter().map(|(key, _)| key.clone()).collect()
             }
         }
     }
 
     /// The data and its fields without a schema, which compare as plain JSON.
-    pub(crate) fn raw_field(&self, name: &str) -> Option<&'a Value> {
+    pub(crate) fn untyped_field(&self, name: &str) -> Option<&'a Value> {
         match self {
             Self::Data { fields, schema, root } => {
                 field_schema(schema, *root, name).is_none().then(|| fields.get(name)).flatten()
             }
-            Self::Built(_) | Self::Domains(_) => None,
+            Self::Computed(_) | Self::ByDomain(_) => None,
         }
     }
 }
 
-fn find_text<'a>(entries: &[(Val<'a>, Val<'a>)], key: &str) -> Option<Val<'a>> {
+fn find_string_key<'a>(entries: &[(Val<'a>, Val<'a>)], key: &str) -> Option<Val<'a>> {
     let found = entries.iter().find(|(k, _)| matches!(k, Val::String(known) if known == key));
     found.map(|(_, value)| value.clone())
 }

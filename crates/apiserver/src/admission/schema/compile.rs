@@ -4,43 +4,43 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{Additional, Checks, Kind, ListType, Pattern, Schema};
+use super::{AdditionalProperties, ListType, Pattern, Schema, SchemaType, ValueValidation};
 use crate::admission::format::{Format, StringFormat};
-use crate::admission::rule::Rule;
+use crate::admission::validation_rule::ValidationRule;
 use crate::admission::{CrdError, re2};
 
 impl Schema {
     /// Compiles the `openAPIV3Schema` of a CRD.
     pub(crate) fn compile(schema: &Value, path: &str) -> Result<Self, CrdError> {
-        let root = Node::new(schema, path)?;
+        let root = SchemaNode::new(schema, path)?;
         if root.text("type")? != Some("object") {
             return Err(root.error("type", "must be object at the root"));
         }
         if root.map.contains_key("additionalProperties") {
             return Err(root.error("additionalProperties", "must not be used at the root"));
         }
-        root.compile(Place::Root)
+        root.compile(SchemaPosition::Root)
     }
 }
 
 /// Whether a node gives structure or only checks values, inside `anyOf` and its siblings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum SchemaPosition {
     Root,
-    Spine,
+    Structural,
     /// Inside a list whose items have no keys to find the old ones by.
-    Uncorrelatable,
-    Branch,
+    InListWithoutKeys,
+    NestedValueValidation,
 }
 
 /// One node of the source, with its place in the CRD for messages.
-struct Node<'a> {
+struct SchemaNode<'a> {
     map: &'a Map<String, Value>,
     path: String,
 }
 
 /// Parts of JSON Schema that a structural schema does not have.
-const UNSUPPORTED: [&str; 7] = [
+const UNSUPPORTED_KEYWORDS: [&str; 7] = [
     "$ref",
     "$schema",
     "id",
@@ -50,7 +50,7 @@ const UNSUPPORTED: [&str; 7] = [
     "additionalItems",
 ];
 
-impl<'a> Node<'a> {
+impl<'a> SchemaNode<'a> {
     fn new(value: &'a Value, path: impl Into<String>) -> Result<Self, CrdError> {
         let path = path.into();
         match value.as_object() {
@@ -59,96 +59,102 @@ impl<'a> Node<'a> {
         }
     }
 
-    fn compile(&self, place: Place) -> Result<Schema, CrdError> {
-        let below = if place == Place::Root { Place::Spine } else { place };
+    fn compile(&self, place: SchemaPosition) -> Result<Schema, CrdError> {
+        let below = if place == SchemaPosition::Root { SchemaPosition::Structural } else { place };
         let list_type = self.list_type()?;
         let item = match (&list_type, below) {
-            (ListType::Atomic | ListType::Set, Place::Spine) => Place::Uncorrelatable,
+            (ListType::Atomic | ListType::Set, SchemaPosition::Structural) => {
+                SchemaPosition::InListWithoutKeys
+            }
             (_, below) => below,
         };
-        for keyword in UNSUPPORTED {
+        for keyword in UNSUPPORTED_KEYWORDS {
             if self.map.contains_key(keyword) {
                 return Err(self.error(keyword, "is not supported in a structural schema"));
             }
         }
         let mut schema = Schema {
-            kind: self.kind()?,
+            schema_type: self.kind()?,
             int_or_string: self.flag("x-kubernetes-int-or-string")?,
             nullable: self.flag("nullable")?,
-            preserve_unknown: self.flag("x-kubernetes-preserve-unknown-fields")?,
-            embedded: self.flag("x-kubernetes-embedded-resource")?,
+            preserve_unknown_fields: self.flag("x-kubernetes-preserve-unknown-fields")?,
+            embedded_resource: self.flag("x-kubernetes-embedded-resource")?,
             default: self.map.get("default").filter(|default| !default.is_null()).cloned(),
             properties: self.properties(below)?,
-            additional: self.additional(below)?,
+            additional_properties: self.additional_properties(below)?,
             items: self.child("items", item)?.map(Box::new),
             list_type,
-            checks: self.checks()?,
+            value_validation: self.value_validation()?,
             rules: Vec::new(),
-            rules_within: false,
+            contains_rules: false,
         };
-        if place != Place::Branch {
-            self.check_spine(&schema)?;
+        if place != SchemaPosition::NestedValueValidation {
+            self.check_structural(&schema)?;
         }
         schema.rules = self.rules(&schema, place)?;
-        schema.rules_within = !schema.rules.is_empty()
-            || schema.items.as_ref().is_some_and(|items| items.rules_within)
-            || schema.properties.values().any(|property| property.rules_within)
-            || matches!(&schema.additional, Additional::Schema(values) if values.rules_within);
+        schema.contains_rules = !schema.rules.is_empty()
+            || schema.items.as_ref().is_some_and(|items| items.contains_rules)
+            || schema.properties.values().any(|property| property.contains_rules)
+            || matches!(&schema.additional_properties, AdditionalProperties::Schema(values) if values.contains_rules);
         Ok(schema)
     }
 
-    fn check_spine(&self, schema: &Schema) -> Result<(), CrdError> {
-        if schema.kind.is_none() && !schema.int_or_string && !schema.preserve_unknown {
+    fn check_structural(&self, schema: &Schema) -> Result<(), CrdError> {
+        if schema.schema_type.is_none() && !schema.int_or_string && !schema.preserve_unknown_fields
+        {
             return Err(self.error("type", "must not be empty"));
         }
-        if schema.kind == Some(Kind::Array) && schema.items.is_none() {
+        if schema.schema_type == Some(SchemaType::Array) && schema.items.is_none() {
             return Err(self.error("items", "must be specified for an array"));
         }
-        let has_additional = !matches!(schema.additional, Additional::Absent);
+        let has_additional = !matches!(schema.additional_properties, AdditionalProperties::Absent);
         if has_additional && !schema.properties.is_empty() {
             return Err(self.error("additionalProperties", "must not be used with properties"));
         }
-        if schema.embedded && schema.kind != Some(Kind::Object) {
+        if schema.embedded_resource && schema.schema_type != Some(SchemaType::Object) {
             return Err(self.error("type", "must be object for an embedded resource"));
         }
         Ok(())
     }
 
-    fn kind(&self) -> Result<Option<Kind>, CrdError> {
+    fn kind(&self) -> Result<Option<SchemaType>, CrdError> {
         Ok(Some(match self.text("type")? {
             None | Some("") => return Ok(None),
-            Some("object") => Kind::Object,
-            Some("array") => Kind::Array,
-            Some("string") => Kind::String,
-            Some("integer") => Kind::Integer,
-            Some("number") => Kind::Number,
-            Some("boolean") => Kind::Boolean,
+            Some("object") => SchemaType::Object,
+            Some("array") => SchemaType::Array,
+            Some("string") => SchemaType::String,
+            Some("integer") => SchemaType::Integer,
+            Some("number") => SchemaType::Number,
+            Some("boolean") => SchemaType::Boolean,
             Some(_) => return Err(self.error("type", "is not a type of JSON Schema")),
         }))
     }
 
-    fn properties(&self, place: Place) -> Result<BTreeMap<String, Schema>, CrdError> {
+    fn properties(&self, place: SchemaPosition) -> Result<BTreeMap<String, Schema>, CrdError> {
         let Some(properties) = self.map.get("properties") else { return Ok(BTreeMap::new()) };
-        let node = Node::new(properties, self.at("properties"))?;
+        let node = SchemaNode::new(properties, self.keyword_path("properties"))?;
         node.map
             .iter()
             .map(|(name, property)| {
-                let property = Node::new(property, format!("{}[{name}]", node.path))?;
+                let property = SchemaNode::new(property, format!("{}[{name}]", node.path))?;
                 Ok((name.clone(), property.compile(place)?))
             })
             .collect()
     }
 
-    fn additional(&self, place: Place) -> Result<Additional, CrdError> {
+    fn additional_properties(
+        &self,
+        place: SchemaPosition,
+    ) -> Result<AdditionalProperties, CrdError> {
         match self.map.get("additionalProperties") {
-            None => Ok(Additional::Absent),
-            Some(Value::Bool(true)) => Ok(Additional::Any),
+            None => Ok(AdditionalProperties::Absent),
+            Some(Value::Bool(true)) => Ok(AdditionalProperties::Any),
             Some(Value::Bool(false)) => {
                 Err(self.error("additionalProperties", "must not be false"))
             }
             Some(schema) => {
-                let node = Node::new(schema, self.at("additionalProperties"))?;
-                Ok(Additional::Schema(Box::new(node.compile(place)?)))
+                let node = SchemaNode::new(schema, self.keyword_path("additionalProperties"))?;
+                Ok(AdditionalProperties::Schema(Box::new(node.compile(place)?)))
             }
         }
     }
@@ -166,12 +172,12 @@ impl<'a> Node<'a> {
         }
     }
 
-    fn checks(&self) -> Result<Checks, CrdError> {
+    fn value_validation(&self) -> Result<ValueValidation, CrdError> {
         if self.flag("uniqueItems")? {
             // The comparison would be quadratic; list type `set` is the supported way.
             return Err(self.error("uniqueItems", "must not be true"));
         }
-        Ok(Checks {
+        Ok(ValueValidation {
             format: self.format()?,
             minimum: self.float("minimum")?,
             exclusive_minimum: self.flag("exclusiveMinimum")?,
@@ -186,11 +192,11 @@ impl<'a> Node<'a> {
             min_properties: self.integer("minProperties")?,
             max_properties: self.integer("maxProperties")?,
             required: self.texts("required")?,
-            allowed: self.array("enum")?.to_vec(),
-            all_of: self.branches("allOf")?,
-            any_of: self.branches("anyOf")?,
-            one_of: self.branches("oneOf")?,
-            not: self.child("not", Place::Branch)?.map(Box::new),
+            enum_values: self.array("enum")?.to_vec(),
+            all_of: self.nested_schemas("allOf")?,
+            any_of: self.nested_schemas("anyOf")?,
+            one_of: self.nested_schemas("oneOf")?,
+            not: self.child("not", SchemaPosition::NestedValueValidation)?.map(Box::new),
         })
     }
 
@@ -199,11 +205,13 @@ impl<'a> Node<'a> {
         let Some(name) = self.text("format")? else { return Ok(None) };
         let is_union = self.flag("x-kubernetes-int-or-string")?;
         Ok(match (if is_union { None } else { self.kind()? }, name) {
-            (Some(Kind::Integer), "int32") => Some(Format::Int32),
-            (Some(Kind::Integer), "int64") => Some(Format::Int64),
-            (Some(Kind::Number), "float") => Some(Format::Float),
-            (Some(Kind::Number), "double") => Some(Format::Double),
-            (Some(Kind::String) | None, name) => StringFormat::named(name).map(Format::String),
+            (Some(SchemaType::Integer), "int32") => Some(Format::Int32),
+            (Some(SchemaType::Integer), "int64") => Some(Format::Int64),
+            (Some(SchemaType::Number), "float") => Some(Format::Float),
+            (Some(SchemaType::Number), "double") => Some(Format::Double),
+            (Some(SchemaType::String) | None, name) => {
+                StringFormat::named(name).map(Format::String)
+            }
             _ => None,
         })
     }
@@ -218,20 +226,24 @@ impl<'a> Node<'a> {
         }
     }
 
-    fn rules(&self, schema: &Schema, place: Place) -> Result<Vec<Rule>, CrdError> {
+    fn rules(
+        &self,
+        schema: &Schema,
+        place: SchemaPosition,
+    ) -> Result<Vec<ValidationRule>, CrdError> {
         let rules = self.array("x-kubernetes-validations")?;
-        if !rules.is_empty() && place == Place::Branch {
+        if !rules.is_empty() && place == SchemaPosition::NestedValueValidation {
             return Err(self.error("x-kubernetes-validations", "must not be in a nested schema"));
         }
         if !rules.is_empty() && !schema.has_cel_type() {
             return Err(self.error("x-kubernetes-validations", "have no type to work on here"));
         }
-        let is_root = place == Place::Root || schema.embedded;
+        let is_root = place == SchemaPosition::Root || schema.embedded_resource;
         let compile = |(i, rule): (usize, &Value)| {
             let at = format!("x-kubernetes-validations[{i}]");
-            let rule =
-                Rule::compile(rule, schema, is_root).map_err(|problem| self.error(&at, problem))?;
-            if rule.is_transition() && place == Place::Uncorrelatable {
+            let rule = ValidationRule::compile(rule, schema, is_root)
+                .map_err(|problem| self.error(&at, problem))?;
+            if rule.is_transition() && place == SchemaPosition::InListWithoutKeys {
                 return Err(self.error(&at, "oldSelf has no meaning inside a list without keys"));
             }
             Ok(rule)
@@ -239,20 +251,21 @@ impl<'a> Node<'a> {
         rules.iter().enumerate().map(compile).collect()
     }
 
-    fn branches(&self, keyword: &str) -> Result<Vec<Schema>, CrdError> {
+    fn nested_schemas(&self, keyword: &str) -> Result<Vec<Schema>, CrdError> {
         self.array(keyword)?
             .iter()
             .enumerate()
             .map(|(i, branch)| {
-                Node::new(branch, format!("{}[{i}]", self.at(keyword)))?.compile(Place::Branch)
+                SchemaNode::new(branch, format!("{}[{i}]", self.keyword_path(keyword)))?
+                    .compile(SchemaPosition::NestedValueValidation)
             })
             .collect()
     }
 
-    fn child(&self, keyword: &str, place: Place) -> Result<Option<Schema>, CrdError> {
+    fn child(&self, keyword: &str, place: SchemaPosition) -> Result<Option<Schema>, CrdError> {
         self.map
             .get(keyword)
-            .map(|schema| Node::new(schema, self.at(keyword))?.compile(place))
+            .map(|schema| SchemaNode::new(schema, self.keyword_path(keyword))?.compile(place))
             .transpose()
     }
 
@@ -297,11 +310,11 @@ impl<'a> Node<'a> {
         }
     }
 
-    fn at(&self, keyword: &str) -> String {
+    fn keyword_path(&self, keyword: &str) -> String {
         format!("{}.{keyword}", self.path)
     }
 
     fn error(&self, keyword: &str, problem: impl Into<String>) -> CrdError {
-        CrdError::schema(self.at(keyword), problem)
+        CrdError::schema(self.keyword_path(keyword), problem)
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::widget_crd;
 use crate::admission::{CrdError, CustomKind};
 
-fn problem(spec: &Value) -> String {
+fn compile_error(spec: &Value) -> String {
     match CustomKind::from_crd(&widget_crd(spec)) {
         Ok(_) => "compiles".to_owned(),
         Err(error) => error
@@ -15,7 +15,7 @@ fn problem(spec: &Value) -> String {
 }
 
 #[test]
-fn a_schema_that_does_not_compile_names_the_place() {
+fn schema_compile_errors_name_the_schema_path() {
     let field = |schema: Value| json!({"type": "object", "properties": {"x": schema}});
     #[rustfmt::skip]
     let cases = [
@@ -37,16 +37,16 @@ fn a_schema_that_does_not_compile_names_the_place() {
                                                              "spec.properties[x].anyOf[0].x-kubernetes-validations: must not be in a nested schema"),
     ];
     for (schema, expected) in cases {
-        assert_eq!(problem(&schema), expected, "{schema}");
+        assert_eq!(compile_error(&schema), expected, "{schema}");
     }
     assert!(
-        problem(&field(json!({"type": "string", "pattern": "("})))
+        compile_error(&field(json!({"type": "string", "pattern": "("})))
             .starts_with("spec.properties[x].pattern: does not compile: ")
     );
 }
 
 #[test]
-fn a_rule_that_does_not_compile_says_why() {
+fn rule_compile_errors_name_the_cause() {
     let schema = json!({"type": "object", "properties": {
         "a": {"type": "string"}, "l": {"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}}}},
         "m": {"type": "object", "additionalProperties": {"type": "string"}}, "free": {"x-kubernetes-preserve-unknown-fields": true},
@@ -73,7 +73,7 @@ fn a_rule_that_does_not_compile_says_why() {
     for (rule, expected) in cases {
         let mut schema = schema.clone();
         schema["x-kubernetes-validations"] = json!([rule]);
-        let found = problem(&schema);
+        let found = compile_error(&schema);
         assert_eq!(
             found.trim_start_matches("spec.x-kubernetes-validations[0]: "),
             expected,
@@ -83,22 +83,22 @@ fn a_rule_that_does_not_compile_says_why() {
 }
 
 #[test]
-fn a_transition_rule_needs_items_with_keys() {
+fn transition_rules_in_lists_require_list_map_keys() {
     let mut list = json!({"type": "array", "items": {
         "type": "object", "properties": {"k": {"type": "string"}},
         "x-kubernetes-validations": [{"rule": "self == oldSelf"}],
     }});
     assert_eq!(
-        problem(&list),
+        compile_error(&list),
         "spec.items.x-kubernetes-validations[0]: oldSelf has no meaning inside a list without keys"
     );
     list["x-kubernetes-list-type"] = json!("map");
     list["x-kubernetes-list-map-keys"] = json!(["k"]);
-    assert_eq!(problem(&list), "compiles");
+    assert_eq!(compile_error(&list), "compiles");
 }
 
 #[test]
-fn the_stored_version_is_taken_or_one_by_name() {
+fn a_crd_compiles_its_storage_version_unless_a_version_is_named() {
     let mut crd = widget_crd(&json!({"type": "object"}));
     let mut second = crd["spec"]["versions"][0].clone();
     second["name"] = json!("v2");
@@ -107,6 +107,9 @@ fn the_stored_version_is_taken_or_one_by_name() {
     assert_eq!(CustomKind::from_crd(&crd).unwrap().version(), "v1");
     assert_eq!(CustomKind::from_crd_version(&crd, "v2").unwrap().version(), "v2");
     let missing = CustomKind::from_crd_version(&crd, "v3").unwrap_err();
-    assert_eq!(missing, CrdError::NoVersion("v3".to_owned()));
-    assert_eq!(CustomKind::from_crd(&json!({})).unwrap_err(), CrdError::Missing("spec.versions"));
+    assert_eq!(missing, CrdError::VersionNotFound("v3".to_owned()));
+    assert_eq!(
+        CustomKind::from_crd(&json!({})).unwrap_err(),
+        CrdError::MissingField("spec.versions")
+    );
 }

@@ -17,7 +17,7 @@ fn check(cases: &[Case]) {
 }
 
 #[test]
-fn a_wrong_type_names_both_types() {
+fn type_errors_name_the_expected_and_the_actual_type() {
     #[rustfmt::skip]
     check(&[
         Case(json!({"type": "integer"}), json!("a"),
@@ -46,7 +46,7 @@ fn a_wrong_type_names_both_types() {
 }
 
 #[test]
-fn numbers_have_bounds() {
+fn numbers_outside_the_schema_bounds_are_invalid() {
     let bounded = json!({"type": "integer", "minimum": 1, "maximum": 100});
     let open = json!({"type": "integer", "minimum": 1, "exclusiveMinimum": true,
         "maximum": 9, "exclusiveMaximum": true});
@@ -73,7 +73,7 @@ fn numbers_have_bounds() {
 }
 
 #[test]
-fn strings_have_lengths_in_characters_patterns_and_formats() {
+fn strings_are_checked_for_length_pattern_and_format() {
     let sized = json!({"type": "string", "minLength": 2, "maxLength": 5});
     #[rustfmt::skip]
     check(&[
@@ -100,7 +100,7 @@ fn strings_have_lengths_in_characters_patterns_and_formats() {
 }
 
 #[test]
-fn lists_and_maps_have_sizes() {
+fn lists_and_maps_are_checked_for_size() {
     let list = json!({"type": "array", "minItems": 1, "maxItems": 2, "items": {"type": "string"}});
     let map = json!({"type": "object", "minProperties": 1, "maxProperties": 1,
         "additionalProperties": {"type": "string", "maxLength": 3}});
@@ -115,7 +115,7 @@ fn lists_and_maps_have_sizes() {
 }
 
 #[test]
-fn required_fields_are_named_each() {
+fn every_missing_required_field_is_reported() {
     let schema = json!({"type": "object", "required": ["a", "b"],
         "properties": {"a": {"type": "string"}, "b": {"type": "string"}}});
     #[rustfmt::skip]
@@ -126,7 +126,7 @@ fn required_fields_are_named_each() {
 }
 
 #[test]
-fn lists_of_type_set_and_map_have_no_duplicates() {
+fn duplicate_items_in_lists_of_type_set_and_map_are_rejected() {
     let set =
         json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}});
     let map = |keys: &Value| {
@@ -147,7 +147,7 @@ fn lists_of_type_set_and_map_have_no_duplicates() {
 }
 
 #[test]
-fn alternatives_report_the_branch_that_agrees_most() {
+fn any_of_and_one_of_report_the_errors_of_the_best_matching_schema() {
     let two = json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}});
     let with = |keyword: &str, branches: Value| {
         let mut schema = two.clone();
@@ -190,7 +190,7 @@ fn alternatives_report_the_branch_that_agrees_most() {
 }
 
 #[test]
-fn metadata_follows_the_rules_for_names() {
+fn object_metadata_is_validated() {
     let kind = widget_with(&json!({}));
     let lines = |metadata: Value| {
         let mut object = object(&json!({}));
@@ -211,7 +211,7 @@ fn metadata_follows_the_rules_for_names() {
 }
 
 #[test]
-fn the_type_is_checked_before_all_else() {
+fn kind_and_api_version_are_checked_first() {
     let kind = widget(&json!({"type": "object", "required": ["a"]}));
     let mut object = object(&json!({}));
     object["kind"] = json!("Gadget");

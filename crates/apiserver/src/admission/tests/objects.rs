@@ -13,7 +13,7 @@ fn pruned(kind: &CustomKind, spec: &Value) -> (Value, Vec<String>) {
 }
 
 #[test]
-fn unknown_fields_go_and_are_reported() {
+fn pruning_removes_and_reports_unknown_fields() {
     let kind = widget_with(&json!({
         "a": {"type": "object", "properties": {"b": {"type": "string"}}},
         "list": {"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}}}},
@@ -33,14 +33,14 @@ fn unknown_fields_go_and_are_reported() {
     );
     assert_eq!(unknown, ["spec.a.c", "spec.list[1].x", "spec.map.any/key.x", "spec.z"]);
     assert_eq!(
-        kind.strict_message(&unknown[..2]),
+        kind.strict_decoding_message(&unknown[..2]),
         "Widget in version \"v1\" cannot be handled as a Widget: strict decoding error: \
          unknown field \"spec.a.c\", unknown field \"spec.list[1].x\""
     );
 }
 
 #[test]
-fn free_data_stays_where_the_schema_says_so() {
+fn preserved_unknown_fields_survive_pruning() {
     let known = json!({"k": {"type": "object", "properties": {"z": {"type": "string"}}}});
     #[rustfmt::skip]
     let cases = [
@@ -65,7 +65,7 @@ fn free_data_stays_where_the_schema_says_so() {
 }
 
 #[test]
-fn type_and_metadata_stay_and_metadata_is_cleaned() {
+fn pruning_keeps_type_and_metadata_but_no_unknown_metadata_fields() {
     let kind = widget_with(&json!({}));
     let mut object = json!({
         "apiVersion": "example.com/v1", "kind": "Widget", "status": {},
@@ -84,7 +84,7 @@ fn type_and_metadata_stay_and_metadata_is_cleaned() {
 }
 
 #[test]
-fn defaults_fill_what_is_missing_at_every_level() {
+fn defaults_fill_missing_fields_at_every_level() {
     let kind = widget(&json!({"type": "object", "default": {}, "properties": {
         "mode": {"type": "string", "default": "Fast"},
         "deep": {"type": "object", "default": {}, "properties": {"n": {"type": "integer", "default": 3}}},
@@ -111,7 +111,7 @@ fn defaults_fill_what_is_missing_at_every_level() {
 }
 
 #[test]
-fn a_null_is_kept_replaced_or_dropped() {
+fn null_fields_are_kept_defaulted_or_dropped() {
     let string = |extra: Value| {
         let mut schema = json!({"type": "string"});
         schema.as_object_mut().unwrap().append(&mut extra.as_object().unwrap().clone());

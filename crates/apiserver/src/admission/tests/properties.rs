@@ -69,7 +69,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_panics_and_pruning_and_defaulting_are_idempotent(object in any_object()) {
+    fn pruning_and_defaulting_are_idempotent_for_any_object(object in any_object()) {
         let _ = KIND.validate_create(&object); // also what was never pruned
 
         let mut pruned = object.clone();
@@ -89,7 +89,7 @@ proptest! {
     }
 
     #[test]
-    fn an_update_never_panics_and_fails_no_more_than_a_creation(
+    fn an_unchanged_valid_object_passes_update_validation(
         old in any_object(),
         new in any_object(),
     ) {

@@ -15,7 +15,7 @@ fn string(rules: Value) -> Value {
 }
 
 #[test]
-fn a_failure_shows_the_value_of_a_scalar_and_not_that_of_an_object() {
+fn rule_failures_show_scalar_values_but_no_objects() {
     let kind = widget(&with_rules(
         json!({"type": "object", "properties": {
             "name": string(json!([{"rule": "self != 'bad'", "message": " do not "}])),
@@ -41,7 +41,7 @@ fn a_failure_shows_the_value_of_a_scalar_and_not_that_of_an_object() {
 }
 
 #[test]
-fn an_error_of_evaluation_rejects_and_names_the_rule() {
+fn cel_evaluation_errors_reject_the_object_and_name_the_rule() {
     let kind = widget(&with_rules(
         json!({"type": "object", "properties": {
             "a": {"type": "string"}, "l": {"type": "array", "items": {"type": "string"}},
@@ -67,7 +67,7 @@ fn an_error_of_evaluation_rejects_and_names_the_rule() {
 }
 
 #[test]
-fn rules_wait_until_the_schema_can_be_relied_on() {
+fn rules_do_not_run_on_objects_that_violate_the_schema() {
     let kind = widget_with(&json!({
         "n": {"type": "integer", "maximum": 5},
         "e": {"type": "string", "enum": ["a"]},
@@ -91,7 +91,7 @@ fn rules_wait_until_the_schema_can_be_relied_on() {
 }
 
 #[test]
-fn message_expressions_reasons_and_field_paths_shape_the_failure() {
+fn rule_failures_use_message_expression_reason_and_field_path() {
     let schema = json!({"type": "object", "properties": {
         "a": {"type": "string"}, "m": {"type": "object", "additionalProperties": {"type": "string"}},
     }});
@@ -119,7 +119,7 @@ fn message_expressions_reasons_and_field_paths_shape_the_failure() {
 }
 
 #[test]
-fn rules_at_the_root_see_the_name() {
+fn root_rules_can_read_kind_and_metadata_name() {
     let mut crd = super::widget_crd(&json!({"type": "object"}));
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] =
         json!([{"rule": "self.metadata.name != 'w' || self.kind != 'Widget'"}]);
@@ -131,7 +131,7 @@ fn rules_at_the_root_see_the_name() {
 }
 
 #[test]
-fn nulls_and_fields_of_unknown_type_are_not_judged() {
+fn rules_skip_null_values_and_untyped_fields() {
     let kind = widget_with(&json!({
         "n": {"type": "string", "nullable": true, "x-kubernetes-validations": [{"rule": "self == 'x'"}]},
         "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true,
@@ -141,7 +141,7 @@ fn nulls_and_fields_of_unknown_type_are_not_judged() {
 }
 
 #[test]
-fn an_endless_rule_is_cut_off() {
+fn a_rule_over_the_cost_limit_is_aborted() {
     let rule = "self.all(a, self.all(b, self.all(c, self.all(d, a + b + c + d != ''))))";
     let kind = widget_with(&json!({
         "l": {"type": "array", "items": {"type": "string"}, "x-kubernetes-validations": [

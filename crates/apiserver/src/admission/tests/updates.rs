@@ -5,18 +5,18 @@ use serde_json::{Value, json};
 use super::{object, update, widget_crd, widget_with};
 use crate::admission::CustomKind;
 
-const NONE: [&str; 0] = [];
+const NO_ERRORS: [&str; 0] = [];
 
-fn immutable() -> Value {
+fn immutable_string() -> Value {
     json!({"type": "string", "x-kubernetes-validations": [
         {"rule": "self == oldSelf", "message": "is immutable"},
     ]})
 }
 
 #[test]
-fn transition_rules_run_only_with_a_past() {
+fn transition_rules_run_only_with_an_old_value() {
     let kind = widget_with(
-        &json!({"a": immutable(), "m": {"type": "object", "additionalProperties": immutable()}}),
+        &json!({"a": immutable_string(), "m": {"type": "object", "additionalProperties": immutable_string()}}),
     );
     #[rustfmt::skip]
     let cases = [
@@ -29,11 +29,11 @@ fn transition_rules_run_only_with_a_past() {
     for (old, new, expected) in cases {
         assert_eq!(update(&kind, &old, &new), expected, "{old} to {new}");
     }
-    assert_eq!(super::create(&kind, &json!({"a": "x"})).1, NONE);
+    assert_eq!(super::create(&kind, &json!({"a": "x"})).1, NO_ERRORS);
 }
 
 #[test]
-fn items_of_a_keyed_list_correspond_by_key() {
+fn transition_rules_match_list_map_items_by_key() {
     let kind = widget_with(&json!({"l": {
         "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
         "items": {"type": "object", "required": ["k"], "properties": {
@@ -48,7 +48,7 @@ fn items_of_a_keyed_list_correspond_by_key() {
 }
 
 #[test]
-fn lists_of_type_set_and_map_are_equal_in_any_order() {
+fn lists_of_type_set_and_map_compare_equal_in_any_order() {
     let keyed = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
         "items": {"type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer"}}}});
     let set =
@@ -77,21 +77,21 @@ fn lists_of_type_set_and_map_are_equal_in_any_order() {
 }
 
 #[test]
-fn an_optional_past_can_be_asked_for() {
+fn optional_old_self_runs_transition_rules_on_create() {
     let kind = widget_with(&json!({"a": {"type": "string", "x-kubernetes-validations": [{
         "rule": "oldSelf.hasValue() ? oldSelf.value() != 'frozen' : self == 'new'",
         "optionalOldSelf": true, "message": "starts new, ends frozen",
     }]}}));
     let failure =
         |value: &str| format!(r#"spec.a: Invalid value: "{value}": starts new, ends frozen"#);
-    assert_eq!(super::create(&kind, &json!({"a": "new"})).1, NONE);
+    assert_eq!(super::create(&kind, &json!({"a": "new"})).1, NO_ERRORS);
     assert_eq!(super::create(&kind, &json!({"a": "old"})).1, [failure("old")]);
-    assert_eq!(update(&kind, &json!({"a": "new"}), &json!({"a": "any"})), NONE);
+    assert_eq!(update(&kind, &json!({"a": "new"}), &json!({"a": "any"})), NO_ERRORS);
     assert_eq!(update(&kind, &json!({"a": "frozen"}), &json!({"a": "any"})), [failure("any")]);
 }
 
 #[test]
-fn an_update_is_not_blamed_for_what_it_leaves() {
+fn ratcheting_ignores_errors_in_unchanged_fields() {
     let kind = widget_with(&json!({
         "n": {"type": "integer", "maximum": 5},
         "o": {"type": "object", "properties": {"p": {"type": "string", "minLength": 3}, "q": {"type": "string"}}},
@@ -122,7 +122,7 @@ fn an_update_is_not_blamed_for_what_it_leaves() {
 }
 
 #[test]
-fn names_and_identities_do_not_change() {
+fn updates_cannot_change_name_or_uid_or_add_finalizers_on_deletion() {
     let kind = widget_with(&json!({}));
     let mut old = object(&json!({}));
     old["metadata"] = json!({"name": "a", "uid": "1", "finalizers": ["example.com/a"],
@@ -146,7 +146,7 @@ fn names_and_identities_do_not_change() {
 }
 
 #[test]
-fn a_status_update_judges_the_status_and_runs_all_rules() {
+fn status_updates_validate_the_status_schema_and_run_all_rules() {
     let mut crd = widget_crd(&json!({"type": "object", "properties": {
         "a": {"type": "string", "maxLength": 1, "x-kubernetes-validations": [{"rule": "self != 'bad'"}]},
     }}));
@@ -168,7 +168,7 @@ fn a_status_update_judges_the_status_and_runs_all_rules() {
         let errors = kind.validate_status_update(new, &with_status(1));
         errors.iter().map(ToString::to_string).collect()
     };
-    assert_eq!(lines(&with_status(2)), NONE);
+    assert_eq!(lines(&with_status(2)), NO_ERRORS);
     assert_eq!(
         lines(&with_status(9)),
         ["status.n: Invalid value: 9: n in body should be less than or equal to 5"]
@@ -180,7 +180,7 @@ fn a_status_update_judges_the_status_and_runs_all_rules() {
 }
 
 #[test]
-fn replicas_of_a_scale_are_counts() {
+fn scale_replicas_must_be_non_negative_int32() {
     let mut crd =
         widget_crd(&json!({"type": "object", "properties": {"replicas": {"type": "integer"}}}));
     crd["spec"]["versions"][0]["subresources"] = json!({"scale": {

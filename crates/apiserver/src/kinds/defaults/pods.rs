@@ -2,19 +2,20 @@
 
 use serde_json::{Value, json};
 
-use super::super::access::{fill, fill_number};
-use super::{Fields, child, each, text};
+use super::super::json_access::{set_default, set_default_number};
+use super::{Fields, ensure_child, objects_in, string_field};
 
 pub(super) fn container(container: &mut Fields) {
-    let policy = if is_latest(text(container, "image")) { "Always" } else { "IfNotPresent" };
-    fill(container, "imagePullPolicy", policy);
-    fill(container, "terminationMessagePath", "/dev/termination-log");
-    fill(container, "terminationMessagePolicy", "File");
+    let policy =
+        if has_latest_tag(string_field(container, "image")) { "Always" } else { "IfNotPresent" };
+    set_default(container, "imagePullPolicy", policy);
+    set_default(container, "terminationMessagePath", "/dev/termination-log");
+    set_default(container, "terminationMessagePolicy", "File");
 }
 
 /// Whether an image has the tag `latest`, by name or for want of any tag and digest. What is no
 /// image name has no tag.
-fn is_latest(image: &str) -> bool {
+fn has_latest_tag(image: &str) -> bool {
     let (name, digest) = match image.split_once('@') {
         Some((name, _)) => (name, true),
         None => (image, false),
@@ -31,10 +32,10 @@ fn is_latest(image: &str) -> bool {
 }
 
 pub(super) fn probe(probe: &mut Fields) {
-    fill_number(probe, "timeoutSeconds", 1);
-    fill_number(probe, "periodSeconds", 10);
-    fill_number(probe, "successThreshold", 1);
-    fill_number(probe, "failureThreshold", 3);
+    set_default_number(probe, "timeoutSeconds", 1);
+    set_default_number(probe, "periodSeconds", 10);
+    set_default_number(probe, "successThreshold", 1);
+    set_default_number(probe, "failureThreshold", 3);
 }
 
 pub(super) fn volume(volume: &mut Fields) {
@@ -42,23 +43,23 @@ pub(super) fn volume(volume: &mut Fields) {
         volume.insert("emptyDir".to_owned(), json!({}));
     }
     if let Some(Value::Object(image)) = volume.get_mut("image") {
-        let latest = is_latest(text(image, "reference"));
-        fill(image, "pullPolicy", if latest { "Always" } else { "IfNotPresent" });
+        let latest = has_latest_tag(string_field(image, "reference"));
+        set_default(image, "pullPolicy", if latest { "Always" } else { "IfNotPresent" });
     }
 }
 
 pub(super) fn pod_spec(spec: &mut Fields) {
-    fill(spec, "dnsPolicy", "ClusterFirst");
-    fill(spec, "restartPolicy", "Always");
-    fill(spec, "securityContext", json!({}));
-    fill(spec, "terminationGracePeriodSeconds", 30);
+    set_default(spec, "dnsPolicy", "ClusterFirst");
+    set_default(spec, "restartPolicy", "Always");
+    set_default(spec, "securityContext", json!({}));
+    set_default(spec, "terminationGracePeriodSeconds", 30);
     if spec["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
         spec.insert("terminationGracePeriodSeconds".to_owned(), 1.into());
     }
-    fill(spec, "schedulerName", "default-scheduler");
+    set_default(spec, "schedulerName", "default-scheduler");
     // One name in two fields, for clients of another time.
-    let name = match text(spec, "serviceAccountName") {
-        "" => text(spec, "serviceAccount"),
+    let name = match string_field(spec, "serviceAccountName") {
+        "" => string_field(spec, "serviceAccount"),
         name => name,
     };
     let name = Value::from(name);
@@ -69,34 +70,34 @@ pub(super) fn pod_spec(spec: &mut Fields) {
 }
 
 pub(super) fn pod(pod: &mut Fields) {
-    let spec = child(pod, "spec");
+    let spec = ensure_child(pod, "spec");
     for list in ["containers", "initContainers"] {
-        for container in each(spec, list) {
-            requests_from_limits(container);
+        for container in objects_in(spec, list) {
+            set_requests_from_limits(container);
         }
     }
     super::super::pod::default_pod_resources(spec);
-    fill(spec, "enableServiceLinks", true);
+    set_default(spec, "enableServiceLinks", true);
     // The network of the host brings its ports with it.
     if spec.get("hostNetwork") == Some(&Value::Bool(true)) {
         for list in ["containers", "initContainers"] {
-            for container in each(spec, list) {
-                for port in each(container, "ports") {
+            for container in objects_in(spec, list) {
+                for port in objects_in(container, "ports") {
                     let number = port.get("containerPort").and_then(Value::as_i64);
-                    fill_number(port, "hostPort", number.unwrap_or_default());
+                    set_default_number(port, "hostPort", number.unwrap_or_default());
                 }
             }
         }
     }
 }
 
-fn requests_from_limits(container: &mut Fields) {
+fn set_requests_from_limits(container: &mut Fields) {
     let Some(Value::Object(resources)) = container.get_mut("resources") else { return };
     let Some(Value::Object(limits)) = resources.get("limits").cloned() else { return };
     if limits.is_empty() {
         return;
     }
-    let requests = child(resources, "requests");
+    let requests = ensure_child(resources, "requests");
     for (name, limit) in limits {
         requests.entry(name).or_insert(limit);
     }
@@ -104,7 +105,7 @@ fn requests_from_limits(container: &mut Fields) {
 
 /// As for nodes: one address, and the list that it is the first of.
 pub(super) fn pod_status(status: &mut Fields) {
-    let address = text(status, "podIP").to_owned();
+    let address = string_field(status, "podIP").to_owned();
     let first = status.get("podIPs").and_then(|list| list.get(0)?.get("ip")?.as_str());
     if !address.is_empty() && first != Some(&address) {
         status.insert("podIPs".to_owned(), json!([{"ip": address}]));

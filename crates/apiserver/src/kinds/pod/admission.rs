@@ -2,64 +2,75 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::Around;
-use super::super::access::{at, entries, fill, flag, has, items, list, number, part, text};
+use super::super::AdmissionContext;
+use super::super::json_access::{
+    at, ensure_list, ensure_object, entries, flag, has, list, number, set_default, text,
+};
 use crate::admission::go_text;
-use crate::environment::{Environment, suffix};
-use crate::status::{About, Failure};
+use crate::environment::{Environment, generated_name_suffix};
+use crate::status::{StatusDetails, StatusError};
 
 const SERVICE_ACCOUNT_MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-const MIRROR: &str = "kubernetes.io/config.mirror";
+const MIRROR_POD_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
 /// The labels that a pod takes over from the node that it is bound to.
-const TOPOLOGY: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
+const TOPOLOGY_LABELS: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
 
-fn forbidden(pod: &Value, why: &str) -> Failure {
-    Failure::forbidden(About { group: "", kind: "pods", name: text(pod, "/metadata/name") }, why)
+fn forbidden_pod(pod: &Value, why: &str) -> StatusError {
+    StatusError::forbidden(
+        StatusDetails { group: "", kind: "pods", name: text(pod, "/metadata/name") },
+        why,
+    )
 }
 
 /// The plugins in the order in which the API server runs them.
-pub(super) fn admit_create(pod: &mut Value, around: Around<'_>) -> Result<(), Failure> {
-    if around.service_accounts {
-        admit_service_account(pod, around)?;
+pub(super) fn admit_create(
+    pod: &mut Value,
+    context: AdmissionContext<'_>,
+) -> Result<(), StatusError> {
+    if context.service_accounts {
+        admit_service_account(pod, context)?;
     }
     admit_tolerations(pod);
-    admit_priority(pod, around)?;
-    admit_runtime_class(pod, around)?;
-    admit_topology(pod, around);
+    admit_priority(pod, context)?;
+    admit_runtime_class(pod, context)?;
+    admit_topology(pod, context);
     Ok(())
 }
 
-pub(super) fn admit_update(pod: &mut Value, old: &Value, around: Around<'_>) {
+pub(super) fn admit_update(pod: &mut Value, old: &Value, context: AdmissionContext<'_>) {
     admit_tolerations(pod);
     for name in ["priority", "preemptionPolicy"] {
         if !has(pod, &format!("/spec/{name}")) && has(old, &format!("/spec/{name}")) {
             let value = at(old, &format!("/spec/{name}")).clone();
-            part(pod, "spec").insert(name.to_owned(), value);
+            ensure_object(pod, "spec").insert(name.to_owned(), value);
         }
     }
-    admit_topology(pod, around);
+    admit_topology(pod, context);
 }
 
-fn admit_service_account(pod: &mut Value, around: Around<'_>) -> Result<(), Failure> {
-    if entries(pod, "/metadata/annotations").contains_key(MIRROR) {
+fn admit_service_account(
+    pod: &mut Value,
+    context: AdmissionContext<'_>,
+) -> Result<(), StatusError> {
+    if entries(pod, "/metadata/annotations").contains_key(MIRROR_POD_ANNOTATION) {
         return match text(pod, "/spec/serviceAccountName") {
             "" => Ok(()),
-            _ => Err(forbidden(pod, "a mirror pod may not reference service accounts")),
+            _ => Err(forbidden_pod(pod, "a mirror pod may not reference service accounts")),
         };
     }
-    let spec = part(pod, "spec");
-    fill(spec, "serviceAccountName", "default");
+    let spec = ensure_object(pod, "spec");
+    set_default(spec, "serviceAccountName", "default");
     let name = spec.get("serviceAccountName").cloned().unwrap_or_default();
     spec.insert("serviceAccount".to_owned(), name.clone());
     let name = name.as_str().unwrap_or_default();
     let namespace = text(pod, "/metadata/namespace");
-    let Some(account) = around.objects.get("", "serviceaccounts", namespace, name) else {
+    let Some(account) = context.objects.get("", "serviceaccounts", namespace, name) else {
         let why = format!(
             "error looking up service account {namespace}/{name}: \
              serviceaccount \"{name}\" not found"
         );
-        return Err(forbidden(pod, &why));
+        return Err(forbidden_pod(pod, &why));
     };
     let automount = at(pod, "/spec/automountServiceAccountToken").as_bool().or(at(
         &account,
@@ -67,30 +78,30 @@ fn admit_service_account(pod: &mut Value, around: Around<'_>) -> Result<(), Fail
     )
     .as_bool());
     if automount.unwrap_or(true) {
-        mount_token(pod, around.environment);
+        mount_service_account_token(pod, context.environment);
     }
     let secrets = list(&account, "/imagePullSecrets");
     if list(pod, "/spec/imagePullSecrets").is_empty() && !secrets.is_empty() {
-        part(pod, "spec").insert("imagePullSecrets".to_owned(), secrets.into());
+        ensure_object(pod, "spec").insert("imagePullSecrets".to_owned(), secrets.into());
     }
     Ok(())
 }
 
-fn mount_token(pod: &mut Value, environment: &dyn Environment) {
+fn mount_service_account_token(pod: &mut Value, environment: &dyn Environment) {
     const PREFIX: &str = "kube-api-access-";
-    let spec = part(pod, "spec");
-    let volumes = items(spec, "volumes").iter();
+    let spec = ensure_object(pod, "spec");
+    let volumes = ensure_list(spec, "volumes").iter();
     let existing =
         volumes.map(|volume| text(volume, "/name")).find(|name| name.starts_with(PREFIX));
     let (name, exists) = match existing {
         Some(name) => (name.to_owned(), true),
-        None => (format!("{PREFIX}{}", suffix(environment.random())), false),
+        None => (format!("{PREFIX}{}", generated_name_suffix(environment.random())), false),
     };
     let mut needed = false;
     for kind in ["initContainers", "containers"] {
         let containers = spec.get_mut(kind).and_then(Value::as_array_mut);
         for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
-            let mounts = items(container, "volumeMounts");
+            let mounts = ensure_list(container, "volumeMounts");
             if mounts.iter().all(|mount| text(mount, "/mountPath") != SERVICE_ACCOUNT_MOUNT) {
                 mounts.push(
                     json!({"name": name, "readOnly": true, "mountPath": SERVICE_ACCOUNT_MOUNT}),
@@ -100,7 +111,7 @@ fn mount_token(pod: &mut Value, environment: &dyn Environment) {
         }
     }
     if needed && !exists {
-        items(spec, "volumes").push(json!({
+        ensure_list(spec, "volumes").push(json!({
             "name": name,
             "projected": {
                 "defaultMode": 0o644,
@@ -122,7 +133,7 @@ fn mount_token(pod: &mut Value, environment: &dyn Environment) {
 
 /// A pod stays for five minutes on a node that is not ready or cannot be reached.
 fn admit_tolerations(pod: &mut Value) {
-    let tolerations = items(part(pod, "spec"), "tolerations");
+    let tolerations = ensure_list(ensure_object(pod, "spec"), "tolerations");
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         let tolerated = tolerations.iter().any(|toleration| {
             let found = text(toleration, "/key");
@@ -140,19 +151,19 @@ fn admit_tolerations(pod: &mut Value) {
     }
 }
 
-fn admit_priority(pod: &mut Value, around: Around<'_>) -> Result<(), Failure> {
+fn admit_priority(pod: &mut Value, context: AdmissionContext<'_>) -> Result<(), StatusError> {
     const GROUP: &str = "scheduling.k8s.io";
     let name = text(pod, "/spec/priorityClassName").to_owned();
     let class = if name.is_empty() {
-        let classes = around.objects.list(GROUP, "priorityclasses", "");
+        let classes = context.objects.list(GROUP, "priorityclasses", "");
         classes
             .into_iter()
             .filter(|class| flag(class, "/globalDefault"))
             .min_by_key(|class| number(class, "/value"))
     } else {
-        let class = around.objects.get(GROUP, "priorityclasses", "", &name);
+        let class = context.objects.get(GROUP, "priorityclasses", "", &name);
         let why = || format!("no PriorityClass with name {name} was found");
-        Some(class.ok_or_else(|| forbidden(pod, &why()))?)
+        Some(class.ok_or_else(|| forbidden_pod(pod, &why()))?)
     };
     let (name, priority, policy) = match &class {
         Some(class) => (
@@ -167,7 +178,7 @@ fn admit_priority(pod: &mut Value, around: Around<'_>) -> Result<(), Failure> {
             "the integer value of priority ({given}) must not be provided in pod spec; priority \
              admission controller computed {priority} from the given PriorityClass name"
         );
-        return Err(forbidden(pod, &why));
+        return Err(forbidden_pod(pod, &why));
     }
     let given = at(pod, "/spec/preemptionPolicy");
     if let (Some(given), Some(policy)) = (given.as_str(), policy.as_str())
@@ -177,9 +188,9 @@ fn admit_priority(pod: &mut Value, around: Around<'_>) -> Result<(), Failure> {
             "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; \
              priority admission controller computed {policy} from the given PriorityClass name"
         );
-        return Err(forbidden(pod, &why));
+        return Err(forbidden_pod(pod, &why));
     }
-    let spec = part(pod, "spec");
+    let spec = ensure_object(pod, "spec");
     if !name.is_empty() {
         spec.insert("priorityClassName".to_owned(), name.into());
     }
@@ -190,13 +201,13 @@ fn admit_priority(pod: &mut Value, around: Around<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn admit_runtime_class(pod: &mut Value, around: Around<'_>) -> Result<(), Failure> {
+fn admit_runtime_class(pod: &mut Value, context: AdmissionContext<'_>) -> Result<(), StatusError> {
     let class = match at(pod, "/spec/runtimeClassName").as_str() {
         None => None,
         Some(name) => {
-            let class = around.objects.get("node.k8s.io", "runtimeclasses", "", name);
+            let class = context.objects.get("node.k8s.io", "runtimeclasses", "", name);
             let why = || format!("pod rejected: RuntimeClass {} not found", go_text::quote(name));
-            Some(class.ok_or_else(|| forbidden(pod, &why()))?)
+            Some(class.ok_or_else(|| forbidden_pod(pod, &why()))?)
         }
     };
     let given = entries(pod, "/spec/overhead").clone();
@@ -207,14 +218,14 @@ fn admit_runtime_class(pod: &mut Value, around: Around<'_>) -> Result<(), Failur
             if !given.is_empty() && given != fixed {
                 let why = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined \
                            Overhead";
-                return Err(forbidden(pod, why));
+                return Err(forbidden_pod(pod, why));
             }
-            part(pod, "spec").insert("overhead".to_owned(), fixed.into());
+            ensure_object(pod, "spec").insert("overhead".to_owned(), fixed.into());
         }
         None if !given.is_empty() => {
             let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined \
                        Overhead";
-            return Err(forbidden(pod, why));
+            return Err(forbidden_pod(pod, why));
         }
         None => {}
     }
@@ -229,16 +240,16 @@ fn admit_runtime_class(pod: &mut Value, around: Around<'_>) -> Result<(), Failur
                 "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; \
                  pod.spec.nodeSelector[{key}] = {found}"
             );
-            return Err(forbidden(pod, &why));
+            return Err(forbidden_pod(pod, &why));
         }
     }
-    let spec = part(pod, "spec");
+    let spec = ensure_object(pod, "spec");
     if !selector.is_empty() {
         let merged: Map<String, Value> =
             own.into_iter().chain(selector.iter().map(|(k, v)| (k.clone(), v.clone()))).collect();
         spec.insert("nodeSelector".to_owned(), merged.into());
     }
-    let tolerations = items(spec, "tolerations");
+    let tolerations = ensure_list(spec, "tolerations");
     for toleration in list(&class, "/scheduling/tolerations") {
         if !tolerations.contains(toleration) {
             tolerations.push(toleration.clone());
@@ -247,17 +258,17 @@ fn admit_runtime_class(pod: &mut Value, around: Around<'_>) -> Result<(), Failur
     Ok(())
 }
 
-fn admit_topology(pod: &mut Value, around: Around<'_>) {
+fn admit_topology(pod: &mut Value, context: AdmissionContext<'_>) {
     let name = text(pod, "/spec/nodeName");
     if name.is_empty() {
         return;
     }
-    let Some(mut labels) = around.objects.labels("", "nodes", "", name) else { return };
-    labels.retain(|(name, _)| TOPOLOGY.contains(&name.as_str()));
-    labels.sort_by_key(|(name, _)| TOPOLOGY.iter().position(|known| known == name));
+    let Some(mut labels) = context.objects.labels("", "nodes", "", name) else { return };
+    labels.retain(|(name, _)| TOPOLOGY_LABELS.contains(&name.as_str()));
+    labels.sort_by_key(|(name, _)| TOPOLOGY_LABELS.iter().position(|known| known == name));
     if !labels.is_empty() {
-        let metadata = part(pod, "metadata").entry("labels").or_insert_with(|| json!({}));
+        let metadata = ensure_object(pod, "metadata").entry("labels").or_insert_with(|| json!({}));
         let labels = labels.into_iter().map(|(name, value)| (name, value.into()));
-        super::super::access::fields_of(metadata).extend(labels);
+        super::super::json_access::coerce_to_object(metadata).extend(labels);
     }
 }

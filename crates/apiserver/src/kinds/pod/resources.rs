@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::super::access::{entries, has, list, text};
 use super::super::defaults::nanos;
-use crate::shape::Amount;
+use super::super::json_access::{entries, has, list, text};
+use crate::type_model::Quantity;
 
 /// Guaranteed, Burstable or BestEffort.
-pub(super) fn quality_of_service(pod: &Value) -> &'static str {
+pub(super) fn qos_class(pod: &Value) -> &'static str {
     let mut requests = BTreeMap::new();
     let mut limits = BTreeMap::new();
     let mut guaranteed = true;
@@ -59,8 +59,9 @@ pub(in super::super) fn default_pod_resources(spec: &mut Map<String, Value>) {
     }
     let sums = container_requests(spec);
     let Some(Value::Object(resources)) = spec.get_mut("resources") else { return };
-    let requests =
-        super::super::access::fields_of(resources.entry("requests").or_insert(Value::Null));
+    let requests = super::super::json_access::coerce_to_object(
+        resources.entry("requests").or_insert(Value::Null),
+    );
     for (name, quantity) in sums {
         if matches!(name.as_str(), "cpu" | "memory") {
             requests.entry(name).or_insert_with(|| quantity.into());
@@ -75,10 +76,10 @@ pub(in super::super) fn default_pod_resources(spec: &mut Map<String, Value>) {
 
 /// What the containers of a pod ask for together, as canonical texts.
 pub(in super::super) fn container_requests(spec: &Map<String, Value>) -> BTreeMap<String, String> {
-    let mut sums: BTreeMap<String, Amount> = BTreeMap::new();
+    let mut sums: BTreeMap<String, Quantity> = BTreeMap::new();
     let mut add = |container: &Value| {
         for (name, quantity) in entries(container, "/resources/requests") {
-            let Some(Ok(amount)) = quantity.as_str().map(Amount::parse) else { continue };
+            let Some(Ok(amount)) = quantity.as_str().map(Quantity::parse) else { continue };
             sums.entry(name.clone()).and_modify(|sum| *sum = sum.plus(amount)).or_insert(amount);
         }
     };
@@ -94,7 +95,7 @@ pub(in super::super) fn container_requests(spec: &Map<String, Value>) -> BTreeMa
     }
     for container in init {
         for (name, quantity) in entries(container, "/resources/requests") {
-            let Some(Ok(amount)) = quantity.as_str().map(Amount::parse) else { continue };
+            let Some(Ok(amount)) = quantity.as_str().map(Quantity::parse) else { continue };
             let sum = sums.entry(name.clone()).or_insert(amount);
             if sum.nanos() < amount.nanos() {
                 *sum = amount;

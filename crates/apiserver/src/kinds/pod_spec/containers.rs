@@ -4,21 +4,25 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::super::access::{at, entries, has, list, number, text};
-use super::super::problems::{
-    Problems, is_extended_resource, is_huge_page, is_native_resource, is_overcommit_allowed,
+use super::super::field_errors::{
+    FieldErrorList, is_extended_resource, is_huge_page, is_native_resource, is_overcommit_allowed,
 };
+use super::super::json_access::{at, entries, has, list, number, text};
 use crate::admission::names;
-use crate::shape::Amount;
+use crate::type_model::Quantity;
 
 /// What a container may refer to.
-pub(super) struct Context<'a> {
+pub(super) struct ContainerContext<'a> {
     pub(super) volumes: Vec<&'a Value>,
     pub(super) claims: Vec<&'a str>,
     pub(super) spec: &'a Value,
 }
 
-pub(super) fn check(problems: &mut Problems, context: &Context<'_>, path: &str) {
+pub(super) fn validate_containers(
+    problems: &mut FieldErrorList,
+    context: &ContainerContext<'_>,
+    path: &str,
+) {
     let containers = list(context.spec, "/containers");
     let path_of = |kind: &str, index: usize| format!("{path}.{kind}[{index}]");
     if containers.is_empty() {
@@ -27,25 +31,25 @@ pub(super) fn check(problems: &mut Problems, context: &Context<'_>, path: &str) 
     let mut known = BTreeSet::new();
     for (index, container) in containers.iter().enumerate() {
         let at = path_of("containers", index);
-        common(problems, context, container, &at);
+        validate_container(problems, context, container, &at);
         if !known.insert(text(container, "/name")) {
             problems.duplicate(format!("{at}.name"), text(container, "/name"));
         }
-        probes(problems, container, &at);
+        validate_probes_and_hooks(problems, container, &at);
         let policy = text(container, "/restartPolicy");
         if !policy.is_empty() {
             let policies = ["Always", "Never", "OnFailure"];
-            problems.one_of(&format!("{at}.restartPolicy"), policy, &policies);
+            problems.check_one_of(&format!("{at}.restartPolicy"), policy, &policies);
         }
     }
-    host_ports(problems, containers, &format!("{path}.containers"));
+    check_host_port_conflicts(problems, containers, &format!("{path}.containers"));
     for (index, container) in list(context.spec, "/initContainers").iter().enumerate() {
         let at = path_of("initContainers", index);
-        common(problems, context, container, &at);
+        validate_container(problems, context, container, &at);
         let policy = text(container, "/restartPolicy");
         if !policy.is_empty() {
             let policies = ["Always", "Never", "OnFailure"];
-            problems.one_of(&format!("{at}.restartPolicy"), policy, &policies);
+            problems.check_one_of(&format!("{at}.restartPolicy"), policy, &policies);
         }
         let name = text(container, "/name");
         if known.contains(name) {
@@ -53,9 +57,13 @@ pub(super) fn check(problems: &mut Problems, context: &Context<'_>, path: &str) 
         } else if !name.is_empty() {
             known.insert(name);
         }
-        host_ports(problems, std::slice::from_ref(container), &format!("{path}.initContainers"));
+        check_host_port_conflicts(
+            problems,
+            std::slice::from_ref(container),
+            &format!("{path}.initContainers"),
+        );
         if policy == "Always" {
-            probes(problems, container, &at);
+            validate_probes_and_hooks(problems, container, &at);
         } else {
             for name in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
                 if has(container, &format!("/{name}")) {
@@ -69,54 +77,64 @@ pub(super) fn check(problems: &mut Problems, context: &Context<'_>, path: &str) 
     }
 }
 
-fn common(problems: &mut Problems, context: &Context<'_>, container: &Value, path: &str) {
+fn validate_container(
+    problems: &mut FieldErrorList,
+    context: &ContainerContext<'_>,
+    container: &Value,
+    path: &str,
+) {
     let sub = |name: &str| format!("{path}.{name}");
     match text(container, "/name") {
         "" => problems.required(sub("name"), ""),
-        name => problems.label(&sub("name"), name),
+        name => problems.check_dns_label(&sub("name"), name),
     }
     if text(container, "/image").is_empty() {
         problems.required(sub("image"), "");
     }
     let policy = text(container, "/terminationMessagePolicy");
     let policies = ["File", "FallbackToLogsOnError"];
-    problems.one_of(&sub("terminationMessagePolicy"), policy, &policies);
-    ports(problems, container, &sub("ports"));
-    env(problems, container, path);
-    mounts(problems, context, container, path);
+    problems.check_one_of(&sub("terminationMessagePolicy"), policy, &policies);
+    validate_container_ports(problems, container, &sub("ports"));
+    validate_env(problems, container, path);
+    validate_volume_mounts(problems, context, container, path);
     let policies = ["Always", "IfNotPresent", "Never"];
-    problems.one_of(&sub("imagePullPolicy"), text(container, "/imagePullPolicy"), &policies);
-    resources(problems, at(container, "/resources"), &sub("resources"), Of::Container);
-    claims(problems, context, container, &sub("resources.claims"));
+    problems.check_one_of(&sub("imagePullPolicy"), text(container, "/imagePullPolicy"), &policies);
+    validate_resources(
+        problems,
+        at(container, "/resources"),
+        &sub("resources"),
+        ResourceLevel::Container,
+    );
+    validate_container_claims(problems, context, container, &sub("resources.claims"));
 }
 
-fn ports(problems: &mut Problems, container: &Value, path: &str) {
+fn validate_container_ports(problems: &mut FieldErrorList, container: &Value, path: &str) {
     let mut known = BTreeSet::new();
     for (index, port) in list(container, "/ports").iter().enumerate() {
         let at = format!("{path}[{index}]");
         let name = text(port, "/name");
         if !name.is_empty() {
-            let wrong = super::super::problems::port_name_problems(name);
+            let wrong = super::super::field_errors::port_name_problems(name);
             if !wrong.is_empty() {
-                problems.each(&format!("{at}.name"), name, wrong);
+                problems.invalid_each(&format!("{at}.name"), name, wrong);
             } else if !known.insert(name) {
                 problems.duplicate(format!("{at}.name"), name);
             }
         }
         match number(port, "/containerPort") {
             0 => problems.required(format!("{at}.containerPort"), ""),
-            number => problems.port(number, &format!("{at}.containerPort")),
+            number => problems.check_port(number, &format!("{at}.containerPort")),
         }
         match number(port, "/hostPort") {
             0 => {}
-            number => problems.port(number, &format!("{at}.hostPort")),
+            number => problems.check_port(number, &format!("{at}.hostPort")),
         }
         let protocols = ["SCTP", "TCP", "UDP"];
-        problems.one_of(&format!("{at}.protocol"), text(port, "/protocol"), &protocols);
+        problems.check_one_of(&format!("{at}.protocol"), text(port, "/protocol"), &protocols);
     }
 }
 
-fn host_ports(problems: &mut Problems, containers: &[Value], path: &str) {
+fn check_host_port_conflicts(problems: &mut FieldErrorList, containers: &[Value], path: &str) {
     let mut taken = BTreeSet::new();
     for (index, container) in containers.iter().enumerate() {
         for (place, port) in list(container, "/ports").iter().enumerate() {
@@ -132,7 +150,7 @@ fn host_ports(problems: &mut Problems, containers: &[Value], path: &str) {
     }
 }
 
-fn env(problems: &mut Problems, container: &Value, path: &str) {
+fn validate_env(problems: &mut FieldErrorList, container: &Value, path: &str) {
     for (index, variable) in list(container, "/env").iter().enumerate() {
         let at = format!("{path}.env[{index}]");
         let name = text(variable, "/name");
@@ -146,7 +164,7 @@ fn env(problems: &mut Problems, container: &Value, path: &str) {
                  characters other than '='",
             );
         }
-        env_source(problems, variable, &format!("{at}.valueFrom"));
+        validate_env_source(problems, variable, &format!("{at}.valueFrom"));
     }
     for (index, source) in list(container, "/envFrom").iter().enumerate() {
         let at = format!("{path}.envFrom[{index}]");
@@ -166,7 +184,7 @@ fn env(problems: &mut Problems, container: &Value, path: &str) {
     }
 }
 
-fn env_source(problems: &mut Problems, variable: &Value, path: &str) {
+fn validate_env_source(problems: &mut FieldErrorList, variable: &Value, path: &str) {
     let Some(source) = variable.get("valueFrom").filter(|source| !source.is_null()) else {
         return;
     };
@@ -206,7 +224,12 @@ fn env_source(problems: &mut Problems, variable: &Value, path: &str) {
     }
 }
 
-fn mounts(problems: &mut Problems, context: &Context<'_>, container: &Value, path: &str) {
+fn validate_volume_mounts(
+    problems: &mut FieldErrorList,
+    context: &ContainerContext<'_>,
+    container: &Value,
+    path: &str,
+) {
     let exists = |name: &str| context.volumes.iter().any(|volume| text(volume, "/name") == name);
     let mut known = BTreeSet::new();
     for (index, mount) in list(container, "/volumeMounts").iter().enumerate() {
@@ -243,21 +266,26 @@ fn mounts(problems: &mut Problems, context: &Context<'_>, container: &Value, pat
 
 /// Whose resources they are.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum ResourceLevel {
     Container,
     Pod,
 }
 
-fn resource_name(problems: &mut Problems, name: &str, path: &str, of: Of) {
-    let wrong = names::key_problems(name);
+fn validate_resource_name(
+    problems: &mut FieldErrorList,
+    name: &str,
+    path: &str,
+    of: ResourceLevel,
+) {
+    let wrong = names::qualified_name_problems(name);
     if !wrong.is_empty() {
-        problems.each(path, name, wrong);
+        problems.invalid_each(path, name, wrong);
         return;
     }
     let standard = matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_huge_page(name);
-    if of == Of::Pod && !name.contains('/') && !is_known_resource(name) {
+    if of == ResourceLevel::Pod && !name.contains('/') && !is_known_resource(name) {
         problems.invalid(path, name, "must be a standard resource type or fully qualified");
-    } else if of == Of::Pod {
+    } else if of == ResourceLevel::Pod {
         if !(matches!(name, "cpu" | "memory") || is_huge_page(name)) {
             problems.not_supported(path, name, &["cpu", "hugepages-", "memory"]);
         }
@@ -274,7 +302,7 @@ fn resource_name(problems: &mut Problems, name: &str, path: &str, of: Of) {
 }
 
 fn is_known_resource(name: &str) -> bool {
-    const MORE: &[&str] = &[
+    const QUOTA_RESOURCES: &[&str] = &[
         "requests.cpu",
         "requests.memory",
         "requests.ephemeral-storage",
@@ -286,41 +314,42 @@ fn is_known_resource(name: &str) -> bool {
     ];
     matches!(name, "cpu" | "memory" | "ephemeral-storage")
         || is_huge_page(name)
-        || MORE.contains(&name)
-        || super::super::problems::is_integer_resource(name)
+        || QUOTA_RESOURCES.contains(&name)
+        || super::super::field_errors::is_integer_resource(name)
 }
 
-fn amount(quantity: &Value) -> Option<Amount> {
-    Amount::parse(quantity.as_str()?).ok()
+fn parse_amount(quantity: &Value) -> Option<Quantity> {
+    Quantity::parse(quantity.as_str()?).ok()
 }
 
 /// Each resource is checked by name; the real server takes them in any order.
-fn resources(problems: &mut Problems, own: &Value, path: &str, of: Of) {
+fn validate_resources(problems: &mut FieldErrorList, own: &Value, path: &str, of: ResourceLevel) {
     let sorted = |field: &str| -> BTreeMap<&String, &Value> {
         entries(own, &format!("/{field}")).iter().collect()
     };
     let (limits, requests) = (sorted("limits"), sorted("requests"));
     for (name, quantity) in &limits {
         let at = format!("{path}.limits[{name}]");
-        resource_name(problems, name, &at, of);
-        problems.resource_quantity(name, quantity, &at);
+        validate_resource_name(problems, name, &at, of);
+        problems.check_resource_quantity(name, quantity, &at);
     }
     for (name, quantity) in &requests {
         let at = format!("{path}.requests[{name}]");
-        resource_name(problems, name, &at, of);
-        problems.resource_quantity(name, quantity, &at);
+        validate_resource_name(problems, name, &at, of);
+        problems.check_resource_quantity(name, quantity, &at);
         let text = quantity.as_str().unwrap_or_default();
         match limits.get(name) {
             Some(limit) => {
                 let shown = limit.as_str().unwrap_or_default();
-                let (Some(asked), Some(limit)) = (amount(quantity), amount(limit)) else {
+                let (Some(requested), Some(limit)) = (parse_amount(quantity), parse_amount(limit))
+                else {
                     continue;
                 };
                 let path = format!("{path}.requests");
-                if asked.nanos() != limit.nanos() && !is_overcommit_allowed(name) {
+                if requested.nanos() != limit.nanos() && !is_overcommit_allowed(name) {
                     let detail = format!("must be equal to {name} limit of {shown}");
                     problems.invalid(path, text, detail);
-                } else if asked.nanos() > limit.nanos() {
+                } else if requested.nanos() > limit.nanos() {
                     let detail = format!("must be less than or equal to {name} limit of {shown}");
                     problems.invalid(path, text, detail);
                 }
@@ -339,7 +368,12 @@ fn resources(problems: &mut Problems, own: &Value, path: &str, of: Of) {
     }
 }
 
-fn claims(problems: &mut Problems, context: &Context<'_>, container: &Value, path: &str) {
+fn validate_container_claims(
+    problems: &mut FieldErrorList,
+    context: &ContainerContext<'_>,
+    container: &Value,
+    path: &str,
+) {
     let mut known: BTreeSet<String> = BTreeSet::new();
     for (index, claim) in list(container, "/resources/claims").iter().enumerate() {
         let at = format!("{path}[{index}]");
@@ -370,7 +404,11 @@ fn claims(problems: &mut Problems, context: &Context<'_>, container: &Value, pat
     }
 }
 
-pub(super) fn pod_resources(problems: &mut Problems, context: &Context<'_>, path: &str) {
+pub(super) fn validate_pod_resources(
+    problems: &mut FieldErrorList,
+    context: &ContainerContext<'_>,
+    path: &str,
+) {
     let own = at(context.spec, "/resources");
     if own.is_null() {
         return;
@@ -382,20 +420,22 @@ pub(super) fn pod_resources(problems: &mut Problems, context: &Context<'_>, path
             "claims may not be set for Resources at pod-level",
         );
     }
-    resources(problems, own, &path, Of::Pod);
+    validate_resources(problems, own, &path, ResourceLevel::Pod);
     let sums = match context.spec.as_object() {
         Some(spec) => super::super::pod::container_requests(spec),
         None => return,
     };
     for (name, sum) in sums {
-        let Some(asked) = entries(own, "/requests").get(&name) else { continue };
-        let (Some(asked_amount), Ok(sum_amount)) = (amount(asked), Amount::parse(&sum)) else {
+        let Some(requested) = entries(own, "/requests").get(&name) else { continue };
+        let (Some(requested_amount), Ok(sum_amount)) =
+            (parse_amount(requested), Quantity::parse(&sum))
+        else {
             continue;
         };
-        if sum_amount.nanos() > asked_amount.nanos() {
+        if sum_amount.nanos() > requested_amount.nanos() {
             problems.invalid(
                 format!("{path}.requests[{name}]"),
-                asked.clone(),
+                requested.clone(),
                 format!("must be greater than or equal to aggregate container requests of {sum}"),
             );
         }
@@ -403,7 +443,8 @@ pub(super) fn pod_resources(problems: &mut Problems, context: &Context<'_>, path
     for (index, container) in list(context.spec, "/containers").iter().enumerate() {
         for (name, limit) in entries(container, "/resources/limits") {
             let Some(most) = entries(own, "/limits").get(name) else { continue };
-            let (Some(limit_amount), Some(most_amount)) = (amount(limit), amount(most)) else {
+            let (Some(limit_amount), Some(most_amount)) = (parse_amount(limit), parse_amount(most))
+            else {
                 continue;
             };
             if limit_amount.nanos() > most_amount.nanos() {
@@ -418,18 +459,18 @@ pub(super) fn pod_resources(problems: &mut Problems, context: &Context<'_>, path
     }
 }
 
-pub(super) fn overhead(problems: &mut Problems, spec: &Value, path: &str) {
+pub(super) fn validate_overhead(problems: &mut FieldErrorList, spec: &Value, path: &str) {
     if has(spec, "/overhead") {
         let whole = serde_json::json!({"limits": at(spec, "/overhead")});
-        resources(problems, &whole, path, Of::Container);
+        validate_resources(problems, &whole, path, ResourceLevel::Container);
     }
 }
 
-fn probes(problems: &mut Problems, container: &Value, path: &str) {
+fn validate_probes_and_hooks(problems: &mut FieldErrorList, container: &Value, path: &str) {
     for name in ["postStart", "preStop"] {
         let handler = at(container, &format!("/lifecycle/{name}"));
         if !handler.is_null() {
-            self::handler(problems, handler, &format!("{path}.lifecycle.{name}"));
+            self::validate_handler(problems, handler, &format!("{path}.lifecycle.{name}"));
         }
     }
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
@@ -438,7 +479,7 @@ fn probes(problems: &mut Problems, container: &Value, path: &str) {
             continue;
         }
         let at = format!("{path}.{name}");
-        handler(problems, probe, &at);
+        validate_handler(problems, probe, &at);
         for name in [
             "initialDelaySeconds",
             "timeoutSeconds",
@@ -446,7 +487,7 @@ fn probes(problems: &mut Problems, container: &Value, path: &str) {
             "successThreshold",
             "failureThreshold",
         ] {
-            problems.not_negative(probe, &format!("/{name}"), &format!("{at}.{name}"));
+            problems.check_not_negative(probe, &format!("/{name}"), &format!("{at}.{name}"));
         }
         let threshold = number(probe, "/successThreshold");
         if name != "readinessProbe" && threshold != 1 {
@@ -454,7 +495,7 @@ fn probes(problems: &mut Problems, container: &Value, path: &str) {
         }
         if name == "readinessProbe"
             && let Some(period) =
-                super::super::access::at(probe, "/terminationGracePeriodSeconds").as_i64()
+                super::super::json_access::at(probe, "/terminationGracePeriodSeconds").as_i64()
         {
             problems.invalid(
                 format!("{at}.terminationGracePeriodSeconds"),
@@ -465,7 +506,7 @@ fn probes(problems: &mut Problems, container: &Value, path: &str) {
     }
 }
 
-fn handler(problems: &mut Problems, handler: &Value, path: &str) {
+fn validate_handler(problems: &mut FieldErrorList, handler: &Value, path: &str) {
     let mut found = 0;
     for kind in ["exec", "httpGet", "tcpSocket", "grpc", "sleep"] {
         let action = at(handler, &format!("/{kind}"));
@@ -483,15 +524,19 @@ fn handler(problems: &mut Problems, handler: &Value, path: &str) {
                 problems.required(format!("{at}.command"), "");
             }
             "httpGet" => {
-                problems
-                    .port_or_name(super::super::access::at(action, "/port"), &format!("{at}.port"));
+                problems.check_port_or_name(
+                    super::super::json_access::at(action, "/port"),
+                    &format!("{at}.port"),
+                );
                 let scheme = text(action, "/scheme");
                 if !["HTTP", "HTTPS"].contains(&scheme) {
                     problems.not_supported(format!("{at}.scheme"), scheme, &["HTTP", "HTTPS"]);
                 }
             }
-            "tcpSocket" | "grpc" => problems
-                .port_or_name(super::super::access::at(action, "/port"), &format!("{at}.port")),
+            "tcpSocket" | "grpc" => problems.check_port_or_name(
+                super::super::json_access::at(action, "/port"),
+                &format!("{at}.port"),
+            ),
             _ => {}
         }
     }

@@ -4,38 +4,51 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::super::access::{at, carry, entries, has, list, number, text};
-use super::super::problems::Problems;
+use super::super::field_errors::FieldErrorList;
+use super::super::json_access::{at, copy_field, entries, has, list, number, text};
 use crate::admission::{FieldErrorKind, names};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-pub(super) fn affinity(problems: &mut Problems, affinity: &Value, path: &str) {
+pub(super) fn validate_affinity(problems: &mut FieldErrorList, affinity: &Value, path: &str) {
     let node = at(affinity, "/nodeAffinity");
     let required = at(node, &format!("/{REQUIRED}"));
     if !required.is_null() {
-        node_selector(problems, required, &format!("{path}.nodeAffinity.{REQUIRED}"));
+        validate_node_selector(problems, required, &format!("{path}.nodeAffinity.{REQUIRED}"));
     }
     for (index, term) in list(node, &format!("/{PREFERRED}")).iter().enumerate() {
         let at = format!("{path}.nodeAffinity.{PREFERRED}[{index}]");
-        weight(problems, term, &at);
-        node_term(problems, &term["preference"], &format!("{at}.preference"), false);
+        validate_weight(problems, term, &at);
+        validate_node_selector_term(
+            problems,
+            &term["preference"],
+            &format!("{at}.preference"),
+            false,
+        );
     }
     for side in ["podAffinity", "podAntiAffinity"] {
         let terms = at(affinity, &format!("/{side}"));
         for (index, term) in list(terms, &format!("/{REQUIRED}")).iter().enumerate() {
-            pod_term(problems, term, &format!("{path}.{side}.{REQUIRED}[{index}]"));
+            validate_pod_affinity_term(
+                problems,
+                term,
+                &format!("{path}.{side}.{REQUIRED}[{index}]"),
+            );
         }
         for (index, term) in list(terms, &format!("/{PREFERRED}")).iter().enumerate() {
             let at = format!("{path}.{side}.{PREFERRED}[{index}]");
-            weight(problems, term, &at);
-            pod_term(problems, &term["podAffinityTerm"], &format!("{at}.podAffinityTerm"));
+            validate_weight(problems, term, &at);
+            validate_pod_affinity_term(
+                problems,
+                &term["podAffinityTerm"],
+                &format!("{at}.podAffinityTerm"),
+            );
         }
     }
 }
 
-fn weight(problems: &mut Problems, term: &Value, path: &str) {
+fn validate_weight(problems: &mut FieldErrorList, term: &Value, path: &str) {
     let weight = number(term, "/weight");
     if !(1..=100).contains(&weight) {
         problems.invalid(format!("{path}.weight"), weight, "must be in the range 1-100");
@@ -43,19 +56,28 @@ fn weight(problems: &mut Problems, term: &Value, path: &str) {
 }
 
 /// A node selector that has to match.
-pub(in super::super) fn node_selector(problems: &mut Problems, selector: &Value, path: &str) {
+pub(in super::super) fn validate_node_selector(
+    problems: &mut FieldErrorList,
+    selector: &Value,
+    path: &str,
+) {
     let terms = list(selector, "/nodeSelectorTerms");
     let path = format!("{path}.nodeSelectorTerms");
     if terms.is_empty() {
         problems.required(&*path, "must have at least one node selector term");
     }
     for (index, term) in terms.iter().enumerate() {
-        node_term(problems, term, &format!("{path}[{index}]"), true);
+        validate_node_selector_term(problems, term, &format!("{path}[{index}]"), true);
     }
 }
 
 /// `strict`: values have to be possible values of labels.
-fn node_term(problems: &mut Problems, term: &Value, path: &str, strict: bool) {
+fn validate_node_selector_term(
+    problems: &mut FieldErrorList,
+    term: &Value,
+    path: &str,
+    strict: bool,
+) {
     for (index, expression) in list(term, "/matchExpressions").iter().enumerate() {
         let path = format!("{path}.matchExpressions[{index}]");
         let values = list(expression, "/values");
@@ -79,9 +101,9 @@ fn node_term(problems: &mut Problems, term: &Value, path: &str, strict: bool) {
                 );
             }
         }
-        problems.qualified(&format!("{path}.key"), text(expression, "/key"));
+        problems.check_qualified_name(&format!("{path}.key"), text(expression, "/key"));
         if strict {
-            problems.label_values(values, &format!("{path}.values"));
+            problems.check_label_values(values, &format!("{path}.values"));
         }
     }
     for (index, expression) in list(term, "/matchFields").iter().enumerate() {
@@ -105,7 +127,7 @@ fn node_term(problems: &mut Problems, term: &Value, path: &str, strict: bool) {
             "metadata.name" => {
                 for (place, value) in values.iter().enumerate() {
                     let at = format!("{path}.values[{place}]");
-                    problems.subdomain(&at, value.as_str().unwrap_or_default());
+                    problems.check_dns_subdomain(&at, value.as_str().unwrap_or_default());
                 }
             }
             key => problems.invalid(format!("{path}.key"), key, "not a valid field selector key"),
@@ -113,22 +135,23 @@ fn node_term(problems: &mut Problems, term: &Value, path: &str, strict: bool) {
     }
 }
 
-fn pod_term(problems: &mut Problems, term: &Value, path: &str) {
-    problems.selector(at(term, "/labelSelector"), &format!("{path}.labelSelector"));
-    problems.selector(at(term, "/namespaceSelector"), &format!("{path}.namespaceSelector"));
+fn validate_pod_affinity_term(problems: &mut FieldErrorList, term: &Value, path: &str) {
+    problems.check_label_selector(at(term, "/labelSelector"), &format!("{path}.labelSelector"));
+    problems
+        .check_label_selector(at(term, "/namespaceSelector"), &format!("{path}.namespaceSelector"));
     for name in list(term, "/namespaces") {
-        problems.label(&format!("{path}.namespace"), name.as_str().unwrap_or_default());
+        problems.check_dns_label(&format!("{path}.namespace"), name.as_str().unwrap_or_default());
     }
-    label_keys(problems, term, path);
+    validate_match_label_keys(problems, term, path);
     let key = text(term, "/topologyKey");
     if key.is_empty() {
         problems.required(format!("{path}.topologyKey"), "can not be empty");
     }
-    problems.qualified(&format!("{path}.topologyKey"), key);
+    problems.check_qualified_name(&format!("{path}.topologyKey"), key);
 }
 
 /// Keys whose values come from the pod. Those to match are in the selector already.
-fn label_keys(problems: &mut Problems, term: &Value, path: &str) {
+fn validate_match_label_keys(problems: &mut FieldErrorList, term: &Value, path: &str) {
     for name in ["matchLabelKeys", "mismatchLabelKeys"] {
         let keys = list(term, &format!("/{name}"));
         if !keys.is_empty() && !has(term, "/labelSelector") {
@@ -139,8 +162,10 @@ fn label_keys(problems: &mut Problems, term: &Value, path: &str) {
             continue;
         }
         for (index, key) in keys.iter().enumerate() {
-            problems
-                .qualified(&format!("{path}.{name}[{index}]"), key.as_str().unwrap_or_default());
+            problems.check_qualified_name(
+                &format!("{path}.{name}[{index}]"),
+                key.as_str().unwrap_or_default(),
+            );
         }
     }
     let keys = list(term, "/matchLabelKeys");
@@ -171,11 +196,15 @@ fn label_keys(problems: &mut Problems, term: &Value, path: &str) {
     }
 }
 
-pub(super) fn spread(problems: &mut Problems, spec: &Value, path: &str) {
+pub(super) fn validate_topology_spread_constraints(
+    problems: &mut FieldErrorList,
+    spec: &Value,
+    path: &str,
+) {
     let constraints = list(spec, "/topologySpreadConstraints");
     for (index, constraint) in constraints.iter().enumerate() {
         let at = format!("{path}[{index}]");
-        problems.positive(number(constraint, "/maxSkew"), &format!("{at}.maxSkew"));
+        problems.check_positive(number(constraint, "/maxSkew"), &format!("{at}.maxSkew"));
         let (key, action) =
             (text(constraint, "/topologyKey"), text(constraint, "/whenUnsatisfiable"));
         if key.is_empty() {
@@ -194,8 +223,8 @@ pub(super) fn spread(problems: &mut Problems, spec: &Value, path: &str) {
                 format!("{{{key}, {action}}}"),
             );
         }
-        if let Some(domains) = super::super::access::at(constraint, "/minDomains").as_i64() {
-            problems.positive(domains, &format!("{at}.minDomains"));
+        if let Some(domains) = super::super::json_access::at(constraint, "/minDomains").as_i64() {
+            problems.check_positive(domains, &format!("{at}.minDomains"));
             if action != "DoNotSchedule" {
                 let detail = format!(
                     "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
@@ -210,20 +239,24 @@ pub(super) fn spread(problems: &mut Problems, spec: &Value, path: &str) {
                 problems.not_supported(format!("{at}.{name}"), policy, &policies);
             }
         }
-        label_keys(problems, constraint, &at);
-        let selector = super::super::access::at(constraint, "/labelSelector");
-        problems.selector(selector, &format!("{at}.labelSelector"));
+        validate_match_label_keys(problems, constraint, &at);
+        let selector = super::super::json_access::at(constraint, "/labelSelector");
+        problems.check_label_selector(selector, &format!("{at}.labelSelector"));
     }
 }
 
-pub(in super::super) fn tolerations(problems: &mut Problems, tolerations: &[Value], path: &str) {
+pub(in super::super) fn validate_tolerations(
+    problems: &mut FieldErrorList,
+    tolerations: &[Value],
+    path: &str,
+) {
     for (index, toleration) in tolerations.iter().enumerate() {
         let at = format!("{path}[{index}]");
         let own = |name: &str| text(toleration, &format!("/{name}"));
         let (key, operator, effect, value) =
             (own("key"), own("operator"), own("effect"), own("value"));
         if !key.is_empty() {
-            problems.qualified(&format!("{at}.key"), key);
+            problems.check_qualified_name(&format!("{at}.key"), key);
         } else if operator != "Exists" {
             problems.invalid(
                 format!("{at}.operator"),
@@ -241,7 +274,7 @@ pub(in super::super) fn tolerations(problems: &mut Problems, tolerations: &[Valu
         }
         match operator {
             "" | "Equal" => {
-                let wrong = names::value_problems(value);
+                let wrong = names::label_value_problems(value);
                 if !wrong.is_empty() {
                     problems.invalid(format!("{at}.operator"), value, wrong.join(";"));
                 }
@@ -259,20 +292,24 @@ pub(in super::super) fn tolerations(problems: &mut Problems, tolerations: &[Valu
             _ => problems.not_supported(format!("{at}.operator"), operator, &["Equal", "Exists"]),
         }
         if !effect.is_empty() {
-            taint_effect(problems, effect, &format!("{at}.effect"));
+            validate_taint_effect(problems, effect, &format!("{at}.effect"));
         }
     }
 }
 
-pub(in super::super) fn taint_effect(problems: &mut Problems, effect: &str, path: &str) {
-    problems.one_of(path, effect, &["NoSchedule", "PreferNoSchedule", "NoExecute"]);
+pub(in super::super) fn validate_taint_effect(
+    problems: &mut FieldErrorList,
+    effect: &str,
+    path: &str,
+) {
+    problems.check_one_of(path, effect, &["NoSchedule", "PreferNoSchedule", "NoExecute"]);
 }
 
-pub(super) fn scheduling_gates(problems: &mut Problems, spec: &Value, path: &str) {
+pub(super) fn validate_scheduling_gates(problems: &mut FieldErrorList, spec: &Value, path: &str) {
     let mut seen = BTreeSet::new();
     for (index, gate) in list(spec, "/schedulingGates").iter().enumerate() {
         let (name, at) = (text(gate, "/name"), format!("{path}[{index}]"));
-        problems.qualified(&at, name);
+        problems.check_qualified_name(&at, name);
         if !seen.insert(name) {
             problems.duplicate(at, name);
         }
@@ -280,13 +317,13 @@ pub(super) fn scheduling_gates(problems: &mut Problems, spec: &Value, path: &str
 }
 
 /// Tolerations may be added, and their seconds may change.
-pub(super) fn added_tolerations(problems: &mut Problems, new: &Value, old: &Value) {
+pub(super) fn validate_toleration_update(problems: &mut FieldErrorList, new: &Value, old: &Value) {
     const SECONDS: &str = "tolerationSeconds";
-    let news = list(new, "/spec/tolerations");
+    let new_items = list(new, "/spec/tolerations");
     let is_kept = |old: &Value| {
-        news.iter().any(|new| {
+        new_items.iter().any(|new| {
             let mut old = old.clone();
-            carry(&mut old, new, SECONDS);
+            copy_field(&mut old, new, SECONDS);
             old == *new
         })
     };
@@ -297,10 +334,14 @@ pub(super) fn added_tolerations(problems: &mut Problems, new: &Value, old: &Valu
         );
         return;
     }
-    tolerations(problems, news, "spec.tolerations");
+    validate_tolerations(problems, new_items, "spec.tolerations");
 }
 
-pub(super) fn deleted_gates(problems: &mut Problems, new: &Value, old: &Value) {
+pub(super) fn validate_scheduling_gate_update(
+    problems: &mut FieldErrorList,
+    new: &Value,
+    old: &Value,
+) {
     let olds = list(old, "/spec/schedulingGates");
     for (index, gate) in list(new, "/spec/schedulingGates").iter().enumerate() {
         let name = text(gate, "/name");
@@ -315,7 +356,11 @@ pub(super) fn deleted_gates(problems: &mut Problems, new: &Value, old: &Value) {
 
 /// A pod that waits at a gate may still be narrowed down to fewer nodes. What is allowed is
 /// undone in `munged`, so that it does not count as a change.
-pub(super) fn gated_updates(problems: &mut Problems, munged: &mut Value, old: &Value) {
+pub(super) fn validate_gated_pod_update(
+    problems: &mut FieldErrorList,
+    munged: &mut Value,
+    old: &Value,
+) {
     let (new, before) = (entries(munged, "/nodeSelector"), entries(old, "/nodeSelector"));
     if !before.iter().all(|(key, value)| new.get(key) == Some(value)) {
         problems.invalid(
@@ -324,8 +369,8 @@ pub(super) fn gated_updates(problems: &mut Problems, munged: &mut Value, old: &V
             "only additions to spec.nodeSelector are allowed (no mutations or deletions)",
         );
     }
-    carry(munged, old, "nodeSelector");
-    node_affinity_update(problems, at(munged, "/affinity"), at(old, "/affinity"));
+    copy_field(munged, old, "nodeSelector");
+    validate_node_affinity_update(problems, at(munged, "/affinity"), at(old, "/affinity"));
     let before = at(old, "/affinity/nodeAffinity").clone();
     let others = ["podAffinity", "podAntiAffinity"];
     match munged.get_mut("affinity").filter(|affinity| !affinity.is_null()) {
@@ -334,27 +379,27 @@ pub(super) fn gated_updates(problems: &mut Problems, munged: &mut Value, old: &V
         Some(affinity) => {
             let only_nodes = others.iter().all(|name| affinity.get(*name).is_none());
             if !has(old, "/affinity") && only_nodes {
-                carry(munged, old, "affinity");
+                copy_field(munged, old, "affinity");
             } else {
-                carry(affinity, at(old, "/affinity"), "nodeAffinity");
+                copy_field(affinity, at(old, "/affinity"), "nodeAffinity");
             }
         }
     }
 }
 
-fn node_affinity_update(problems: &mut Problems, new: &Value, old: &Value) {
+fn validate_node_affinity_update(problems: &mut FieldErrorList, new: &Value, old: &Value) {
     let path = format!("spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms");
     let pointer = format!("/nodeAffinity/{REQUIRED}/nodeSelectorTerms");
-    let (news, olds) = (list(new, &pointer), list(old, &pointer));
-    if !olds.is_empty() && olds.len() != news.len() {
+    let (new_items, olds) = (list(new, &pointer), list(old, &pointer));
+    if !olds.is_empty() && olds.len() != new_items.len() {
         problems.invalid(
             path,
-            Value::from(news),
+            Value::from(new_items),
             "no additions/deletions to non-empty NodeSelectorTerms list are allowed",
         );
         return;
     }
-    for (index, (new, old)) in news.iter().zip(olds).enumerate() {
+    for (index, (new, old)) in new_items.iter().zip(olds).enumerate() {
         let grown = ["/matchExpressions", "/matchFields"].iter().all(|pointer| {
             let (new, old) = (list(new, pointer), list(old, pointer));
             new.len() >= old.len() && new.iter().zip(old).all(|(new, old)| new == old)
@@ -372,7 +417,7 @@ fn node_affinity_update(problems: &mut Problems, new: &Value, old: &Value) {
                     .collect();
                 if terms.is_empty() { Value::Null } else { terms.into() }
             };
-            problems.structure(
+            problems.error_for_go_struct(
                 format!("{path}[{index}]"),
                 FieldErrorKind::Invalid,
                 &[

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::super::access::{at, entries, has, list, number, text};
-use super::super::problems::{Problems, config_key_problems};
-use crate::shape::Amount;
+use super::super::field_errors::{FieldErrorList, config_key_problems};
+use super::super::json_access::{at, entries, has, list, number, text};
+use crate::type_model::Quantity;
 
 /// The sources in the order in which the real server looks at them.
-const SOURCES: &[&str] = &[
+const VOLUME_SOURCES: &[&str] = &[
     "emptyDir",
     "hostPath",
     "gitRepo",
@@ -41,8 +41,8 @@ const SOURCES: &[&str] = &[
 ];
 
 /// Returns the volumes that are good, which containers may mount.
-pub(super) fn check<'a>(
-    problems: &mut Problems,
+pub(super) fn validate_volumes<'a>(
+    problems: &mut FieldErrorList,
     spec: &'a Value,
     metadata: &Value,
     path: &str,
@@ -58,12 +58,12 @@ pub(super) fn check<'a>(
     for (index, volume) in volumes.iter().enumerate() {
         let at = format!("{path}[{index}]");
         let name = text(volume, "/name");
-        let mut own = Problems::default();
-        source(&mut own, volume, &at);
+        let mut own = FieldErrorList::default();
+        validate_volume_source(&mut own, volume, &at);
         if name.is_empty() {
             own.required(format!("{at}.name"), "");
         } else {
-            own.label(&format!("{at}.name"), name);
+            own.check_dns_label(&format!("{at}.name"), name);
         }
         if good.iter().any(|volume| text(volume, "/name") == name) {
             own.duplicate(format!("{at}.name"), name);
@@ -71,7 +71,7 @@ pub(super) fn check<'a>(
         if own.is_empty() {
             good.push(volume);
         } else {
-            problems.extend(own.done());
+            problems.extend(own.into_errors());
         }
         let claim = text(volume, "/persistentVolumeClaim/claimName");
         if created.iter().any(|created| created == claim) {
@@ -85,24 +85,24 @@ pub(super) fn check<'a>(
     good
 }
 
-fn source(problems: &mut Problems, volume: &Value, path: &str) {
+fn validate_volume_source(problems: &mut FieldErrorList, volume: &Value, path: &str) {
     let mut found = 0;
-    for name in SOURCES.iter().copied().filter(|name| has(volume, &format!("/{name}"))) {
+    for name in VOLUME_SOURCES.iter().copied().filter(|name| has(volume, &format!("/{name}"))) {
         let at = format!("{path}.{name}");
         found += 1;
         if found > 1 {
             problems.forbidden(at, "may not specify more than 1 volume type");
             continue;
         }
-        one_source(problems, name, &volume[name], &at);
+        validate_source_fields(problems, name, &volume[name], &at);
     }
     if found == 0 {
         problems.required(path, "must specify a volume type");
     }
 }
 
-fn one_source(problems: &mut Problems, name: &str, source: &Value, path: &str) {
-    let need = |problems: &mut Problems, field: &str| {
+fn validate_source_fields(problems: &mut FieldErrorList, name: &str, source: &Value, path: &str) {
+    let need = |problems: &mut FieldErrorList, field: &str| {
         if text(source, &format!("/{field}")).is_empty() {
             problems.required(format!("{path}.{field}"), "");
         }
@@ -110,7 +110,7 @@ fn one_source(problems: &mut Problems, name: &str, source: &Value, path: &str) {
     match name {
         "emptyDir" => {
             let limit = text(source, "/sizeLimit");
-            if Amount::parse(limit).is_ok_and(|limit| limit.nanos() < 0) {
+            if Quantity::parse(limit).is_ok_and(|limit| limit.nanos() < 0) {
                 problems.forbidden(
                     format!("{path}.sizeLimit"),
                     "SizeLimit field must be a valid resource quantity",
@@ -129,11 +129,11 @@ fn one_source(problems: &mut Problems, name: &str, source: &Value, path: &str) {
         }
         "secret" => {
             need(problems, "secretName");
-            files(problems, source, path);
+            validate_file_items(problems, source, path);
         }
         "configMap" => {
             need(problems, "name");
-            files(problems, source, path);
+            validate_file_items(problems, source, path);
         }
         "persistentVolumeClaim" => need(problems, "claimName"),
         "nfs" => {
@@ -142,12 +142,14 @@ fn one_source(problems: &mut Problems, name: &str, source: &Value, path: &str) {
         }
         "awsElasticBlockStore" => need(problems, "volumeID"),
         "csi" => need(problems, "driver"),
-        "projected" => projected(problems, source, path),
+        "projected" => validate_projected_volume(problems, source, path),
         "ephemeral" => {
             if has(source, "/volumeClaimTemplate") {
                 let spec = at(source, "/volumeClaimTemplate/spec");
                 let path = format!("{path}.volumeClaimTemplate.spec");
-                super::super::checks::claim_spec(problems, spec, &path);
+                super::super::validation::validate_persistent_volume_claim_spec(
+                    problems, spec, &path,
+                );
             } else {
                 problems.required(format!("{path}.volumeClaimTemplate"), "");
             }
@@ -156,8 +158,8 @@ fn one_source(problems: &mut Problems, name: &str, source: &Value, path: &str) {
     }
 }
 
-fn files(problems: &mut Problems, source: &Value, path: &str) {
-    mode(problems, source, path);
+fn validate_file_items(problems: &mut FieldErrorList, source: &Value, path: &str) {
+    validate_default_mode(problems, source, path);
     for (index, item) in list(source, "/items").iter().enumerate() {
         let at = format!("{path}.items[{index}]");
         for name in ["key", "path"] {
@@ -168,7 +170,7 @@ fn files(problems: &mut Problems, source: &Value, path: &str) {
     }
 }
 
-fn mode(problems: &mut Problems, source: &Value, path: &str) {
+fn validate_default_mode(problems: &mut FieldErrorList, source: &Value, path: &str) {
     let mode = number(source, "/defaultMode");
     if !(0..=0o777).contains(&mode) {
         problems.invalid(
@@ -179,8 +181,8 @@ fn mode(problems: &mut Problems, source: &Value, path: &str) {
     }
 }
 
-fn projected(problems: &mut Problems, source: &Value, path: &str) {
-    mode(problems, source, path);
+fn validate_projected_volume(problems: &mut FieldErrorList, source: &Value, path: &str) {
+    validate_default_mode(problems, source, path);
     for (index, projection) in list(source, "/sources").iter().enumerate() {
         let at = format!("{path}.sources[{index}]");
         if text(projection, "/serviceAccountToken/path").is_empty()
@@ -199,10 +201,14 @@ fn projected(problems: &mut Problems, source: &Value, path: &str) {
 }
 
 /// The keys of a config map or secret.
-pub(in super::super) fn data_keys(problems: &mut Problems, object: &Value, field: &str) -> usize {
+pub(in super::super) fn validate_data_keys(
+    problems: &mut FieldErrorList,
+    object: &Value,
+    field: &str,
+) -> usize {
     let mut size = 0;
     for (key, value) in entries(object, &format!("/{field}")) {
-        problems.each(&format!("{field}[{key}]"), key, config_key_problems(key));
+        problems.invalid_each(&format!("{field}[{key}]"), key, config_key_problems(key));
         size += value.as_str().map_or(0, str::len);
     }
     size

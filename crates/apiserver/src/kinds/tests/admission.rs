@@ -1,5 +1,5 @@
 use super::*;
-use crate::kinds::access::{at, list, text};
+use crate::kinds::json_access::{at, list, text};
 
 fn pod(spec: &Value) -> Value {
     let mut pod = json!({
@@ -13,21 +13,21 @@ fn pod(spec: &Value) -> Value {
     pod
 }
 
-fn with(plural: &'static str, objects: &[Value]) -> Api {
-    let mut world = fresh();
+fn api_with_objects(plural: &'static str, objects: &[Value]) -> TestApi {
+    let mut world = default_objects();
     world.0.extend(objects.iter().map(|object| (plural, object.clone())));
-    Api::new(world)
+    TestApi::new(world)
 }
 
 #[test]
-fn a_pod_without_class_gets_the_default_class_with_the_lowest_value() {
+fn a_pod_without_priority_class_gets_the_lowest_global_default() {
     let class = |name: &str, value: i64| {
         json!({
             "metadata": {"name": name}, "globalDefault": true, "value": value,
             "preemptionPolicy": "Never",
         })
     };
-    let api = with("priorityclasses", &[class("high", 10), class("low", 5)]);
+    let api = api_with_objects("priorityclasses", &[class("high", 10), class("low", 5)]);
     let pod = api.create("", "pods", pod(&json!({}))).unwrap();
     assert_eq!(text(&pod, "/spec/priorityClassName"), "low");
     assert_eq!(pod["spec"]["priority"], 5);
@@ -35,9 +35,9 @@ fn a_pod_without_class_gets_the_default_class_with_the_lowest_value() {
 }
 
 #[test]
-fn a_second_default_priority_class_is_refused() {
+fn a_second_default_priority_class_is_rejected() {
     let first = json!({"metadata": {"name": "first"}, "globalDefault": true, "value": 1});
-    let api = with("priorityclasses", &[first]);
+    let api = api_with_objects("priorityclasses", &[first]);
     let second = json!({"metadata": {"name": "second"}, "globalDefault": true, "value": 2});
     let failure = api.create("scheduling.k8s.io", "priorityclasses", second).unwrap_err();
     assert_eq!(
@@ -48,7 +48,7 @@ fn a_second_default_priority_class_is_refused() {
 }
 
 #[test]
-fn a_runtime_class_gives_its_overhead_and_its_nodes() {
+fn a_runtime_class_sets_pod_overhead_and_node_selector() {
     let class = json!({
         "metadata": {"name": "vm"}, "handler": "vm", "overhead": {"podFixed": {"cpu": "100m"}},
         "scheduling": {
@@ -56,7 +56,7 @@ fn a_runtime_class_gives_its_overhead_and_its_nodes() {
             "tolerations": [{"key": "vm", "operator": "Exists"}],
         },
     });
-    let api = with("runtimeclasses", &[class]);
+    let api = api_with_objects("runtimeclasses", &[class]);
     let created = api.create("", "pods", pod(&json!({"runtimeClassName": "vm"}))).unwrap();
     assert_eq!(created["spec"]["overhead"], json!({"cpu": "100m"}));
     assert_eq!(created["spec"]["nodeSelector"], json!({"vm": "yes"}));
@@ -75,46 +75,46 @@ fn a_runtime_class_gives_its_overhead_and_its_nodes() {
 }
 
 #[test]
-fn a_pod_on_a_node_takes_over_its_zone() {
+fn a_bound_pod_gets_the_topology_labels_of_its_node() {
     let labels = json!({"topology.kubernetes.io/zone": "z", "other": "x"});
-    let api = with("nodes", &[json!({"metadata": {"name": "n", "labels": labels}})]);
+    let api = api_with_objects("nodes", &[json!({"metadata": {"name": "n", "labels": labels}})]);
     let created = api.create("", "pods", pod(&json!({"nodeName": "n"}))).unwrap();
     assert_eq!(created["metadata"]["labels"], json!({"topology.kubernetes.io/zone": "z"}));
 }
 
 #[test]
-fn a_service_account_may_keep_its_token_and_give_its_secrets() {
+fn a_service_account_sets_token_mount_and_image_pull_secrets() {
     let account = json!({
         "metadata": {"name": "quiet", "namespace": "default"},
         "automountServiceAccountToken": false,
         "imagePullSecrets": [{"name": "key"}],
     });
-    let api = with("serviceaccounts", &[account]);
+    let api = api_with_objects("serviceaccounts", &[account]);
     let created = api.create("", "pods", pod(&json!({"serviceAccountName": "quiet"}))).unwrap();
     assert!(at(&created, "/spec/volumes").is_null());
     assert_eq!(created["spec"]["imagePullSecrets"], json!([{"name": "key"}]));
 }
 
 #[test]
-fn without_service_accounts_a_pod_has_none() {
-    let api = Api::new(fresh());
+fn pods_get_no_service_account_when_the_plugin_is_disabled() {
+    let api = TestApi::new(default_objects());
     let (_, rules) = api.resource("", "pods");
     let mut pod = pod(&json!({}));
-    let around = Around { service_accounts: false, ..api.around() };
-    rules.admit_create(&mut pod, around).unwrap();
+    let context = AdmissionContext { service_accounts: false, ..api.admission_context() };
+    rules.admit_create(&mut pod, context).unwrap();
     assert!(at(&pod, "/spec/serviceAccountName").is_null());
     assert!(at(&pod, "/spec/volumes").is_null());
 }
 
 #[test]
-fn a_claim_gets_the_newest_default_class() {
+fn a_pvc_gets_the_newest_default_storage_class() {
     let class = |name: &str, time: &str, default: &str| {
         let annotations = json!({"storageclass.kubernetes.io/is-default-class": default});
         json!({"metadata": {
             "name": name, "creationTimestamp": time, "annotations": annotations,
         }})
     };
-    let api = with(
+    let api = api_with_objects(
         "storageclasses",
         &[
             class("old", "2020-01-01T00:00:00Z", "true"),
@@ -141,12 +141,12 @@ fn a_claim_gets_the_newest_default_class() {
 }
 
 #[test]
-fn services_get_addresses_and_ports_that_nobody_has() {
+fn services_get_unused_cluster_ips_and_node_ports() {
     let taken = json!({
         "metadata": {"name": "other", "uid": "other"},
         "spec": {"clusterIP": "10.96.0.2", "ports": [{"nodePort": 30000}]},
     });
-    let api = with("services", &[taken]);
+    let api = api_with_objects("services", &[taken]);
     let service = json!({
         "metadata": {"name": "a", "namespace": "default"},
         "spec": {"type": "NodePort", "ports": [
@@ -161,8 +161,8 @@ fn services_get_addresses_and_ports_that_nobody_has() {
 }
 
 #[test]
-fn a_pod_has_time_to_end_only_while_it_runs_on_a_node() {
-    let rules = Api::new(fresh()).resource("", "pods").1;
+fn only_a_running_pod_on_a_node_has_a_grace_period() {
+    let rules = TestApi::new(default_objects()).resource("", "pods").1;
     let pod = |node: &str, phase: &str| {
         json!({
             "spec": {"nodeName": node, "terminationGracePeriodSeconds": 30},
@@ -180,15 +180,15 @@ fn a_pod_has_time_to_end_only_while_it_runs_on_a_node() {
         ("n", "Succeeded", None,     0),
         ("n", "Failed",    Some(5),  0),
     ];
-    for (node, phase, asked, expected) in cases {
-        let found = rules.grace_period(&pod(node, phase), asked);
-        assert_eq!(found, Some(expected), "{node:?} {phase} {asked:?}");
+    for (node, phase, requested, expected) in cases {
+        let found = rules.grace_period(&pod(node, phase), requested);
+        assert_eq!(found, Some(expected), "{node:?} {phase} {requested:?}");
     }
 }
 
 #[test]
-fn pods_are_selected_by_these_fields() {
-    let api = Api::new(fresh());
+fn pods_support_the_field_selectors_of_kubernetes() {
+    let api = TestApi::new(default_objects());
     let pod = json!({
         "spec": {
             "nodeName": "n", "restartPolicy": "Always", "schedulerName": "s",

@@ -4,14 +4,14 @@
 
 use serde_json::{Map, Value};
 
-use super::{Api, fresh};
-use crate::status::Failure;
+use super::{TestApi, default_objects};
+use crate::status::StatusError;
 
 const ROWS: &str = include_str!("recorded.jsonl");
 
 #[test]
-fn objects_become_what_the_real_server_makes_of_them() {
-    let api = Api::new(fresh());
+fn objects_match_the_recorded_kube_apiserver_results() {
+    let api = TestApi::new(default_objects());
     let mut problems = Vec::new();
     let mut count = 0;
     for (line, row) in ROWS.lines().enumerate() {
@@ -24,7 +24,7 @@ fn objects_become_what_the_real_server_makes_of_them() {
         let Ok(mut old) = created else { continue };
         for update in row["updates"].as_array().into_iter().flatten() {
             let mut new = old.clone();
-            merge(&mut new, &update["patch"]);
+            apply_merge_patch(&mut new, &update["patch"]);
             let status = update["status"] == true;
             let updated = api.update(group, plural, new, &old, status);
             count += 1;
@@ -42,7 +42,7 @@ fn objects_become_what_the_real_server_makes_of_them() {
     assert!(problems.is_empty(), "{} of {count} differ:\n{}", problems.len(), problems.join("\n"));
 }
 
-fn compare(label: &str, expected: &Value, found: &Result<Value, Failure>) -> Option<String> {
+fn compare(label: &str, expected: &Value, found: &Result<Value, StatusError>) -> Option<String> {
     match (expected["refused"].as_str(), found) {
         (Some(expected), Err(failure)) => {
             let found = failure.message.lines().next().unwrap_or_default();
@@ -53,7 +53,7 @@ fn compare(label: &str, expected: &Value, found: &Result<Value, Failure>) -> Opt
         (None, Err(failure)) => Some(format!("{label}\n  refused: {}", failure.message)),
         (None, Ok(found)) => {
             let expected = expected.get("answer")?;
-            let found = comparable(found.clone());
+            let found = without_generated_values(found.clone());
             (found != *expected)
                 .then(|| format!("{label}\n  expected {expected}\n  found    {found}"))
         }
@@ -61,7 +61,7 @@ fn compare(label: &str, expected: &Value, found: &Result<Value, Failure>) -> Opt
 }
 
 /// Without what differs from run to run.
-fn comparable(value: Value) -> Value {
+fn without_generated_values(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
             let dropped = ["uid", "creationTimestamp", "lastPhaseTransitionTime"];
@@ -74,13 +74,13 @@ fn comparable(value: Value) -> Value {
                         "ALLOC".into()
                     }
                     "timeAdded" | "lastTransitionTime" => "T".into(),
-                    _ => comparable(value),
+                    _ => without_generated_values(value),
                 };
                 (name, value)
             });
             Value::Object(kept.collect::<Map<_, _>>())
         }
-        Value::Array(items) => items.into_iter().map(comparable).collect(),
+        Value::Array(items) => items.into_iter().map(without_generated_values).collect(),
         Value::String(text) if text.starts_with("kube-api-access-") => {
             "kube-api-access-(chance)".into()
         }
@@ -88,7 +88,7 @@ fn comparable(value: Value) -> Value {
     }
 }
 
-fn merge(target: &mut Value, patch: &Value) {
+fn apply_merge_patch(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
         return;
@@ -101,7 +101,7 @@ fn merge(target: &mut Value, patch: &Value) {
         if value.is_null() {
             fields.shift_remove(name);
         } else {
-            merge(fields.entry(name.clone()).or_insert(Value::Null), value);
+            apply_merge_patch(fields.entry(name.clone()).or_insert(Value::Null), value);
         }
     }
 }

@@ -1,9 +1,9 @@
 use super::*;
-use crate::shape::{ListKind, Type};
+use crate::type_model::{ListKind, Type};
 
 #[test]
-fn resources_are_those_of_discovery() {
-    let (_, resources) = built_in();
+fn built_in_resources_match_kubernetes_discovery() {
+    let (_, resources) = built_in_resources();
     let lines: Vec<String> = resources
         .iter()
         .map(|found| {
@@ -44,13 +44,13 @@ fn resources_are_those_of_discovery() {
 }
 
 #[test]
-fn lists_know_how_they_merge() {
+fn list_fields_have_the_list_type_and_merge_key_of_kubernetes() {
     let types = crate::kinds::types();
     let field = |model: &str, name: &str| {
-        let id = types.named(&format!("io.k8s.api.core.v1.{model}")).unwrap();
+        let id = types.find_by_name(&format!("io.k8s.api.core.v1.{model}")).unwrap();
         let Type::Object(object) = types.get(id) else { panic!("{model} is an object") };
         let field = object.fields[name].clone();
-        let kind = match types.get(field.shape) {
+        let kind = match types.get(field.type_id) {
             Type::List { kind, .. } => kind.clone(),
             other => panic!("{model}.{name} is {other:?}"),
         };

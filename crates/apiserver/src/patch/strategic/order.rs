@@ -6,19 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::{DIRECTIVE, SET_ORDER, does_not_apply, go_text, internal};
-use crate::status::Failure;
+use crate::status::StatusError;
 
 /// From this many items on, a list with items that are in no order is sorted in a plain way.
 const QUADRATIC_MAX: usize = 1000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ElementKind {
     Map,
     Scalar,
 }
 
 /// What the items of lists are. They have to be of one type.
-pub(super) fn element_kind(lists: &[&Vec<Value>]) -> Result<Kind, Failure> {
+pub(super) fn element_kind(lists: &[&Vec<Value>]) -> Result<ElementKind, StatusError> {
     let mut items = lists.iter().flat_map(|list| list.iter());
     let Some(first) = items.next() else {
         return Err(internal("no elements in any of the given slices".to_owned()));
@@ -28,16 +28,18 @@ pub(super) fn element_kind(lists: &[&Vec<Value>]) -> Result<Kind, Failure> {
     }
     let name = go_text::type_name(first);
     if items.any(|item| go_text::type_name(item) != name) {
-        let lists: Vec<_> =
-            lists.iter().map(|list| go_text::plain(&Value::Array((*list).clone()))).collect();
+        let lists: Vec<_> = lists
+            .iter()
+            .map(|list| go_text::default_format(&Value::Array((*list).clone())))
+            .collect();
         let lists = lists.join(" ");
         return Err(internal(format!("list element types are not identical: [{lists}]")));
     }
-    Ok(if first.is_object() { Kind::Map } else { Kind::Scalar })
+    Ok(if first.is_object() { ElementKind::Map } else { ElementKind::Scalar })
 }
 
 /// By what an item is found again.
-pub(super) fn element_key(item: &Value, merge_key: &str) -> Result<String, Failure> {
+pub(super) fn element_key(item: &Value, merge_key: &str) -> Result<String, StatusError> {
     if merge_key.is_empty() {
         return Ok(item.to_string());
     }
@@ -51,17 +53,17 @@ pub(super) fn element_key(item: &Value, merge_key: &str) -> Result<String, Failu
         Some(value) => Ok(value.to_string()),
         None => Err(internal(format!(
             "map: {} does not contain declared merge key: {merge_key}",
-            go_text::plain(item)
+            go_text::default_format(item)
         ))),
     }
 }
 
 /// The items of a patch have to come in the order that it asks for.
-pub(super) fn check_patch(
+pub(super) fn check_patch_order(
     patch: &[Value],
     order: &[Value],
     merge_key: &str,
-) -> Result<(), Failure> {
+) -> Result<(), StatusError> {
     if order.is_empty() || patch.is_empty() {
         return Ok(());
     }
@@ -89,7 +91,7 @@ pub(super) fn check_patch(
     if items.peek().is_none() {
         return Ok(());
     }
-    let list = |items: &[Value]| go_text::plain(&Value::Array(items.to_vec()));
+    let list = |items: &[Value]| go_text::default_format(&Value::Array(items.to_vec()));
     Err(internal(format!(
         "The order in patch list:\n{}\n doesn't match {SET_ORDER} list:\n{}\n",
         list(patch),
@@ -97,7 +99,7 @@ pub(super) fn check_patch(
     )))
 }
 
-fn not_a_map(item: &Value) -> Failure {
+fn not_a_map(item: &Value) -> StatusError {
     let received = go_text::type_name(item);
     internal(format!("expected a map[string]interface {{}}, but received a {received}"))
 }
@@ -109,9 +111,9 @@ pub(super) fn reorder(
     patch_order: &[Value],
     server_order: &[Value],
     merge_key: &str,
-) -> Result<Vec<Value>, Failure> {
-    let patch_places = places(patch_order, merge_key)?;
-    let server_places = places(server_order, merge_key)?;
+) -> Result<Vec<Value>, StatusError> {
+    let patch_places = positions_by_key(patch_order, merge_key)?;
+    let server_places = positions_by_key(server_order, merge_key)?;
     let (mut patch, mut server) = (Vec::new(), Vec::new());
     for item in merged {
         let key = element_key(&item, merge_key)?;
@@ -141,7 +143,11 @@ pub(super) fn reorder(
 ///
 /// Kubernetes merges in place: new items take the places that deleted ones leave, so that they
 /// have a place among the items of the server.
-pub(super) fn after_merge(old: &[Value], new: &[Value], merge_key: &str) -> Vec<Value> {
+pub(super) fn server_order_after_merge(
+    old: &[Value],
+    new: &[Value],
+    merge_key: &str,
+) -> Vec<Value> {
     if merge_key.is_empty() {
         return old.to_vec();
     }
@@ -162,7 +168,10 @@ pub(super) fn after_merge(old: &[Value], new: &[Value], merge_key: &str) -> Vec<
     order
 }
 
-fn places(order: &[Value], merge_key: &str) -> Result<BTreeMap<String, usize>, Failure> {
+fn positions_by_key(
+    order: &[Value],
+    merge_key: &str,
+) -> Result<BTreeMap<String, usize>, StatusError> {
     let mut places = BTreeMap::new();
     for (place, item) in order.iter().enumerate() {
         places.entry(element_key(item, merge_key)?).or_insert(place);
@@ -170,11 +179,11 @@ fn places(order: &[Value], merge_key: &str) -> Result<BTreeMap<String, usize>, F
     Ok(places)
 }
 
-type Placed = (Option<usize>, Option<usize>, Value);
+type PositionedItem = (Option<usize>, Option<usize>, Value);
 
 /// Sorts by place. Items without one change places with all before them, as the comparison of
 /// Kubernetes has it.
-fn sort(items: &mut [Placed]) {
+fn sort(items: &mut [PositionedItem]) {
     if items.len() > QUADRATIC_MAX || items.iter().all(|(place, ..)| place.is_some()) {
         items.sort_by_key(|(place, ..)| *place);
         return;

@@ -9,12 +9,12 @@ use std::sync::LazyLock;
 use serde_json::{Value, json};
 
 use crate::patch;
-use crate::shape::{Field, ListKind, Object, Scalar, Strategy, Type, TypeId, Types};
+use crate::type_model::{Field, ListKind, ObjectType, PatchStrategy, Scalar, Type, TypeId, Types};
 
 const RECORDED: &str = include_str!("recorded.jsonl");
 
 #[test]
-fn patches_end_as_in_kubernetes() {
+fn recorded_patches_match_kubernetes() {
     for (line, recorded) in RECORDED.lines().enumerate() {
         let recorded: Value = serde_json::from_str(recorded).expect("a line is JSON");
         for (step, operation) in recorded["ops"].as_array().expect("a list").iter().enumerate() {
@@ -28,17 +28,18 @@ fn run(operation: &Value) -> Value {
     let (object, body) = (&operation["doc"], &operation["body"]);
     let failed = |_| json!({"failed": true});
     match operation["op"].as_str() {
-        Some("json") => patch::json(object, body).unwrap_or_else(failed),
-        Some("merge") => patch::merge(object, body).unwrap_or_else(failed),
+        Some("json") => patch::apply_json_patch(object, body).unwrap_or_else(failed),
+        Some("merge") => patch::apply_merge_patch(object, body).unwrap_or_else(failed),
         _ => {
-            let outcome = patch::strategic(&THING.0, THING.1, object, body);
+            let outcome =
+                patch::apply_strategic_patch(&RECORDED_TYPE.0, RECORDED_TYPE.1, object, body);
             outcome.unwrap_or_else(|failure| json!({"error": failure.message}))
         }
     }
 }
 
 /// The type that the recorder patches.
-static THING: LazyLock<(Types, TypeId)> = LazyLock::new(|| {
+static RECORDED_TYPE: LazyLock<(Types, TypeId)> = LazyLock::new(|| {
     let mut types = Types::default();
     let text = types.add(Type::Scalar(Scalar::Text));
     let number = types.add(Type::Scalar(Scalar::Integer));
@@ -73,10 +74,10 @@ static THING: LazyLock<(Types, TypeId)> = LazyLock::new(|| {
     if let Type::Object(root) = &mut root
         && let Some(whole) = root.fields.get_mut("whole")
     {
-        whole.strategy.replace = true;
+        whole.strategy.replaces = true;
     }
     let root = types.add(root);
-    types.name("main.Thing", root);
+    types.set_name("main.Thing", root);
     (types, root)
 });
 
@@ -85,10 +86,10 @@ fn object(fields: &[(&str, TypeId, Option<&str>)]) -> Type {
         .iter()
         .map(|(name, shape, merge_key)| {
             let merge_key = merge_key.map(Into::into);
-            let strategy = Strategy { merge_key, ..Strategy::default() };
-            let field = Field { shape: *shape, required: false, default: None, strategy };
+            let strategy = PatchStrategy { merge_key, ..PatchStrategy::default() };
+            let field = Field { type_id: *shape, required: false, default: None, strategy };
             ((*name).into(), field)
         })
         .collect();
-    Type::Object(Object { fields, ..Object::default() })
+    Type::Object(ObjectType { fields, ..ObjectType::default() })
 }

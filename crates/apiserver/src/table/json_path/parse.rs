@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::{Comparison, End, Filter, JsonPath, Slice, Step};
+use super::{Comparison, Filter, JsonPath, Slice, SliceEnd, Step};
 
 /// Filters and unions hold paths themselves.
 const MAX_DEPTH: usize = 8;
 
-pub(super) fn path(text: &str) -> Option<JsonPath> {
+pub(super) fn parse_path(text: &str) -> Option<JsonPath> {
     Parser { rest: text, depth: 0 }.path()
 }
 
@@ -56,7 +56,7 @@ impl<'a> Parser<'a> {
         Some(JsonPath { steps })
     }
 
-    fn inner(&self, text: &'a str) -> Option<JsonPath> {
+    fn nested_path(&self, text: &'a str) -> Option<JsonPath> {
         Parser { rest: text, depth: self.depth + 1 }.path()
     }
 
@@ -84,13 +84,13 @@ impl<'a> Parser<'a> {
         let inner = if inner == "*" { ":" } else { inner };
         if inner.contains(',') {
             let one =
-                |text: &'a str| Some(JsonPath { steps: self.brackets_in(text.trim_matches(' '))? });
+                |text: &'a str| Some(JsonPath { steps: self.subscript(text.trim_matches(' '))? });
             return Some(vec![Step::Union(inner.split(',').map(one).collect::<Option<_>>()?)]);
         }
-        self.brackets_in(inner)
+        self.subscript(inner)
     }
 
-    fn brackets_in(&self, inner: &'a str) -> Option<Vec<Step>> {
+    fn subscript(&self, inner: &'a str) -> Option<Vec<Step>> {
         let inner = if inner == "*" { ":" } else { inner };
         let key = inner.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
         if let Some(key) = key.filter(|key| !key.is_empty() && !key.contains('\'')) {
@@ -107,8 +107,8 @@ impl<'a> Parser<'a> {
         let start = index(parts.next())?;
         let end = match parts.next() {
             None if start.is_none() => return None,
-            None => End::AfterStart,
-            Some(text) => index(Some(text))?.map_or(End::OfList, End::Of),
+            None => SliceEnd::AfterStart,
+            Some(text) => index(Some(text))?.map_or(SliceEnd::ListEnd, SliceEnd::Index),
         };
         let step = index(parts.next())?;
         if parts.next().is_some() {
@@ -134,10 +134,10 @@ impl<'a> Parser<'a> {
                     ">=" => Comparison::GreaterOrEqual,
                     _ => return None,
                 };
-                let right = self.inner(&rest[signs..])?;
-                Filter { left: self.inner(left)?, compared: Some((comparison, right)) }
+                let right = self.nested_path(&rest[signs..])?;
+                Filter { left: self.nested_path(left)?, comparison: Some((comparison, right)) }
             }
-            _ => Filter { left: self.inner(inner)?, compared: None },
+            _ => Filter { left: self.nested_path(inner)?, comparison: None },
         };
         Some(Step::Filter(Box::new(filter)))
     }

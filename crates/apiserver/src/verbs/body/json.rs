@@ -5,35 +5,35 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use crate::place::Place;
+use crate::path_stack::PathStack;
 
 /// A value, and the paths of fields that it had twice.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Parsed {
+pub(crate) struct ParsedBody {
     pub(crate) value: Value,
     pub(crate) duplicates: Vec<String>,
 }
 
 /// The error is what Go's decoder says.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed, String> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<ParsedBody, String> {
     // Go reads what is no UTF-8 as the character that stands for such.
     let text = String::from_utf8_lossy(bytes);
     let mut duplicates = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_str(&text);
-    let seed = Reader { place: Place::Root, duplicates: &mut duplicates };
+    let seed = ValueReader { path: PathStack::Root, duplicates: &mut duplicates };
     let read = seed.deserialize(&mut deserializer);
     match read.and_then(|value| deserializer.end().map(|()| value)) {
-        Ok(value) => Ok(Parsed { value, duplicates }),
+        Ok(value) => Ok(ParsedBody { value, duplicates }),
         Err(_) => Err(syntax_error(bytes).unwrap_or_else(|| "exceeded max depth".to_owned())),
     }
 }
 
-struct Reader<'a> {
-    place: Place<'a>,
+struct ValueReader<'a> {
+    path: PathStack<'a>,
     duplicates: &'a mut Vec<String>,
 }
 
-impl<'de> DeserializeSeed<'de> for Reader<'_> {
+impl<'de> DeserializeSeed<'de> for ValueReader<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -41,7 +41,7 @@ impl<'de> DeserializeSeed<'de> for Reader<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Reader<'_> {
+impl<'de> Visitor<'de> for ValueReader<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,8 +75,10 @@ impl<'de> Visitor<'de> for Reader<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
         loop {
-            let place = Place::Item(&self.place, list.len());
-            match items.next_element_seed(Reader { place, duplicates: self.duplicates })? {
+            let place = PathStack::Item(&self.path, list.len());
+            match items
+                .next_element_seed(ValueReader { path: place, duplicates: self.duplicates })?
+            {
                 Some(item) => list.push(item),
                 None => return Ok(list.into()),
             }
@@ -86,8 +88,9 @@ impl<'de> Visitor<'de> for Reader<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
-            let place = Place::Field(&self.place, &key);
-            let value = entries.next_value_seed(Reader { place, duplicates: self.duplicates })?;
+            let place = PathStack::Field(&self.path, &key);
+            let value = entries
+                .next_value_seed(ValueReader { path: place, duplicates: self.duplicates })?;
             if map.contains_key(&key) {
                 self.duplicates.push(place.to_string());
             }
@@ -105,11 +108,11 @@ impl<'de> Visitor<'de> for Reader<'_> {
 
 /// What the scanner of Go's JSON package says of the first wrong byte; `None` for none.
 fn syntax_error(bytes: &[u8]) -> Option<String> {
-    let mut scanner = Scanner { bytes, at: 0, open: Vec::new() };
+    let mut scanner = Scanner { bytes, position: 0, open_containers: Vec::new() };
     scanner.document().err().map(|wrong| match wrong {
-        Wrong::End => "unexpected end of JSON input".to_owned(),
-        Wrong::At(place) => {
-            let byte = bytes.get(scanner.at).copied().unwrap_or_default();
+        SyntaxError::UnexpectedEnd => "unexpected end of JSON input".to_owned(),
+        SyntaxError::InvalidByte(place) => {
+            let byte = bytes.get(scanner.position).copied().unwrap_or_default();
             format!("invalid character {} {place}", quoted(byte))
         }
     })
@@ -129,72 +132,76 @@ fn quoted(byte: u8) -> String {
     }
 }
 
-enum Wrong {
+enum SyntaxError {
     /// The text ends too early.
-    End,
+    UnexpectedEnd,
     /// The byte at the scanner's place is wrong there.
-    At(&'static str),
+    InvalidByte(&'static str),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Open {
+enum JsonContainer {
     List,
     Object,
 }
 
 struct Scanner<'a> {
     bytes: &'a [u8],
-    at: usize,
-    open: Vec<Open>,
+    position: usize,
+    open_containers: Vec<JsonContainer>,
 }
 
 impl Scanner<'_> {
     /// One value with what is in it; lists and objects are on a stack, so depth costs little.
-    fn document(&mut self) -> Result<(), Wrong> {
+    fn document(&mut self) -> Result<(), SyntaxError> {
         self.value()?;
-        while let Some(open) = self.open.last().copied() {
-            self.space();
+        while let Some(open) = self.open_containers.last().copied() {
+            self.skip_whitespace();
             match (open, self.peek()?) {
-                (Open::List, b']') | (Open::Object, b'}') => {
-                    self.at += 1;
-                    self.open.pop();
+                (JsonContainer::List, b']') | (JsonContainer::Object, b'}') => {
+                    self.position += 1;
+                    self.open_containers.pop();
                 }
-                (Open::List, b',') => {
-                    self.at += 1;
+                (JsonContainer::List, b',') => {
+                    self.position += 1;
                     self.value()?;
                 }
-                (Open::Object, b',') => {
-                    self.at += 1;
+                (JsonContainer::Object, b',') => {
+                    self.position += 1;
                     self.entry()?;
                 }
-                (Open::List, _) => return Err(Wrong::At("after array element")),
-                (Open::Object, _) => return Err(Wrong::At("after object key:value pair")),
+                (JsonContainer::List, _) => {
+                    return Err(SyntaxError::InvalidByte("after array element"));
+                }
+                (JsonContainer::Object, _) => {
+                    return Err(SyntaxError::InvalidByte("after object key:value pair"));
+                }
             }
         }
-        self.space();
-        if self.at < self.bytes.len() {
-            return Err(Wrong::At("after top-level value"));
+        self.skip_whitespace();
+        if self.position < self.bytes.len() {
+            return Err(SyntaxError::InvalidByte("after top-level value"));
         }
         Ok(())
     }
 
     /// A whole simple value, or the start of a list or object up to its first value.
-    fn value(&mut self) -> Result<(), Wrong> {
+    fn value(&mut self) -> Result<(), SyntaxError> {
         loop {
-            self.space();
+            self.skip_whitespace();
             match self.peek()? {
                 b'[' => {
-                    self.at += 1;
-                    self.open.push(Open::List);
-                    self.space();
+                    self.position += 1;
+                    self.open_containers.push(JsonContainer::List);
+                    self.skip_whitespace();
                     if self.peek()? == b']' {
                         return Ok(());
                     }
                 }
                 b'{' => {
-                    self.at += 1;
-                    self.open.push(Open::Object);
-                    self.space();
+                    self.position += 1;
+                    self.open_containers.push(JsonContainer::Object);
+                    self.skip_whitespace();
                     if self.peek()? == b'}' {
                         return Ok(());
                     }
@@ -205,104 +212,106 @@ impl Scanner<'_> {
                 b't' => return self.word(b"true"),
                 b'f' => return self.word(b"false"),
                 b'n' => return self.word(b"null"),
-                _ => return Err(Wrong::At("looking for beginning of value")),
+                _ => return Err(SyntaxError::InvalidByte("looking for beginning of value")),
             }
         }
     }
 
-    fn entry(&mut self) -> Result<(), Wrong> {
+    fn entry(&mut self) -> Result<(), SyntaxError> {
         self.key()?;
         self.value()
     }
 
-    fn key(&mut self) -> Result<(), Wrong> {
-        self.space();
+    fn key(&mut self) -> Result<(), SyntaxError> {
+        self.skip_whitespace();
         if self.peek()? != b'"' {
-            return Err(Wrong::At("looking for beginning of object key string"));
+            return Err(SyntaxError::InvalidByte("looking for beginning of object key string"));
         }
         self.string()?;
-        self.space();
+        self.skip_whitespace();
         if self.peek()? != b':' {
-            return Err(Wrong::At("after object key"));
+            return Err(SyntaxError::InvalidByte("after object key"));
         }
-        self.at += 1;
+        self.position += 1;
         Ok(())
     }
 
-    fn string(&mut self) -> Result<(), Wrong> {
-        self.at += 1;
+    fn string(&mut self) -> Result<(), SyntaxError> {
+        self.position += 1;
         loop {
             match self.peek()? {
                 b'"' => {
-                    self.at += 1;
+                    self.position += 1;
                     return Ok(());
                 }
                 b'\\' => {
-                    self.at += 1;
+                    self.position += 1;
                     self.escape()?;
                 }
-                0..0x20 => return Err(Wrong::At("in string literal")),
-                _ => self.at += 1,
+                0..0x20 => return Err(SyntaxError::InvalidByte("in string literal")),
+                _ => self.position += 1,
             }
         }
     }
 
-    fn escape(&mut self) -> Result<(), Wrong> {
+    fn escape(&mut self) -> Result<(), SyntaxError> {
         match self.peek()? {
-            b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"' => self.at += 1,
+            b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"' => self.position += 1,
             b'u' => {
-                self.at += 1;
+                self.position += 1;
                 for _ in 0..4 {
                     if !self.peek()?.is_ascii_hexdigit() {
-                        return Err(Wrong::At("in \\u hexadecimal character escape"));
+                        return Err(SyntaxError::InvalidByte(
+                            "in \\u hexadecimal character escape",
+                        ));
                     }
-                    self.at += 1;
+                    self.position += 1;
                 }
             }
-            _ => return Err(Wrong::At("in string escape code")),
+            _ => return Err(SyntaxError::InvalidByte("in string escape code")),
         }
         Ok(())
     }
 
-    fn number(&mut self) -> Result<(), Wrong> {
+    fn number(&mut self) -> Result<(), SyntaxError> {
         if self.peek()? == b'-' {
-            self.at += 1;
+            self.position += 1;
         }
         if self.peek()? == b'0' {
-            self.at += 1;
+            self.position += 1;
         } else {
             self.digits("in numeric literal")?;
         }
-        if self.next_is(b".") {
+        if self.skip_one_of(b".") {
             self.digits("after decimal point in numeric literal")?;
         }
-        if self.next_is(b"eE") {
-            self.next_is(b"+-");
+        if self.skip_one_of(b"eE") {
+            self.skip_one_of(b"+-");
             self.digits("in exponent of numeric literal")?;
         }
         Ok(())
     }
 
-    fn digits(&mut self, place: &'static str) -> Result<(), Wrong> {
+    fn digits(&mut self, place: &'static str) -> Result<(), SyntaxError> {
         if !self.peek()?.is_ascii_digit() {
-            return Err(Wrong::At(place));
+            return Err(SyntaxError::InvalidByte(place));
         }
-        while self.bytes.get(self.at).is_some_and(u8::is_ascii_digit) {
-            self.at += 1;
+        while self.bytes.get(self.position).is_some_and(u8::is_ascii_digit) {
+            self.position += 1;
         }
         Ok(())
     }
 
-    fn next_is(&mut self, any: &[u8]) -> bool {
-        let is = self.bytes.get(self.at).is_some_and(|byte| any.contains(byte));
-        self.at += usize::from(is);
+    fn skip_one_of(&mut self, any: &[u8]) -> bool {
+        let is = self.bytes.get(self.position).is_some_and(|byte| any.contains(byte));
+        self.position += usize::from(is);
         is
     }
 
-    fn word(&mut self, word: &'static [u8]) -> Result<(), Wrong> {
+    fn word(&mut self, word: &'static [u8]) -> Result<(), SyntaxError> {
         for (index, expected) in word.iter().enumerate() {
             if self.peek()? != *expected {
-                return Err(Wrong::At(match (word, index) {
+                return Err(SyntaxError::InvalidByte(match (word, index) {
                     (b"true", 1) => "in literal true (expecting 'r')",
                     (b"true", 2) => "in literal true (expecting 'u')",
                     (b"true", _) => "in literal true (expecting 'e')",
@@ -314,17 +323,17 @@ impl Scanner<'_> {
                     (_, _) => "in literal null (expecting 'l')",
                 }));
             }
-            self.at += 1;
+            self.position += 1;
         }
         Ok(())
     }
 
-    fn space(&mut self) {
-        while self.next_is(b" \t\r\n") {}
+    fn skip_whitespace(&mut self) {
+        while self.skip_one_of(b" \t\r\n") {}
     }
 
-    fn peek(&self) -> Result<u8, Wrong> {
-        self.bytes.get(self.at).copied().ok_or(Wrong::End)
+    fn peek(&self) -> Result<u8, SyntaxError> {
+        self.bytes.get(self.position).copied().ok_or(SyntaxError::UnexpectedEnd)
     }
 }
 
@@ -335,7 +344,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_have_the_words_of_go() {
+    fn json_syntax_errors_match_go_messages() {
         for (text, expected) in [
             ("", "unexpected end of JSON input"),
             ("{", "unexpected end of JSON input"),
@@ -357,13 +366,13 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_too_deep_is_refused() {
+    fn too_deeply_nested_json_is_rejected() {
         let deep = "[".repeat(300) + &"]".repeat(300);
         assert_eq!(parse(deep.as_bytes()).unwrap_err(), "exceeded max depth");
     }
 
     #[test]
-    fn what_is_no_text_becomes_the_character_for_that() {
+    fn invalid_utf8_becomes_the_replacement_character() {
         let parsed = parse(b"{\"a\": \"caf\xe9\"}").unwrap();
         assert_eq!(parsed.value, serde_json::json!({"a": "caf\u{fffd}"}));
         let outside = parse(b"\xff{}").unwrap_err();
@@ -371,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_comes_twice_is_told_and_read_into_the_first() {
+    fn duplicate_fields_are_reported_and_merged() {
         let text = r#"{"data": {"k": "v"}, "l": [{"a": 1, "a": 2}], "data": {"l": "w"}}"#;
         let parsed = parse(text.as_bytes()).unwrap();
         assert_eq!(parsed.value, json!({"data": {"k": "v", "l": "w"}, "l": [{"a": 2}]}));

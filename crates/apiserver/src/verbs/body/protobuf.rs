@@ -4,11 +4,11 @@
 
 use serde_json::Value;
 
-use super::{Expected, json, package, summary};
+use super::{ExpectedKind, go_package, json, summary};
 use crate::kinds;
 use crate::registry::api_version;
-use crate::shape::{BYTES, TypeId, Wire, from_protobuf, text};
-use crate::status::Failure;
+use crate::status::StatusError;
+use crate::type_model::{BYTES, TypeId, WireReader, from_protobuf, utf8_lossy};
 
 pub(super) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
@@ -17,17 +17,17 @@ const MAGIC: &[u8] = b"k8s\0";
 
 /// The object of a body, with its kind and version, which are those that are expected if it does
 /// not say.
-pub(super) fn read(body: &[u8], expected: Expected<'_>) -> Result<Value, Failure> {
+pub(super) fn read_object(body: &[u8], expected: ExpectedKind<'_>) -> Result<Value, StatusError> {
     if expected.custom {
         // Nobody knows the numbers of their fields. The real server breaks the connection.
-        return Err(Failure::unsupported_media_type(
+        return Err(StatusError::unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: \
              application/json, application/yaml",
         ));
     }
-    let envelope = Envelope::open(body).map_err(|problem| {
+    let envelope = Envelope::parse(body).map_err(|problem| {
         let (kind, body) = (expected.kind, summary(body));
-        Failure::bad_request(format!(
+        StatusError::bad_request(format!(
             "the object provided is unrecognized (must be of type {kind}): {problem} ({body})"
         ))
     })?;
@@ -36,12 +36,12 @@ pub(super) fn read(body: &[u8], expected: Expected<'_>) -> Result<Value, Failure
         found => found,
     };
     let kind = if envelope.kind.is_empty() { expected.kind } else { &envelope.kind };
-    let object = match shape(group, version, kind) {
+    let object = match message_type(group, version, kind) {
         Some(shape) => decode(shape, envelope.raw),
         None => Ok(Value::Object(serde_json::Map::new())), // the caller says what is wrong
     };
     let mut object = object.map_err(|problem| {
-        Failure::bad_request(format!(
+        StatusError::bad_request(format!(
             "{kind} in version {version:?} cannot be handled as a {}: {problem}",
             expected.kind
         ))
@@ -52,12 +52,12 @@ pub(super) fn read(body: &[u8], expected: Expected<'_>) -> Result<Value, Failure
 }
 
 /// The options of a delete, of whatever group.
-pub(super) fn delete_options(body: &[u8]) -> Result<Value, String> {
-    let envelope = Envelope::open(body)?;
+pub(super) fn read_delete_options(body: &[u8]) -> Result<Value, String> {
+    let envelope = Envelope::parse(body)?;
     let mut options = match envelope.kind.as_str() {
         "" | "DeleteOptions" => {
             let name = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
-            let shape = kinds::types().named(name).ok_or("no options are known")?;
+            let shape = kinds::types().find_by_name(name).ok_or("no options are known")?;
             decode(shape, envelope.raw)?
         }
         _ => Value::Object(serde_json::Map::new()), // the caller says what is wrong
@@ -73,14 +73,15 @@ pub(super) fn decode(shape: TypeId, bytes: &[u8]) -> Result<Value, String> {
 }
 
 /// The type of a built-in kind, also of one that only subresources know.
-pub(super) fn shape(group: &str, version: &str, kind: &str) -> Option<TypeId> {
-    let resources = kinds::built_in().1;
+pub(super) fn message_type(group: &str, version: &str, kind: &str) -> Option<TypeId> {
+    let resources = kinds::built_in_resources().1;
     let resource = resources.iter().find(|resource| {
         (&*resource.group, &*resource.version, &*resource.kind) == (group, version, kind)
     });
     match resource {
-        Some(resource) => Some(resource.shape),
-        None => kinds::types().named(&format!("io.k8s.api.{}.{version}.{kind}", package(group))),
+        Some(resource) => Some(resource.type_id),
+        None => kinds::types()
+            .find_by_name(&format!("io.k8s.api.{}.{version}.{kind}", go_package(group))),
     }
 }
 
@@ -91,7 +92,7 @@ struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    fn open(body: &'a [u8]) -> Result<Self, String> {
+    fn parse(body: &'a [u8]) -> Result<Self, String> {
         if body.is_empty() {
             return Err("empty data".to_owned());
         }
@@ -103,7 +104,7 @@ impl<'a> Envelope<'a> {
             return Err("empty body".to_owned());
         }
         let mut envelope = Self { api_version: String::new(), kind: String::new(), raw: &[] };
-        let mut wire = Wire::new(rest);
+        let mut wire = WireReader::new(rest);
         while !wire.is_empty() {
             let tag = wire.tag("Unknown")?;
             match tag.number {
@@ -131,17 +132,17 @@ impl<'a> Envelope<'a> {
     }
 
     fn read_type(&mut self, bytes: &[u8]) -> Result<(), String> {
-        let mut wire = Wire::new(bytes);
+        let mut wire = WireReader::new(bytes);
         while !wire.is_empty() {
             let tag = wire.tag("TypeMeta")?;
             match tag.number {
                 1 => {
                     tag.check(BYTES, "APIVersion")?;
-                    self.api_version = text(wire.bytes()?).into_owned();
+                    self.api_version = utf8_lossy(wire.bytes()?).into_owned();
                 }
                 2 => {
                     tag.check(BYTES, "Kind")?;
-                    self.kind = text(wire.bytes()?).into_owned();
+                    self.kind = utf8_lossy(wire.bytes()?).into_owned();
                 }
                 _ => wire.skip(tag)?,
             }

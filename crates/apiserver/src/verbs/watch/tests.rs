@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::store::ResourceId;
 use crate::testing::environment::TestEnvironment;
-use crate::testing::request::ask;
+use crate::testing::request::send_request;
 use crate::{Api, ResponseBody};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -15,26 +15,27 @@ async fn event(events: &mut ResponseBody) -> Option<Value> {
 }
 
 /// An API that forgets soon, with one ConfigMap.
-async fn forgetful() -> Api {
+async fn api_with_short_history() -> Api {
     let api = Api::new(Arc::new(TestEnvironment::new()));
-    api.lock().store.bound_history(&ResourceId::new("", "configmaps"), 20_000);
-    ask(&api, "POST", CONFIG_MAPS, &json!({"metadata": {"name": "one"}})).await;
+    api.lock().store.limit_history(&ResourceId::new("", "configmaps"), 20_000);
+    send_request(&api, "POST", CONFIG_MAPS, &json!({"metadata": {"name": "one"}})).await;
     api
 }
 
 async fn change(api: &Api, value: usize) {
     let patch = json!({"data": {"value": value.to_string()}});
-    ask(api, "PATCH", &format!("{CONFIG_MAPS}/one"), &patch).await;
+    send_request(api, "PATCH", &format!("{CONFIG_MAPS}/one"), &patch).await;
 }
 
 #[tokio::test]
-async fn who_stops_reading_holds_nothing_and_is_told_to_list_anew() {
-    let api = forgetful().await;
+async fn a_watcher_that_stops_reading_expires_and_buffers_at_most_a_batch() {
+    let api = api_with_short_history().await;
     let watch = format!("{CONFIG_MAPS}?watch=true");
-    let mut begun = ask(&api, "GET", &watch, &Value::Null).await;
+    let mut begun = send_request(&api, "GET", &watch, &Value::Null).await;
     assert_eq!(event(&mut begun).await.unwrap()["type"], "ADDED");
-    let mut unread = ask(&api, "GET", &watch, &Value::Null).await;
-    let mut reading = ask(&api, "GET", &format!("{watch}&resourceVersion=1"), &Value::Null).await;
+    let mut unread = send_request(&api, "GET", &watch, &Value::Null).await;
+    let mut reading =
+        send_request(&api, "GET", &format!("{watch}&resourceVersion=1"), &Value::Null).await;
     for value in 0..100 {
         change(&api, value).await;
         let written = json!(value.to_string());
@@ -53,25 +54,25 @@ async fn who_stops_reading_holds_nothing_and_is_told_to_list_anew() {
 }
 
 #[tokio::test]
-async fn changes_that_nobody_selects_do_not_hide_those_behind_them() {
+async fn unselected_changes_do_not_hide_later_selected_ones() {
     let api = Api::new(Arc::new(TestEnvironment::new()));
-    ask(&api, "POST", CONFIG_MAPS, &json!({"metadata": {"name": "one"}})).await;
+    send_request(&api, "POST", CONFIG_MAPS, &json!({"metadata": {"name": "one"}})).await;
     let path =
         format!("{CONFIG_MAPS}?watch=true&resourceVersion=1&fieldSelector=metadata.name%3Dtwo");
-    let mut events = ask(&api, "GET", &path, &Value::Null).await;
+    let mut events = send_request(&api, "GET", &path, &Value::Null).await;
     for value in 0..3 * BATCH {
         change(&api, value).await;
     }
-    ask(&api, "POST", CONFIG_MAPS, &json!({"metadata": {"name": "two"}})).await;
+    send_request(&api, "POST", CONFIG_MAPS, &json!({"metadata": {"name": "two"}})).await;
     assert_eq!(event(&mut events).await.unwrap()["object"]["metadata"]["name"], "two");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_ends_in_time_even_if_there_is_always_more() {
+async fn a_watch_times_out_even_with_constant_changes() {
     let api = Api::new(Arc::new(TestEnvironment::new()));
-    ask(&api, "POST", CONFIG_MAPS, &json!({"metadata": {"name": "one"}})).await;
+    send_request(&api, "POST", CONFIG_MAPS, &json!({"metadata": {"name": "one"}})).await;
     let path = format!("{CONFIG_MAPS}?watch=true&timeoutSeconds=5");
-    let mut events = ask(&api, "GET", &path, &Value::Null).await;
+    let mut events = send_request(&api, "GET", &path, &Value::Null).await;
     let mut seen = 0;
     while event(&mut events).await.is_some() {
         seen += 1;

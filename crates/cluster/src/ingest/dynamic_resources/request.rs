@@ -8,54 +8,58 @@ use k8s_openapi::api::resource::v1::{
 };
 use karpenter_core::resources::Quantity;
 use karpenter_core::scheduling::dra::{
-    Ask, Constraint, Count, DeviceQuery, DeviceRequest, DeviceSelector, Rule,
+    Constraint, ConstraintRule, Count, DeviceQuery, DeviceRequest, DeviceRequestKind,
+    DeviceSelector,
 };
 
 use crate::ingest::{quantity, text};
 
 pub(super) fn read(wire: &WireRequest, problems: &mut Vec<String>) -> DeviceRequest {
-    let ask = match (&wire.exactly, &wire.first_available) {
-        (Some(exactly), None) => exact(exactly, problems).map(Ask::Exactly),
+    let device_request = match (&wire.exactly, &wire.first_available) {
+        (Some(exactly), None) => exact_query(exactly, problems).map(DeviceRequestKind::Exactly),
         (None, Some(alternatives)) => {
-            let queries = alternatives.iter().map(|wire| alternative(wire, problems));
-            queries.collect::<Option<_>>().map(Ask::FirstAvailable)
+            let queries = alternatives.iter().map(|wire| alternative_query(wire, problems));
+            queries.collect::<Option<_>>().map(DeviceRequestKind::FirstAvailable)
         }
         // A field that we do not know, or a mistake.
         (None, None) | (Some(_), Some(_)) => None,
     };
-    DeviceRequest { name: wire.name.clone(), ask: ask.unwrap_or(Ask::Unsupported) }
+    DeviceRequest {
+        name: wire.name.clone(),
+        kind: device_request.unwrap_or(DeviceRequestKind::Unsupported),
+    }
 }
 
-fn exact(wire: &ExactDeviceRequest, problems: &mut Vec<String>) -> Option<DeviceQuery> {
+fn exact_query(wire: &ExactDeviceRequest, problems: &mut Vec<String>) -> Option<DeviceQuery> {
     Some(DeviceQuery {
         name: String::new(),
         class: wire.device_class_name.clone(),
         selectors: selectors(wire.selectors.as_ref()),
-        count: count(wire.allocation_mode.as_ref(), wire.count)?,
-        capacity: shares(wire.capacity.as_ref(), problems),
+        count: device_count(wire.allocation_mode.as_ref(), wire.count)?,
+        capacity: capacity_requests(wire.capacity.as_ref(), problems),
     })
 }
 
-fn alternative(wire: &DeviceSubRequest, problems: &mut Vec<String>) -> Option<DeviceQuery> {
+fn alternative_query(wire: &DeviceSubRequest, problems: &mut Vec<String>) -> Option<DeviceQuery> {
     Some(DeviceQuery {
         name: wire.name.clone(),
         class: wire.device_class_name.clone(),
         selectors: selectors(wire.selectors.as_ref()),
-        count: count(wire.allocation_mode.as_ref(), wire.count)?,
-        capacity: shares(wire.capacity.as_ref(), problems),
+        count: device_count(wire.allocation_mode.as_ref(), wire.count)?,
+        capacity: capacity_requests(wire.capacity.as_ref(), problems),
     })
 }
 
-fn shares(
+fn capacity_requests(
     wire: Option<&CapacityRequirements>,
     problems: &mut Vec<String>,
 ) -> BTreeMap<String, Quantity> {
     let requests = wire.and_then(|capacity| capacity.requests.as_ref());
-    quantity::map(requests, "capacity.requests", problems)
+    quantity::quantity_map(requests, "capacity.requests", problems)
 }
 
 /// How many devices: one by default. None for a mode that we do not know.
-fn count(mode: Option<&String>, count: Option<i64>) -> Option<Count> {
+fn device_count(mode: Option<&String>, count: Option<i64>) -> Option<Count> {
     match text(mode) {
         "" | "ExactCount" => Some(Count::Exact(u64::try_from(count.unwrap_or(1)).unwrap_or(0))),
         "All" => Some(Count::All),
@@ -73,9 +77,9 @@ pub(super) fn selectors(wire: Option<&Vec<WireSelector>>) -> Vec<DeviceSelector>
 
 pub(super) fn constraint(wire: &DeviceConstraint) -> Constraint {
     let rule = match (&wire.match_attribute, &wire.distinct_attribute) {
-        (Some(attribute), _) => Rule::MatchAttribute(attribute.clone()),
-        (None, Some(_)) => Rule::DistinctAttribute,
-        (None, None) => Rule::Unsupported,
+        (Some(attribute), _) => ConstraintRule::MatchAttribute(attribute.clone()),
+        (None, Some(_)) => ConstraintRule::DistinctAttribute,
+        (None, None) => ConstraintRule::Unsupported,
     };
     Constraint { requests: wire.requests.iter().flatten().cloned().collect(), rule }
 }

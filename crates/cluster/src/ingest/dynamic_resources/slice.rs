@@ -9,8 +9,8 @@ use k8s_openapi::api::resource::v1::{
 };
 use karpenter_core::resources::Quantity;
 use karpenter_core::scheduling::dra::{
-    Attribute, CounterSet, Device, DeviceCapacity, DeviceShape, Reach, RequestPolicy, ShareRange,
-    Slice,
+    Attribute, CounterSet, Device, DeviceCapacity, DeviceShape, NodeAccess, RequestPolicy,
+    ShareRange, Slice,
 };
 
 use crate::ingest::{Objects, Reader, quantity, requirement, text};
@@ -22,20 +22,20 @@ pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<Arc<Slice>
     let mut shapes = BTreeSet::new();
     let mut slices = Vec::with_capacity(wires.len());
     for wire in wires {
-        slices.push(Arc::new(one(wire, &mut shapes, reader)));
+        slices.push(Arc::new(read_slice(wire, &mut shapes, reader)));
     }
     slices
 }
 
 /// One slice. Its devices share shapes with those that are known.
-pub(crate) fn one(
+pub(crate) fn read_slice(
     wire: &ResourceSlice,
     shapes: &mut BTreeSet<Arc<DeviceShape>>,
     reader: &mut Reader<'_>,
 ) -> Slice {
     let mut problems = Vec::new();
     let slice = slice(wire, shapes, reader, &mut problems);
-    reader.remark("ResourceSlice", &wire.metadata, &problems);
+    reader.report_problems("ResourceSlice", &wire.metadata, &problems);
     slice
 }
 
@@ -59,23 +59,23 @@ fn slice(
         generation: spec.pool.generation,
         slice_count: spec.pool.resource_slice_count,
         owner_node: owners.next().map(|owner| owner.name.clone()),
-        reach: reach(wire, reader, problems),
+        node_access: reach(wire, reader, problems),
         devices,
         counters,
     }
 }
 
-fn reach(wire: &ResourceSlice, reader: &Reader<'_>, problems: &mut Vec<String>) -> Reach {
+fn reach(wire: &ResourceSlice, reader: &Reader<'_>, problems: &mut Vec<String>) -> NodeAccess {
     let spec = &wire.spec;
     match (text(spec.node_name.as_ref()), &spec.node_selector) {
-        _ if spec.all_nodes == Some(true) => Reach::AllNodes,
+        _ if spec.all_nodes == Some(true) => NodeAccess::AllNodes,
         ("", Some(selector)) => {
             let terms = selector.node_selector_terms.iter();
             let read = |term| requirement::term(term, reader.aliases, problems);
-            Reach::Selector(terms.map(read).collect())
+            NodeAccess::Selector(terms.map(read).collect())
         }
-        ("", None) => Reach::PerDevice,
-        (node, _) => Reach::Node(node.to_owned()),
+        ("", None) => NodeAccess::PerDevice,
+        (node, _) => NodeAccess::Node(node.to_owned()),
     }
 }
 
@@ -123,7 +123,7 @@ fn capacities(
     let mut capacities = BTreeMap::new();
     for (name, wire) in wire.into_iter().flatten() {
         // A capacity that nobody can read cannot be had.
-        let value = quantity::one(&wire.value, name, problems).unwrap_or(Quantity::ZERO);
+        let value = quantity::read_quantity(&wire.value, name, problems).unwrap_or(Quantity::ZERO);
         let policy = wire.request_policy.as_ref().map(|wire| policy(wire, name, problems));
         capacities.insert(name.clone(), DeviceCapacity { value, policy });
     }
@@ -131,7 +131,7 @@ fn capacities(
 }
 
 fn policy(wire: &CapacityRequestPolicy, name: &str, problems: &mut Vec<String>) -> RequestPolicy {
-    let mut one = |wire: &quantity::WireQuantity| quantity::one(wire, name, problems);
+    let mut one = |wire: &quantity::WireQuantity| quantity::read_quantity(wire, name, problems);
     let range = wire.valid_range.as_ref().map(|range| ShareRange {
         min: one(&range.min),
         max: range.max.as_ref().and_then(&mut one),
@@ -148,7 +148,7 @@ fn counters(
     problems: &mut Vec<String>,
 ) -> CounterSet {
     let counters = wire.iter().filter_map(|(counter, wire)| {
-        Some((counter.clone(), quantity::one(&wire.value, counter, problems)?))
+        Some((counter.clone(), quantity::read_quantity(&wire.value, counter, problems)?))
     });
     CounterSet { name: name.to_owned(), counters: counters.collect() }
 }

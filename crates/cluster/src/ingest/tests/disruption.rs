@@ -2,14 +2,15 @@
 
 use jiff::SignedDuration;
 use karpenter_core::disruption::{ConsolidationPolicy, Reason};
-use karpenter_core::snapshot::{ManagedPool, NodeStanding};
+use karpenter_core::snapshot::{ManagedPool, NodeDisruptionState};
 
 use super::*;
 
-const CLASS: &str = r#"{"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}"#;
+const NODE_CLASS: &str =
+    r#"{"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}"#;
 
 fn class() -> Value {
-    serde_json::from_str(CLASS).unwrap()
+    serde_json::from_str(NODE_CLASS).unwrap()
 }
 
 fn condition(kind: &str, status: &str, minute: u32) -> Value {
@@ -18,7 +19,12 @@ fn condition(kind: &str, status: &str, minute: u32) -> Value {
 }
 
 #[track_caller]
-fn standing(registered: bool, annotations: Value, spec: Value, conditions: Value) -> NodeStanding {
+fn node_standing(
+    registered: bool,
+    annotations: Value,
+    spec: Value,
+    conditions: Value,
+) -> NodeDisruptionState {
     let mut claim = json!({
         "metadata": {"name": "c", "uid": "u", "creationTimestamp": "2025-06-01T00:00:00Z",
             "annotations": {"karpenter.sh/do-not-disrupt": "claim",
@@ -44,11 +50,11 @@ fn standing(registered: bool, annotations: Value, spec: Value, conditions: Value
         ..Objects::default()
     };
     let snapshot = snapshot(&objects, &settings()).snapshot;
-    snapshot.nodes[0].standing.clone()
+    snapshot.nodes[0].disruption_state.clone()
 }
 
 #[test]
-fn conditions_of_a_claim_say_where_its_node_is_in_its_life() {
+fn nodeclaim_conditions_set_the_lifecycle_of_the_node() {
     let conditions = json!([
         condition("Drifted", "True", 5),
         condition("Consolidatable", "True", 6),
@@ -56,36 +62,36 @@ fn conditions_of_a_claim_say_where_its_node_is_in_its_life() {
         condition("InstanceTerminating", "False", 8),
     ]);
     let spec = json!({"terminationGracePeriod": "5m", "expireAfter": "720h"});
-    let found = standing(true, json!({}), spec, conditions);
+    let found = node_standing(true, json!({}), spec, conditions);
     assert_eq!((found.node_claim.as_str(), found.node_claim_uid.as_str()), ("c", "u"));
     assert!(found.is_registered && found.is_ready && found.is_consolidatable);
     assert!(!found.is_rebooting && !found.is_instance_terminating);
     let at = |text: &str| Some(text.parse::<Timestamp>().unwrap());
     assert_eq!(found.drifted_at, at("2025-06-01T00:05:00Z"));
-    assert_eq!(found.rebooted, at("2025-06-01T00:07:00Z"));
+    assert_eq!(found.rebooted_at, at("2025-06-01T00:07:00Z"));
     assert_eq!(found.termination_grace_period, Some(SignedDuration::from_mins(5)));
     assert_eq!(found.expire_after, Some(SignedDuration::from_hours(720)));
     assert_eq!(found.conditions[0].reason, "Because");
-    let none = standing(true, json!({}), json!({"expireAfter": "Never"}), json!([]));
+    let none = node_standing(true, json!({}), json!({"expireAfter": "Never"}), json!([]));
     assert_eq!((none.drifted_at, none.expire_after), (None, None));
     assert!(!none.is_consolidatable);
 }
 
 #[test]
-fn annotations_are_the_claims_until_the_node_is_registered() {
+fn nodeclaim_annotations_count_until_the_node_is_registered() {
     let own = json!({"karpenter.sh/do-not-disrupt": "true", "karpenter.sh/do-not-repair": "true",
         "karpenter-rs.dev/returned": "node"});
-    let early = standing(false, own.clone(), json!({}), json!([]));
+    let early = node_standing(false, own.clone(), json!({}), json!([]));
     assert_eq!((early.do_not_disrupt.as_deref(), early.do_not_repair), (Some("claim"), false));
-    let late = standing(true, own, json!({}), json!([]));
+    let late = node_standing(true, own, json!({}), json!([]));
     assert_eq!((late.do_not_disrupt.as_deref(), late.do_not_repair), (Some("true"), true));
     assert!(late.is_registered && !early.is_registered);
-    let returned = [early.returned, late.returned].map(Option::unwrap);
+    let returned = [early.failed_consolidations, late.failed_consolidations].map(Option::unwrap);
     assert_eq!(returned, ["claim"; 2], "this one is the claim's for ever");
 }
 
 #[track_caller]
-fn managed(spec: Value) -> Option<ManagedPool> {
+fn managed_pool(spec: Value) -> Option<ManagedPool> {
     let mut json = json!({"metadata": {"name": "p"}, "spec": {"template": {"spec": {
         "requirements": [], "nodeClassRef": class(),
     }}}});
@@ -97,21 +103,21 @@ fn managed(spec: Value) -> Option<ManagedPool> {
 }
 
 #[test]
-fn pools_that_launch_nothing_for_pods_are_known_to_disruption() {
-    let fixed = managed(json!({"replicas": 3, "limits": {"nodes": "5"}})).unwrap();
+fn static_nodepools_are_known_to_disruption() {
+    let fixed = managed_pool(json!({"replicas": 3, "limits": {"nodes": "5"}})).unwrap();
     assert_eq!((fixed.replicas, fixed.is_ready, fixed.is_deleting), (Some(3), true, false));
     let foreign = json!({"template": {"spec": {"requirements": [],
         "nodeClassRef": {"group": "other", "kind": "Other", "name": "x"}}}});
-    assert_eq!(managed(foreign), None);
+    assert_eq!(managed_pool(foreign), None);
 }
 
 #[test]
-fn budgets_are_kept_as_they_are_written() {
-    let plain = managed(json!({})).unwrap();
+fn nodepool_budgets_are_kept_as_written() {
+    let plain = managed_pool(json!({})).unwrap();
     assert_eq!(plain.policy, ConsolidationPolicy::WhenEmptyOrUnderutilized);
     assert_eq!(plain.budgets.len(), 1);
     assert_eq!(plain.budgets[0].nodes, "10%");
-    let written = managed(json!({"disruption": {
+    let written = managed_pool(json!({"disruption": {
         "consolidationPolicy": "Balanced",
         "consolidateAfter": "Never",
         "budgets": [
@@ -131,7 +137,7 @@ fn budgets_are_kept_as_they_are_written() {
 }
 
 #[test]
-fn disruption_budgets_of_pods_tell_what_they_allow_now() {
+fn pod_disruption_budgets_have_their_allowed_disruptions() {
     let budget = object(json!({
         "metadata": {"name": "b", "namespace": "n"},
         "spec": {"selector": {}, "maxUnavailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow"},
@@ -148,7 +154,7 @@ fn disruption_budgets_of_pods_tell_what_they_allow_now() {
 }
 
 #[test]
-fn pods_say_what_it_costs_to_move_them() {
+fn pod_annotations_set_the_eviction_cost() {
     let cost = |annotations: Value, gate: bool| {
         let pod = object(json!({
             "metadata": {"name": "p", "namespace": "n", "annotations": annotations},
@@ -180,7 +186,7 @@ fn pods_say_what_it_costs_to_move_them() {
 }
 
 #[test]
-fn a_cost_that_cannot_be_read_is_noted() {
+fn an_invalid_cost_annotation_is_reported() {
     let noted = |annotations: Value, gate: bool| {
         let pod = object(json!({
             "metadata": {"name": "p", "namespace": "n", "annotations": annotations},
@@ -188,7 +194,7 @@ fn a_cost_that_cannot_be_read_is_noted() {
         }));
         let mut settings = settings();
         settings.gates.pod_deletion_cost_management = gate;
-        marks(&snapshot(&Objects { pods: vec![pod], ..Objects::default() }, &settings))
+        diagnostics(&snapshot(&Objects { pods: vec![pod], ..Objects::default() }, &settings))
     };
     let (new, old) = ("karpenter.sh/disruption-cost", "controller.kubernetes.io/pod-deletion-cost");
     let note = |annotation: &str, value: &str| {
@@ -203,7 +209,7 @@ fn a_cost_that_cannot_be_read_is_noted() {
 }
 
 #[test]
-fn pods_are_held_until_the_longest_of_their_times_is_over() {
+fn do_not_disrupt_durations_protect_pods_until_they_elapse() {
     let held = |minutes: i64| {
         let pod = |name: &str, time: &str| {
             object(json!({
@@ -226,7 +232,7 @@ fn pods_are_held_until_the_longest_of_their_times_is_over() {
 }
 
 #[test]
-fn a_protection_that_protects_nothing_is_noted() {
+fn an_ineffective_do_not_disrupt_annotation_is_reported() {
     let annotation = |value: &str| json!({"karpenter.sh/do-not-disrupt": value});
     let of_pod = |value: &str, phase: &str| {
         let pod = object(json!({
@@ -234,7 +240,7 @@ fn a_protection_that_protects_nothing_is_noted() {
             "spec": {"containers": []},
             "status": {"phase": phase},
         }));
-        marks(&snapshot(&Objects { pods: vec![pod], ..Objects::default() }, &settings()))
+        diagnostics(&snapshot(&Objects { pods: vec![pod], ..Objects::default() }, &settings()))
     };
     let text = |object: &str, value: &str, allowed: &str| {
         vec![format!(
@@ -264,7 +270,7 @@ fn a_protection_that_protects_nothing_is_noted() {
             "status": {"providerID": "m"},
         }));
         let objects = Objects { nodes: vec![node], node_claims: vec![claim], ..Objects::default() };
-        marks(&snapshot(&objects, &settings()))
+        diagnostics(&snapshot(&objects, &settings()))
     };
     let allowed = "\"true\"; durations are for pods";
     let registered = "karpenter.sh/registered";

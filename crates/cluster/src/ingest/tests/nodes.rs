@@ -1,11 +1,11 @@
-use karpenter_core::snapshot::Node;
+use karpenter_core::snapshot::StateNode;
 
 use super::*;
 
 /// A NodeClaim of ours.
 fn claim(
     name: &str,
-    machine: &str,
+    provider_id: &str,
     spec: Value,
     status: Value,
 ) -> karpenter_api::nodeclaim::NodeClaim {
@@ -15,7 +15,7 @@ fn claim(
             "requirements": [],
             "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
         },
-        "status": {"providerID": machine},
+        "status": {"providerID": provider_id},
     });
     for (part, more) in [("spec", spec), ("status", status)] {
         for (key, value) in more.as_object().unwrap() {
@@ -35,7 +35,7 @@ fn node(name: &str, labels: Value, spec: Value, status: Value) -> k8s_openapi::a
 
 /// A Node and its NodeClaim `c`, joined.
 #[track_caller]
-fn join(labels: Value, taints: Value, claim_spec: Value, claim_status: Value) -> Node {
+fn join(labels: Value, taints: Value, claim_spec: Value, claim_status: Value) -> StateNode {
     let objects = Objects {
         nodes: vec![node("n", labels, json!({"providerID": "m", "taints": taints}), json!({}))],
         node_claims: vec![claim("c", "m", claim_spec, claim_status)],
@@ -43,7 +43,7 @@ fn join(labels: Value, taints: Value, claim_spec: Value, claim_status: Value) ->
     };
     let mut nodes = snapshot(&objects, &settings()).snapshot.nodes;
     assert_eq!(nodes.len(), 1);
-    Node::clone(&nodes.remove(0))
+    StateNode::clone(&nodes.remove(0))
 }
 
 fn condition(kind: &str, status: &str) -> Value {
@@ -52,7 +52,7 @@ fn condition(kind: &str, status: &str) -> Value {
 }
 
 #[test]
-fn names_and_labels_are_the_claims_until_the_node_is_registered() {
+fn nodeclaim_names_and_labels_count_until_the_node_is_registered() {
     #[rustfmt::skip]
     let cases = [
         ("not registered", json!({}),                                  "c", "claim"),
@@ -69,7 +69,7 @@ fn names_and_labels_are_the_claims_until_the_node_is_registered() {
 }
 
 #[test]
-fn taints_that_go_away_are_dropped_until_the_node_is_ready_and_while_it_boots() {
+fn ephemeral_taints_are_dropped_until_initialized_and_while_rebooting() {
     let registered = json!({"karpenter.sh/registered": "true"});
     let ready = json!({"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"});
     let taint = |key: &str, effect: &str| json!({"key": key, "effect": effect});
@@ -108,7 +108,7 @@ fn taints_that_go_away_are_dropped_until_the_node_is_ready_and_while_it_boots() 
 }
 
 #[test]
-fn what_the_node_does_not_know_yet_is_the_claims() {
+fn an_uninitialized_node_takes_missing_resources_from_its_nodeclaim() {
     let read = |labels: Value| {
         let status = json!({
             "allocatable": {"cpu": "4", "nvidia.com/gpu": "0"},
@@ -147,11 +147,11 @@ fn what_the_node_does_not_know_yet_is_the_claims() {
 }
 
 #[test]
-fn a_node_is_deleting_if_its_claim_is_or_nobody_claims_it() {
-    let deleting = |name: &str, machine: &str| {
+fn a_node_is_deleting_with_its_nodeclaim_or_if_it_has_none() {
+    let deleting = |name: &str, provider_id: &str| {
         object(json!({
             "metadata": {"name": name, "deletionTimestamp": "2025-06-01T00:00:00Z"},
-            "spec": {"providerID": machine},
+            "spec": {"providerID": provider_id},
         }))
     };
     let mut gone = claim("gone", "m2", json!({}), json!({}));
@@ -175,7 +175,7 @@ fn a_node_is_deleting_if_its_claim_is_or_nobody_claims_it() {
 }
 
 #[test]
-fn nodes_that_do_not_count_are_marked() {
+fn excluded_nodes_and_nodeclaims_are_reported() {
     let mut other = claim("other", "m9", json!({}), json!({}));
     other.spec.node_class_ref.kind = "EC2NodeClass".to_owned();
     let objects = Objects {
@@ -211,7 +211,7 @@ fn nodes_that_do_not_count_are_marked() {
     };
     let ingested = snapshot(&objects, &settings());
     assert_eq!(
-        marks(&ingested),
+        diagnostics(&ingested),
         [
             "-NodeClaim /early: not launched yet",
             "-!NodeClaim /c2: another claim has the same machine",
@@ -234,7 +234,7 @@ fn nodes_that_do_not_count_are_marked() {
 }
 
 #[test]
-fn published_drivers_and_times_are_read() {
+fn csi_drivers_and_nodeclaim_times_are_read() {
     let mut objects = Objects {
         nodes: vec![node("n", json!({}), json!({"providerID": "m"}), json!({}))],
         node_claims: vec![claim("c", "m", json!({}), condition("Initialized", "True"))],
@@ -249,7 +249,7 @@ fn published_drivers_and_times_are_read() {
     let node = snapshot(&objects, &settings()).snapshot.nodes.remove(0);
     let drivers = [("a", Some(7)), ("b", None), ("c", Some(0))];
     let drivers = drivers.map(|(name, count)| (name.to_owned(), count));
-    assert_eq!(node.published_drivers, drivers.into(), "40/CS-12");
+    assert_eq!(node.published_volume_limits, drivers.into(), "40/CS-12");
     assert_eq!(node.initialized_at.unwrap().to_string(), "2025-06-01T00:00:00Z");
     assert_eq!(node.last_pod_event, Some(settings().now));
 }

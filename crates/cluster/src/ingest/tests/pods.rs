@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use karpenter_core::pod::{Controller, Owner, Phase, Problem};
+use karpenter_core::pod::{ControllerRef, OwnerKind, Phase, PodProblem};
 use karpenter_core::scheduling::demand::{demand, is_provisionable};
 use karpenter_core::selector::{Condition, Expression, LabelSelector, Selector};
 
@@ -32,7 +32,7 @@ fn expression(key: &str, operator: &str, values: &[&str]) -> Value {
 }
 
 #[test]
-fn what_pods_may_not_ask_of_nodes_is_a_problem() {
+fn node_requirements_that_karpenter_rejects_are_a_pod_problem() {
     let nodepool = "karpenter.sh/nodepool";
     #[rustfmt::skip]
     let cases = [
@@ -56,13 +56,13 @@ fn what_pods_may_not_ask_of_nodes_is_a_problem() {
     ];
     for (case, spec, text) in cases {
         let is_opt_out = case == "20/B11";
-        let expected = text.map(|text| Problem { text, is_opt_out });
+        let expected = text.map(|text| PodProblem { text, is_opt_out });
         assert_eq!(read_spec(spec).problem, expected, "{case}");
     }
 }
 
 #[test]
-fn terms_are_kept_apart_with_normalised_keys() {
+fn node_affinity_terms_are_kept_apart_with_normalized_keys() {
     let mut spec = required(json!([
         {"matchExpressions": [
             {"key": "failure-domain.beta.kubernetes.io/zone", "operator": "In", "values": ["x", "y"]},
@@ -90,7 +90,7 @@ fn terms_are_kept_apart_with_normalised_keys() {
 }
 
 #[test]
-fn provisionable_pods_are_those_the_scheduler_gave_up() {
+fn pods_that_the_scheduler_marked_unschedulable_are_provisionable() {
     let gave_up = |reason: &str| json!({"conditions": [{"type": "PodScheduled", "status": "True", "reason": reason}]});
     let owned = |version: &str, kind: &str| json!({"name": "p", "ownerReferences": [{"apiVersion": version, "kind": kind, "name": "o", "uid": "u"}]});
     let plain = json!({"name": "p"});
@@ -113,7 +113,7 @@ fn provisionable_pods_are_those_the_scheduler_gave_up() {
 }
 
 #[test]
-fn facts_of_the_object_are_kept() {
+fn pod_metadata_owner_and_volumes_are_read() {
     let pod = read_pod(
         json!({
             "name": "web-0", "namespace": "shop", "uid": "u-1", "labels": {"app": "web"},
@@ -134,20 +134,20 @@ fn facts_of_the_object_are_kept() {
     assert_eq!((pod.full_name().as_str(), pod.uid.as_str()), ("shop/web-0", "u-1"));
     assert_eq!(pod.created.to_string(), "2025-01-02T03:04:05Z");
     assert!(pod.terminating && !pod.unschedulable && !pod.preempting && !pod.is_virtual);
-    assert_eq!((pod.phase, pod.owner), (Phase::Running, Owner::StatefulSet));
-    let controller = Controller {
+    assert_eq!((pod.phase, pod.owner), (Phase::Running, OwnerKind::StatefulSet));
+    let controller = ControllerRef {
         group: "apps".to_owned(),
         kind: "StatefulSet".to_owned(),
         name: "web".to_owned(),
         uid: "s".to_owned(),
     };
     assert_eq!(pod.controller, Some(controller));
-    assert_eq!(pod.claims, ["data-web-0", "web-0-scratch"]);
+    assert_eq!(pod.volume_claims, ["data-web-0", "web-0-scratch"]);
     assert!(pod.do_not_disrupt, "started 36 minutes before the snapshot");
 }
 
 #[test]
-fn requests_come_from_every_container_and_the_status() {
+fn pod_requests_include_all_containers_and_the_resize_status() {
     let container = |name: &str, cpu: &str| json!({"name": name, "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}});
     let mut sidecar = container("proxy", "250m");
     sidecar["restartPolicy"] = json!("Always");
@@ -182,7 +182,7 @@ fn requests_come_from_every_container_and_the_status() {
 }
 
 #[test]
-fn what_is_no_quantity_keeps_the_pod_and_is_its_problem() {
+fn a_pod_with_an_invalid_quantity_is_kept_with_a_problem() {
     let pod = read_spec(json!({"containers": [{"name": "a", "resources": {"requests": {
         "cpu": "lots", "memory": "-1Gi", "example.com/x": "1e99999999"
     }}}]}));
@@ -198,7 +198,7 @@ fn what_is_no_quantity_keeps_the_pod_and_is_its_problem() {
 }
 
 #[test]
-fn ports_of_init_containers_and_ports_without_a_host_port_do_not_count() {
+fn only_host_ports_of_regular_containers_count() {
     let ports = json!([{"containerPort": 80}, {"containerPort": 81, "hostPort": 8081},
         {"containerPort": 82, "hostPort": 8082, "hostIP": "10.0.0.1", "protocol": "UDP"}]);
     let pod = read_spec(json!({
@@ -211,13 +211,13 @@ fn ports_of_init_containers_and_ports_without_a_host_port_do_not_count() {
 }
 
 #[test]
-fn spread_constraints_have_the_defaults_of_kubernetes() {
+fn topology_spread_constraints_have_kubernetes_defaults() {
     let pod = read_spec(json!({"topologySpreadConstraints": [
         {"topologyKey": "zone", "maxSkew": 2, "whenUnsatisfiable": "ScheduleAnyway"},
         {"topologyKey": "host", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "minDomains": 3,
          "labelSelector": {}, "matchLabelKeys": ["v"], "nodeAffinityPolicy": "Ignore", "nodeTaintsPolicy": "Honor"},
     ]}));
-    let [any, all] = pod.spec.spread.as_slice() else { panic!("two constraints") };
+    let [any, all] = pod.spec.topology_spread.as_slice() else { panic!("two constraints") };
     assert!(!any.is_required && any.honors_node_affinity && !any.honors_node_taints);
     assert_eq!((any.max_skew, any.min_domains, &any.selector), (2, None, &Selector::Nothing));
     assert!(all.is_required && !all.honors_node_affinity && all.honors_node_taints);
@@ -229,7 +229,7 @@ fn spread_constraints_have_the_defaults_of_kubernetes() {
 }
 
 #[test]
-fn selectors_that_kubernetes_refuses_select_nothing() {
+fn invalid_label_selectors_match_nothing() {
     let read = |selector: Value| {
         let pod = read_spec(json!({"affinity": {"podAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone", "labelSelector": selector}]
@@ -259,7 +259,7 @@ fn selectors_that_kubernetes_refuses_select_nothing() {
 }
 
 #[test]
-fn pods_say_whether_they_ask_for_devices() {
+fn pods_with_resource_claims_request_devices() {
     let claims = json!([{"name": "gpu", "resourceClaimName": "mine"}, {"name": "net", "resourceClaimTemplateName": "t"},
         {"name": "none", "resourceClaimTemplateName": "t"}]);
     let pod = read_pod(
@@ -267,17 +267,17 @@ fn pods_say_whether_they_ask_for_devices() {
         json!({"containers": [], "resourceClaims": claims}),
         json!({"resourceClaimStatuses": [{"name": "net", "resourceClaimName": "p-net-x"}, {"name": "none"}]}),
     );
-    assert!(pod.spec.asks_dynamic_resources);
+    assert!(pod.spec.requests_dynamic_resources);
     let names: Vec<_> = pod.spec.resource_claims.iter().map(|claim| claim.name.as_str()).collect();
     assert_eq!(names, ["mine", "p-net-x"]);
 
     let by_container = json!([{"name": "c", "resources": {"claims": [{"name": "gpu"}]}}]);
-    assert!(read_spec(json!({"initContainers": by_container})).spec.asks_dynamic_resources);
-    assert!(!read_spec(json!({})).spec.asks_dynamic_resources);
+    assert!(read_spec(json!({"initContainers": by_container})).spec.requests_dynamic_resources);
+    assert!(!read_spec(json!({})).spec.requests_dynamic_resources);
 }
 
 #[test]
-fn replicas_share_what_is_equal() {
+fn replicas_share_equal_specs_and_labels() {
     let replica = |name: &str, cpu: &str| {
         object(json!({
             "metadata": {"name": name, "labels": {"app": "web"}},
@@ -292,7 +292,7 @@ fn replicas_share_what_is_equal() {
 }
 
 #[test]
-fn pods_that_are_left_out_are_marked() {
+fn excluded_pods_are_reported() {
     let pod = |name: &str, node: &str| {
         object(
             json!({"metadata": {"name": name, "namespace": "n"}, "spec": {"containers": [], "nodeName": node}}),
@@ -304,20 +304,20 @@ fn pods_that_are_left_out_are_marked() {
         ..Objects::default()
     };
     objects.pods.push(object(json!({"metadata": {"name": "d", "namespace": "n"}})));
-    objects.as_snapshot_file();
+    objects.fill_defaults();
     let ingested = snapshot(&objects, &settings());
     assert_eq!(
-        marks(&ingested),
+        diagnostics(&ingested),
         ["-!Pod n/a: another pod has the same name", "-Pod n/b: its node gone is not known"]
     );
     let names: Vec<_> = ingested.snapshot.pods.iter().map(|pod| pod.name.as_str()).collect();
     assert_eq!(names, ["a", "c", "d"]);
     let demand = demand(&ingested.snapshot);
-    assert_eq!((demand.place.len(), demand.ignored.len()), (1, 1));
+    assert_eq!((demand.to_place.len(), demand.ignored.len()), (1, 1));
 }
 
 #[test]
-fn required_node_affinity_that_cannot_be_read_is_told_of_pods_that_run() {
+fn invalid_required_node_affinity_of_bound_pods_is_reported() {
     let read = |operator: &str, values: Value, node: Option<&str>| {
         let term =
             json!({"matchExpressions": [{"key": "a", "operator": operator, "values": values}]});
@@ -330,8 +330,8 @@ fn required_node_affinity_that_cannot_be_read_is_told_of_pods_that_run() {
             ..Objects::default()
         };
         let ingested = snapshot(&objects, &settings());
-        let pods = marks(&ingested).into_iter().filter(|mark| mark.contains("Pod "));
-        (ingested.snapshot.pods[0].is_unread, pods.collect::<Vec<_>>())
+        let pods = diagnostics(&ingested).into_iter().filter(|mark| mark.contains("Pod "));
+        (ingested.snapshot.pods[0].has_unparsed_constraints, pods.collect::<Vec<_>>())
     };
     assert_eq!(read("Gt", json!(["5"]), Some("n")), (false, vec![]));
     let near = "!Pod x/p: key a has an unsupported operator Near".to_owned();
@@ -342,7 +342,7 @@ fn required_node_affinity_that_cannot_be_read_is_told_of_pods_that_run() {
 }
 
 #[test]
-fn what_no_api_server_takes_is_a_problem() {
+fn pod_fields_that_the_api_server_rejects_are_a_problem() {
     let spread = |more: Value| {
         let mut constraint =
             json!({"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"});
@@ -377,18 +377,18 @@ fn what_no_api_server_takes_is_a_problem() {
     ];
     for (spec, expected) in cases {
         let pod = read_spec(spec.clone());
-        assert_eq!(pod.is_unread, expected.is_some(), "{spec}");
+        assert_eq!(pod.has_unparsed_constraints, expected.is_some(), "{spec}");
         let problem = pod.problem.map(|problem| problem.text);
         assert_eq!(problem.as_deref(), expected, "{spec}");
     }
 }
 
 #[test]
-fn pods_that_leave_say_whether_they_are_particular_about_their_place() {
+fn evicted_pods_with_placement_constraints_are_constrained() {
     let pods = |kind: &str, term: &str, terms: Value| json!({"affinity": {kind: {term: terms}}});
-    let spread = |what: &str| {
+    let spread = |when_unsatisfiable: &str| {
         json!({"topologySpreadConstraints": [
-            {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": what},
+            {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": when_unsatisfiable},
         ]})
     };
     let must = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -415,6 +415,10 @@ fn pods_that_leave_say_whether_they_are_particular_about_their_place() {
         spec["containers"] = json!([]);
         let pod = json!({"metadata": {"name": "p"}, "spec": spec});
         let pod: crate::wire::Pod = serde_json::from_value(pod).unwrap();
-        assert_eq!(crate::ingest::parts::leaving(&pod).is_constrained, expected, "{case}");
+        assert_eq!(
+            crate::ingest::conversion::eviction_needs(&pod).is_constrained,
+            expected,
+            "{case}"
+        );
     }
 }

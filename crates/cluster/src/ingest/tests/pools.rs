@@ -19,13 +19,13 @@ fn pool(name: &str, spec: Value, template: Value) -> Value {
 }
 
 #[track_caller]
-fn read(pools: Vec<Value>, settings: &Settings) -> Ingested {
+fn read(pools: Vec<Value>, settings: &Settings) -> IngestResult {
     let node_pools = pools.into_iter().map(object).collect();
     snapshot(&Objects { node_pools, ..Objects::default() }, settings)
 }
 
 #[test]
-fn pools_are_read_whole() {
+fn nodepools_are_read_completely() {
     let mut json = pool(
         "general",
         json!({"weight": 7, "limits": {"cpu": "10", "nodes": "3"}, "disruption": {"consolidateAfter": "30s"}}),
@@ -59,7 +59,7 @@ fn pools_are_read_whole() {
 }
 
 #[test]
-fn consolidation_waits_for_nothing_by_default() {
+fn consolidate_after_defaults_to_zero() {
     #[rustfmt::skip]
     let cases = [
         (json!({}),                                          Some(SignedDuration::ZERO)),
@@ -73,7 +73,7 @@ fn consolidation_waits_for_nothing_by_default() {
 }
 
 #[test]
-fn pools_that_launch_nothing_are_marked() {
+fn unusable_nodepools_are_reported() {
     let mut deleting = pool("deleting", json!({}), json!({}));
     deleting["metadata"]["deletionTimestamp"] = json!("2025-06-01T00:00:00Z");
     let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "x"});
@@ -88,7 +88,7 @@ fn pools_that_launch_nothing_are_marked() {
         pool("fine", json!({}), json!({})),
     ];
     let ingested = read(pools, &settings());
-    let marks = marks(&ingested);
+    let marks = diagnostics(&ingested);
     let expected = [
         "-NodePool /deleting: is being deleted",
         "-NodePool /static: static: its replicas are kept whatever pods ask for",
@@ -102,7 +102,7 @@ fn pools_that_launch_nothing_are_marked() {
 }
 
 #[test]
-fn only_ready_pools_count_and_in_a_file_those_of_which_nothing_is_said() {
+fn nodepools_without_conditions_count_as_ready_only_in_files() {
     let with_status = |name: &str, status: &str| {
         let mut json = pool(name, json!({}), json!({}));
         json["status"] = json!({"conditions": [{"type": "Ready", "status": status, "reason": "", "message": "",
@@ -113,16 +113,19 @@ fn only_ready_pools_count_and_in_a_file_those_of_which_nothing_is_said() {
         vec![with_status("a", "True"), with_status("b", "False"), pool("c", json!({}), json!({}))];
     let strict = Settings { assume_pools_ready: false, ..settings() };
     let ingested = read(pools.clone(), &strict);
-    assert_eq!(marks(&ingested), ["-NodePool /b: is not ready", "-NodePool /c: is not ready"]);
+    assert_eq!(
+        diagnostics(&ingested),
+        ["-NodePool /b: is not ready", "-NodePool /c: is not ready"]
+    );
     assert!(!ingested.snapshot.managed_pools["c"].is_ready);
     let ingested = read(pools, &settings());
-    assert_eq!(marks(&ingested), ["-NodePool /b: is not ready"]);
+    assert_eq!(diagnostics(&ingested), ["-NodePool /b: is not ready"]);
     let is_ready = |name: &str| ingested.snapshot.managed_pools[name].is_ready;
     assert_eq!(["a", "b", "c"].map(is_ready), [true, false, true]);
 }
 
 #[test]
-fn a_pool_that_is_not_ready_says_why() {
+fn a_not_ready_nodepool_is_reported_with_its_reason() {
     let why = |class: &str, message: &str| {
         let condition = |kind: &str, status: &str, message: &str| {
             json!({"type": kind, "status": status, "reason": "", "message": message,
@@ -134,17 +137,17 @@ fn a_pool_that_is_not_ready_says_why() {
             condition("ValidationSucceeded", "True", ""),
             condition("NodeClassReady", class, message),
         ]});
-        marks(&read(vec![json], &Settings { assume_pools_ready: false, ..settings() }))
+        diagnostics(&read(vec![json], &Settings { assume_pools_ready: false, ..settings() }))
     };
-    let said = |why: &str| vec![format!("-NodePool /a: is not ready: {why}")];
+    let expected = |why: &str| vec![format!("-NodePool /a: is not ready: {why}")];
     let missing = "NodeClass not found on cluster";
-    assert_eq!(why("False", missing), said(&format!("NodeClassReady: {missing}")));
-    assert_eq!(why("Unknown", ""), said("NodeClassReady is Unknown"));
-    assert_eq!(why("True", ""), said("Ready: NodeClassReady=False"));
+    assert_eq!(why("False", missing), expected(&format!("NodeClassReady: {missing}")));
+    assert_eq!(why("Unknown", ""), expected("NodeClassReady is Unknown"));
+    assert_eq!(why("True", ""), expected("Ready: NodeClassReady=False"));
 }
 
 #[test]
-fn numbers_that_no_api_server_takes_break_a_pool_of_a_file() {
+fn numbers_that_the_api_server_rejects_invalidate_a_nodepool_file() {
     #[rustfmt::skip]
     let cases = [
         (json!({"weight": 100}),          None),
@@ -159,12 +162,12 @@ fn numbers_that_no_api_server_takes_break_a_pool_of_a_file() {
         let ingested = read(vec![pool("p", spec.clone(), json!({}))], &settings());
         let expected: Vec<_> =
             expected.map(|text| format!("-!NodePool /p: {text}")).into_iter().collect();
-        assert_eq!(marks(&ingested), expected, "{spec}");
+        assert_eq!(diagnostics(&ingested), expected, "{spec}");
     }
 }
 
 #[test]
-fn a_disruption_block_that_no_api_server_takes_is_told_and_keeps_nodes() {
+fn an_invalid_disruption_block_is_reported_and_blocks_disruption() {
     let budget = |budget: Value| json!({"budgets": [{"nodes": "5"}, budget]});
     let at = "spec.disruption.budgets[1]: ";
     let window = "'schedule' must be set with 'duration'";
@@ -184,8 +187,9 @@ fn a_disruption_block_that_no_api_server_takes_is_told_and_keeps_nodes() {
     for (disruption, expected) in cases {
         let json = pool("a", json!({"disruption": disruption}), json!({}));
         let found = read(vec![json], &settings);
-        let told: Vec<_> = found.marked.iter().map(|marked| marked.reason.clone()).collect();
-        assert_eq!(told, [expected], "{disruption}");
+        let reasons: Vec<_> =
+            found.diagnostics.iter().map(|marked| marked.reason.clone()).collect();
+        assert_eq!(reasons, [expected], "{disruption}");
         assert!(found.snapshot.pools.is_empty(), "{disruption}: nothing is launched from it");
         let managed = &found.snapshot.managed_pools["a"];
         if disruption.get("consolidationPolicy").is_some() {

@@ -1,7 +1,7 @@
 use super::*;
 
 /// Ten minutes.
-const LONG: i64 = 600;
+const TEN_MINUTES: i64 = 600;
 
 #[test]
 fn nominations_hold_for_two_batches() {
@@ -9,9 +9,9 @@ fn nominations_hold_for_two_batches() {
     bench.claim("c", "m");
     bench.nominate("m");
     bench.nominate("unknown");
-    bench.pass(10);
+    bench.advance(10);
     assert!(bench.mirror.is_nominated("m", bench.now()), "40/CS-14: after 10 s");
-    bench.pass(11);
+    bench.advance(11);
     assert!(!bench.mirror.is_nominated("m", bench.now()), "40/CS-14: after 21 s");
     assert!(!bench.mirror.is_nominated("unknown", bench.now()));
 }
@@ -27,32 +27,35 @@ fn nominations_survive_changes_of_both_objects() {
 }
 
 #[test]
-fn marks_end_by_themselves() {
+fn deletion_marks_expire() {
     let bench = Bench::new();
     bench.claim("c", "m");
-    bench.mark("m", LONG);
-    bench.mark("unknown", LONG);
+    bench.mark("m", TEN_MINUTES);
+    bench.mark("unknown", TEN_MINUTES);
     let is_going = || bench.snapshot().nodes[0].is_deleting;
     bench.claim("c", "m");
-    assert!(is_going() && bench.machine("m").is_marked, "also after a change of the claim");
-    bench.pass(599);
+    assert!(
+        is_going() && bench.tracked_node("m").is_marked_by_command,
+        "also after a change of the claim"
+    );
+    bench.advance(599);
     assert!(is_going());
-    bench.pass(1);
-    assert!(!is_going() && !bench.machine("m").is_marked);
-    assert_eq!((bench.total(), bench.counts()), (Some((8, 1)), (1, 0, 0)));
+    bench.advance(1);
+    assert!(!is_going() && !bench.tracked_node("m").is_marked_by_command);
+    assert_eq!((bench.pool_total(), bench.counts()), (Some((8, 1)), (1, 0, 0)));
 }
 
 #[test]
-fn a_claim_is_in_one_state() {
+fn a_nodeclaim_is_counted_in_exactly_one_state() {
     let bench = Bench::new();
     bench.claim("a", "m1");
     bench.claim("b", "m2");
     assert_eq!(bench.counts(), (2, 0, 0));
-    bench.mark("m1", LONG);
+    bench.mark("m1", TEN_MINUTES);
     assert_eq!(bench.counts(), (1, 1, 0), "marked");
     bench.unmark("m1");
     assert_eq!(bench.counts(), (2, 0, 0), "unmarked");
-    bench.mark("m1", LONG);
+    bench.mark("m1", TEN_MINUTES);
     bench.mirror.mark_pending_disruption("a");
     assert_eq!(bench.counts(), (1, 0, 1), "pending");
     bench.claim("a", "m1");
@@ -63,13 +66,13 @@ fn a_claim_is_in_one_state() {
     bench.claim_with("a", "m1", deleted, json!({}), json!({}));
     bench.unmark("m1");
     assert_eq!(bench.counts(), (1, 1, 0), "unmarking brings nothing back that is deleted");
-    bench.no_claim("a");
-    bench.no_claim("b");
+    bench.delete_claim("a");
+    bench.delete_claim("b");
     assert_eq!(bench.counts(), (0, 0, 0));
 }
 
 #[test]
-fn reservations_stay_within_the_limit() {
+fn node_reservations_stay_within_the_limit() {
     let bench = Bench::new();
     let mirror = &bench.mirror;
     bench.claim("a", "m1");
@@ -85,19 +88,19 @@ fn reservations_stay_within_the_limit() {
 }
 
 #[test]
-fn a_pool_is_kept_while_a_claim_is_to_be_replaced() {
+fn nodepool_reservations_are_kept_while_a_claim_is_pending_disruption() {
     let bench = Bench::new();
     bench.claim("a", "m1");
     bench.claim("b", "m2");
     bench.mirror.mark_pending_disruption("a");
     assert_eq!(bench.mirror.reserve_nodes("pool", 3, 1), 1);
-    bench.no_claim("b");
+    bench.delete_claim("b");
     assert_eq!(bench.counts(), (0, 0, 1), "40/Q12");
     assert_eq!(bench.mirror.reserve_nodes("pool", 3, 5), 1, "40/Q12: what is reserved is kept");
 }
 
 #[test]
-fn consolidation_looks_again_when_something_changed_or_after_a_while() {
+fn the_consolidation_state_changes_with_the_cluster_or_after_five_minutes() {
     type Do = fn(&Bench);
     let pool = |generation: i64| -> Arc<karpenter_api::nodepool::NodePool> {
         object(json!({"metadata": {"name": "pool", "generation": generation},
@@ -107,14 +110,14 @@ fn consolidation_looks_again_when_something_changed_or_after_a_while() {
     #[rustfmt::skip]
     let cases: [(&str, Do, bool); 9] = [
         ("nothing",               |_| {},                                             false),
-        ("40/CS-29",              |b| b.pass(300),                                    true),
+        ("40/CS-29",              |b| b.advance(300),                                    true),
         ("a new machine",         |b| b.claim("d", "m2"),                             true),
-        ("a machine gone",        |b| b.no_node("n"),                                 true),
+        ("a machine gone",        |b| b.delete_node("n"),                                 true),
         ("the same again",        |b| b.ready_node("n", "m"),                         false),
         ("a new binding",         |b| b.pod_on("q", "n", 1, "Running"),               true),
         ("a binding known",       |b| b.pod_on("p", "n", 1, "Running"),               false),
-        ("a pod gone",            |b| b.no_pod("p"),                                  true),
-        ("a mark",                |b| b.mark("m", LONG),        true),
+        ("a pod gone",            |b| b.delete_pod("p"),                                  true),
+        ("a mark",                |b| b.mark("m", TEN_MINUTES),        true),
     ];
     for (case, change, expected) in cases {
         let bench = Bench::new();
@@ -122,7 +125,7 @@ fn consolidation_looks_again_when_something_changed_or_after_a_while() {
         bench.ready_node("n", "m");
         bench.pod_on("p", "n", 1, "Running");
         let before = bench.mirror.consolidation_state(bench.now());
-        bench.pass(1);
+        bench.advance(1);
         change(&bench);
         assert_eq!(bench.mirror.consolidation_state(bench.now()) != before, expected, "{case}");
     }
@@ -131,7 +134,7 @@ fn consolidation_looks_again_when_something_changed_or_after_a_while() {
     bench.claim("c", "m");
     for (has_rested, expected) in [(true, true), (true, false), (false, false)] {
         let before = bench.mirror.consolidation_state(bench.now());
-        bench.pass(1);
+        bench.advance(1);
         let status = if has_rested { "True" } else { "False" };
         let condition = json!({"type": "Consolidatable", "status": status, "reason": "",
             "message": "", "lastTransitionTime": bench.now().to_string()});
@@ -142,7 +145,7 @@ fn consolidation_looks_again_when_something_changed_or_after_a_while() {
     let bench = Bench::new();
     bench.mirror.set_node_pool("pool", Some(&pool(1)));
     let before = bench.mirror.consolidation_state(bench.now());
-    bench.pass(1);
+    bench.advance(1);
     bench.mirror.set_node_pool("pool", Some(&pool(1)));
     assert_eq!(bench.mirror.consolidation_state(bench.now()), before, "40/CS-30: only its status");
     bench.mirror.set_node_pool("pool", Some(&pool(2)));
@@ -150,13 +153,13 @@ fn consolidation_looks_again_when_something_changed_or_after_a_while() {
 }
 
 #[test]
-fn the_first_reason_that_holds_keeps_a_node() {
+fn the_first_undisruptable_reason_is_reported() {
     let bench = Bench::new();
-    let reason = || bench.machine("m").undisruptable(bench.now());
+    let reason = || bench.tracked_node("m").undisruptable_reason(bench.now());
     let initialized = json!({"karpenter.sh/initialized": "true"});
     bench.node("n", initialized, json!({"providerID": "m"}), json!({}));
     assert_eq!(reason().unwrap(), "node isn't managed by karpenter");
-    bench.no_node("n");
+    bench.delete_node("n");
     bench.claim("c", "m");
     assert_eq!(reason().unwrap(), "nodeclaim does not have an associated node");
     let mut labels =
@@ -170,6 +173,6 @@ fn the_first_reason_that_holds_keeps_a_node() {
     assert_eq!(reason(), None);
     bench.nominate("m");
     assert_eq!(reason().unwrap(), "node is nominated for a pending pod");
-    bench.mark("m", LONG);
+    bench.mark("m", TEN_MINUTES);
     assert_eq!(reason().unwrap(), "node is deleting or marked for deletion");
 }

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn pods_that_are_bound_and_not_over_take_room() {
+fn bound_and_running_pods_use_node_resources() {
     #[rustfmt::skip]
     let cases = [
         // case              node  phase         then gone  cpu
@@ -15,14 +15,14 @@ fn pods_that_are_bound_and_not_over_take_room() {
         bench.plain_node("n");
         bench.pod_on("p", node, 500, phase);
         if is_gone {
-            bench.no_pod("p");
+            bench.delete_pod("p");
         }
         assert_eq!(bench.cpu_on("n"), expected, "{case}");
     }
 }
 
 #[test]
-fn a_pod_that_ends_frees_its_room() {
+fn a_finished_pod_frees_its_resources() {
     let bench = Bench::new();
     bench.plain_node("n");
     bench.pod_on("p", "n", 500, "Running");
@@ -31,7 +31,7 @@ fn a_pod_that_ends_frees_its_room() {
 }
 
 #[test]
-fn a_pod_that_comes_back_elsewhere_frees_its_old_node() {
+fn a_pod_recreated_on_another_node_frees_the_old_node() {
     let bench = Bench::new();
     bench.plain_node("one");
     bench.plain_node("two");
@@ -42,7 +42,7 @@ fn a_pod_that_comes_back_elsewhere_frees_its_old_node() {
 }
 
 #[test]
-fn pods_of_daemon_sets_are_counted_twice() {
+fn daemonset_pods_count_in_total_and_in_daemon_usage() {
     let bench = Bench::new();
     bench.plain_node("n");
     bench.pod_on("p", "n", 500, "Running");
@@ -50,7 +50,7 @@ fn pods_of_daemon_sets_are_counted_twice() {
     let resources = json!({"requests": {"cpu": "100m"}, "limits": {"cpu": "1"}});
     let spec = json!({"nodeName": "n", "containers": [{"name": "c", "resources": resources}]});
     bench.pod("d", json!({"ownerReferences": owners}), spec, json!({"phase": "Running"}));
-    let usage = bench.machine("id/n").usage;
+    let usage = bench.tracked_node("id/n").usage;
     let millis = |resources: &Resources| resources.amount("cpu").millis();
     assert_eq!(millis(&usage.requests), 600, "40/CS-03");
     assert_eq!(millis(&usage.daemon_requests), 100, "40/CS-03");
@@ -59,7 +59,7 @@ fn pods_of_daemon_sets_are_counted_twice() {
 }
 
 #[test]
-fn overhead_comes_on_top_of_limits_that_are_there() {
+fn pod_overhead_is_added_to_existing_limits_only() {
     let bench = Bench::new();
     bench.plain_node("n");
     let resources = json!({"limits": {"cpu": "1"}});
@@ -69,13 +69,13 @@ fn overhead_comes_on_top_of_limits_that_are_there() {
     let spec = json!({"nodeName": "n", "containers": containers, "initContainers": init,
         "overhead": overhead});
     bench.pod("p", json!({}), spec, json!({}));
-    let limits = bench.machine("id/n").usage.limits.clone();
+    let limits = bench.tracked_node("id/n").usage.limits.clone();
     assert_eq!(limits.amount("cpu").millis(), 3250);
     assert_eq!(limits.get("memory"), None);
 }
 
 #[test]
-fn sums_stay_exact() {
+fn node_usage_sums_stay_exact() {
     let bench = Bench::new();
     bench.plain_node("n");
     let mut random: u64 = 7;
@@ -85,7 +85,7 @@ fn sums_stay_exact() {
         let number = random >> 57;
         let name = format!("p{number}");
         if there.remove(&name).is_some() {
-            bench.no_pod(&name);
+            bench.delete_pod(&name);
         } else {
             let millis = i64::from(u8::try_from(number).unwrap()) * 7 + 1;
             bench.pod_on(&name, "n", millis, "Running");
@@ -97,7 +97,7 @@ fn sums_stay_exact() {
 }
 
 #[test]
-fn a_pod_waits_for_its_node() {
+fn a_pod_is_published_once_its_node_is_known() {
     let bench = Bench::new();
     bench.pod_on("p", "n", 500, "Running");
     assert_eq!(bench.snapshot().pods.len(), 0, "40/CS-05");
@@ -107,7 +107,7 @@ fn a_pod_waits_for_its_node() {
 }
 
 #[test]
-fn anti_affinity_is_known_of_pods_on_known_nodes() {
+fn anti_affinity_is_tracked_for_pods_on_known_nodes() {
     let term = json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "x"}}});
     let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]});
     let preferred = json!({"preferredDuringSchedulingIgnoredDuringExecution":
@@ -128,12 +128,12 @@ fn anti_affinity_is_known_of_pods_on_known_nodes() {
         pods.map(|pod| pod.name.clone()).collect()
     };
     assert_eq!(tracked(), ["required"], "40/CS-15");
-    bench.no_pod("required");
+    bench.delete_pod("required");
     assert_eq!(tracked(), [""; 0], "40/CS-15: deleted");
 }
 
 #[test]
-fn a_daemon_set_is_its_newest_pod() {
+fn a_daemonset_uses_its_newest_pod() {
     let bench = Bench::new();
     let resources = |cpu: &str| json!({"requests": {"cpu": cpu}});
     let containers = |cpu: &str| json!([{"name": "c", "resources": resources(cpu)}]);
@@ -159,24 +159,24 @@ fn a_daemon_set_is_its_newest_pod() {
     assert_eq!(cpu(), [2], "40/CS-31: two pods");
     pod("older", 0, "3");
     assert_eq!(cpu(), [2], "40/CS-31: an older one changes nothing");
-    bench.no_pod("second");
+    bench.delete_pod("second");
     assert_eq!(cpu(), [1], "the newest that is left");
     bench.mirror.set_daemon_set("default", "d", None);
     assert_eq!(cpu(), [0; 0], "40/CS-31: deleted");
 }
 
 #[test]
-fn protection_ends_by_itself() {
+fn do_not_disrupt_protection_expires() {
     let bench = Bench::new();
     let meta = json!({"annotations": {"karpenter.sh/do-not-disrupt": "1m"}});
     let started = bench.now().to_string();
     bench.pod("p", meta, json!({}), json!({"startTime": started}));
     let is_protected = || bench.snapshot().pods[0].do_not_disrupt;
     assert!(is_protected());
-    bench.pass(59);
+    bench.advance(59);
     assert!(is_protected());
     let held = bench.snapshot();
-    bench.pass(1);
+    bench.advance(1);
     assert!(!is_protected());
     assert!(held.pods[0].do_not_disrupt, "who holds a snapshot sees no change");
 }
@@ -195,67 +195,67 @@ fn pool(bench: &Bench, name: &str, is_healthy: bool) {
 }
 
 #[test]
-fn times_are_set_once_and_go_with_their_reason() {
+fn pod_times_are_set_once_and_cleared_with_their_cause() {
     let bench = Bench::new();
     let mirror = &bench.mirror;
     pool(&bench, "healthy", true);
     pool(&bench, "ill", false);
     bench.pod_on("p", "", 100, "Pending");
     let seen = bench.now();
-    mirror.acknowledge("default", "p", seen);
-    mirror.acknowledge("default", "unknown", seen);
-    bench.pass(5);
-    mirror.acknowledge("default", "p", bench.now());
-    let place = |pool| mirror.placed("default", "p", pool, bench.now());
+    mirror.acknowledge_pod("default", "p", seen);
+    mirror.acknowledge_pod("default", "unknown", seen);
+    bench.advance(5);
+    mirror.acknowledge_pod("default", "p", bench.now());
+    let place = |pool| mirror.record_placement("default", "p", pool, bench.now());
     assert_eq!(place("healthy"), Some(Duration::from_secs(5)));
     mirror.map_pod_to_claim("default", "p", "claim");
     let first = bench.now();
-    bench.pass(5);
+    bench.advance(5);
     assert_eq!(place("healthy"), None, "decided before");
     let expected = PodTimes {
-        acknowledged: Some(seen),
-        decided: Some(first),
-        schedulable: Some(first),
-        healthy: Some(first),
+        acknowledged_at: Some(seen),
+        decided_at: Some(first),
+        schedulable_at: Some(first),
+        healthy_at: Some(first),
         node_claim: Some("claim".to_owned()),
     };
     assert_eq!(mirror.pod_times("default", "p"), expected);
     assert_eq!(mirror.pods_mapped_to("claim"), [("default".to_owned(), "p".to_owned())]);
 
     place("ill");
-    let expected = PodTimes { healthy: None, ..expected };
+    let expected = PodTimes { healthy_at: None, ..expected };
     assert_eq!(mirror.pod_times("default", "p"), expected, "40/CS-34");
 
-    assert_eq!(mirror.placed_nowhere("default", "p", bench.now()), None, "decided before");
-    let expected = PodTimes { schedulable: None, node_claim: None, ..expected };
+    assert_eq!(mirror.record_unschedulable("default", "p", bench.now()), None, "decided before");
+    let expected = PodTimes { schedulable_at: None, node_claim: None, ..expected };
     assert_eq!(mirror.pod_times("default", "p"), expected, "40/CS-35");
     assert_eq!(mirror.pods_mapped_to("claim"), [], "40/CS-35");
 
     assert_eq!(mirror.pod_times("default", "unknown"), PodTimes::default(), "nobody would forget");
-    bench.no_pod("p");
+    bench.delete_pod("p");
     assert_eq!(mirror.pod_times("default", "p"), PodTimes::default(), "gone with the pod");
 }
 
 #[test]
-fn a_pod_with_the_name_of_another_has_times_of_its_own() {
+fn a_recreated_pod_has_its_own_times() {
     let bench = Bench::new();
     let mirror = &bench.mirror;
     let pod = |uid: &str| bench.pod("db-0", json!({"uid": uid}), json!({}), json!({}));
     pod("one");
-    mirror.acknowledge("default", "db-0", bench.now());
-    mirror.placed("default", "db-0", "pool", bench.now());
+    mirror.acknowledge_pod("default", "db-0", bench.now());
+    mirror.record_placement("default", "db-0", "pool", bench.now());
     mirror.map_pod_to_claim("default", "db-0", "claim");
     let known = mirror.pod_times("default", "db-0");
-    bench.pass(60);
+    bench.advance(60);
     pod("one");
     assert_eq!(mirror.pod_times("default", "db-0"), known, "the same one has changed");
 
     pod("two");
     assert_eq!(mirror.pod_times("default", "db-0"), PodTimes::default());
     assert_eq!(mirror.pods_mapped_to("claim"), []);
-    mirror.acknowledge("default", "db-0", bench.now());
-    bench.pass(5);
-    let waited = mirror.placed("default", "db-0", "pool", bench.now());
+    mirror.acknowledge_pod("default", "db-0", bench.now());
+    bench.advance(5);
+    let waited = mirror.record_placement("default", "db-0", "pool", bench.now());
     assert_eq!(waited, Some(Duration::from_secs(5)), "as long as this one has waited");
 }
 
@@ -263,14 +263,18 @@ fn a_pod_with_the_name_of_another_has_times_of_its_own() {
 fn bound_pods_get_no_times() {
     let bench = Bench::new();
     bench.pod_on("p", "n", 100, "Running");
-    bench.mirror.acknowledge("default", "p", bench.now());
-    assert_eq!(bench.mirror.placed("default", "p", "pool", bench.now()), None, "40/CS-36");
+    bench.mirror.acknowledge_pod("default", "p", bench.now());
+    assert_eq!(
+        bench.mirror.record_placement("default", "p", "pool", bench.now()),
+        None,
+        "40/CS-36"
+    );
     let times = bench.mirror.pod_times("default", "p");
-    assert_eq!((times.decided, times.schedulable), (None, None), "40/CS-36");
+    assert_eq!((times.decided_at, times.schedulable_at), (None, None), "40/CS-36");
 }
 
 #[test]
-fn counts_of_virtual_pods_are_replaced_as_a_whole() {
+fn buffer_pod_counts_are_replaced_together() {
     let bench = Bench::new();
     bench.mirror.set_buffer_pods([("m".to_owned(), 2)].into());
     assert_eq!(bench.mirror.buffer_pods("m"), 2);
@@ -279,7 +283,7 @@ fn counts_of_virtual_pods_are_replaced_as_a_whole() {
 }
 
 #[test]
-fn a_thousand_replicas_share_what_they_ask_for() {
+fn a_thousand_replicas_share_one_pod_spec() {
     let bench = Bench::new();
     for number in 0..1000 {
         bench.pod_on(&format!("p{number}"), "", 100, "Pending");

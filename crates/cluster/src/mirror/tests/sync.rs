@@ -2,11 +2,11 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-fn listed(bench: &Bench, claims: &[&str], nodes: &[&str]) {
+fn set_listed(bench: &Bench, claims: &[&str], nodes: &[&str]) {
     let own = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
     let (node_claims, nodes) = (own(claims), own(nodes));
-    bench.mirror.set_source(move || Listed {
-        missing: Vec::new(),
+    bench.mirror.set_list_source(move || ListedObjects {
+        unlisted_kinds: Vec::new(),
         node_claims: node_claims.clone(),
         nodes: nodes.clone(),
     });
@@ -17,37 +17,37 @@ fn problems(bench: &Bench) -> Vec<String> {
 }
 
 #[test]
-fn a_thousand_nodes_are_in_step() {
+fn a_thousand_listed_nodes_are_synced() {
     let bench = Bench::new();
     let names: Vec<_> = (0..1000).map(|number| format!("n{number}")).collect();
     for name in &names {
         bench.plain_node(name);
     }
-    listed(&bench, &[], &names.iter().map(String::as_str).collect::<Vec<_>>());
+    set_listed(&bench, &[], &names.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(bench.is_synced(), "40/CS-16");
     assert_eq!(bench.mirror.node_count(), 1000, "40/CS-16");
 }
 
 #[test]
-fn nodes_without_provider_id_are_in_step() {
+fn nodes_without_provider_id_are_synced() {
     let bench = Bench::new();
     bench.node("n", json!({}), json!({}), json!({}));
-    listed(&bench, &[], &["n"]);
+    set_listed(&bench, &[], &["n"]);
     assert!(bench.is_synced(), "40/CS-17");
 }
 
 #[test]
-fn a_claim_that_is_not_launched_is_waited_for() {
+fn an_unlaunched_nodeclaim_blocks_sync() {
     let bench = Bench::new();
-    listed(&bench, &[], &[]);
+    set_listed(&bench, &[], &[]);
     assert!(bench.is_synced());
     bench.claim("c", "");
     assert_eq!(problems(&bench), ["nodeclaim/c is not launched yet"], "40/CS-18");
     for waited in [0, 20, 31] {
         let state = bench.mirror.sync(bench.now());
         assert_eq!(state.unsynced_for(), SignedDuration::from_secs(waited), "40/CS-18");
-        assert_eq!(state.is_long(), waited > 30, "40/CS-18");
-        bench.pass(if waited == 0 { 20 } else { 11 });
+        assert_eq!(state.is_overdue(), waited > 30, "40/CS-18");
+        bench.advance(if waited == 0 { 20 } else { 11 });
     }
     assert_eq!(problems(&bench).len(), 1, "40/CS-21");
     bench.claim("c", "m");
@@ -55,78 +55,78 @@ fn a_claim_that_is_not_launched_is_waited_for() {
     assert_eq!(bench.mirror.sync(bench.now()).unsynced_for(), SignedDuration::ZERO);
     bench.claim("d", "");
     assert!(!bench.is_synced(), "40/CS-21: added");
-    bench.no_claim("d");
+    bench.delete_claim("d");
     assert!(bench.is_synced(), "40/CS-21: deleted");
     bench.claim_with("by-hand", "", json!({"labels": {}}), json!({}), json!({}));
     assert!(bench.is_synced(), "nobody counts on one without a pool");
 }
 
 #[test]
-fn what_is_listed_has_to_be_known_once() {
+fn listed_nodes_and_nodeclaims_must_be_known_for_the_first_sync() {
     let bench = Bench::new();
     assert_eq!(problems(&bench), ["nobody feeds the mirror"]);
-    listed(&bench, &["c"], &[]);
+    set_listed(&bench, &["c"], &[]);
     assert_eq!(problems(&bench), ["nodeclaim/c has not been seen"], "40/CS-19");
     bench.claim("c", "m");
-    listed(&bench, &["c"], &["n"]);
+    set_listed(&bench, &["c"], &["n"]);
     assert_eq!(problems(&bench), ["node/n has not been seen"], "40/CS-19");
     assert!(!bench.mirror.has_synced());
     bench.ready_node("n", "m");
     assert!(bench.is_synced());
-    listed(&bench, &["c"], &["n", "new"]);
+    set_listed(&bench, &["c"], &["n", "new"]);
     assert!(bench.is_synced() && bench.mirror.has_synced(), "40/CS-20");
 }
 
 #[test]
-fn kinds_that_are_not_listed_are_named() {
+fn unlisted_kinds_are_reported_as_sync_problems() {
     let bench = Bench::new();
-    bench.mirror.set_source(|| Listed {
-        missing: vec![("pods", None), ("nodepools", Some("no such kind".to_owned()))],
-        ..Listed::default()
+    bench.mirror.set_list_source(|| ListedObjects {
+        unlisted_kinds: vec![("pods", None), ("nodepools", Some("no such kind".to_owned()))],
+        ..ListedObjects::default()
     });
     let expected = ["pods are not listed yet", "listing nodepools: no such kind"];
     assert_eq!(problems(&bench), expected);
-    bench.pass(100_000);
+    bench.advance(100_000);
     assert_eq!(problems(&bench), expected, "a partial view is never good enough");
 }
 
 #[test]
-fn what_never_comes_is_given_up() {
+fn sync_stops_waiting_for_stuck_objects_after_ten_minutes() {
     let bench = Bench::new();
     let labels = json!({"karpenter.sh/nodepool": "pool"});
     bench.node("odd", labels, json!({}), json!({}));
     bench.claim("stuck", "");
-    listed(&bench, &["stuck"], &["odd"]);
+    set_listed(&bench, &["stuck"], &["odd"]);
     let expected = [
         "node/odd belongs to a NodePool and has no providerID yet",
         "nodeclaim/stuck is not launched yet",
     ];
     assert_eq!(problems(&bench), expected);
-    bench.pass(600);
+    bench.advance(600);
     assert_eq!(problems(&bench), expected);
     bench.claim("stuck", "");
-    bench.pass(1);
+    bench.advance(1);
     let state = bench.mirror.sync(bench.now());
     assert!(state.is_synced(), "it goes on");
-    let given_up: Vec<_> = state.given_up.iter().map(ToString::to_string).collect();
+    let given_up: Vec<_> = state.timed_out.iter().map(ToString::to_string).collect();
     assert_eq!(given_up, expected, "and says without what");
 }
 
 #[test]
-fn ghosts_are_claims_that_nobody_lists_and_nothing_runs() {
+fn stale_nodeclaims_are_neither_listed_nor_launched() {
     let bench = Bench::new();
     bench.claim("ghost", "");
     bench.claim("waiting", "");
     bench.claim("launched", "m");
     let known: BTreeSet<_> = ["waiting".to_owned()].into();
-    assert_eq!(bench.mirror.ghosts(&known), ["ghost"], "40/CS-22, 40/CS-23");
+    assert_eq!(bench.mirror.stale_node_claims(&known), ["ghost"], "40/CS-22, 40/CS-23");
 }
 
 /// Many feed and ask at once; what is there in the end is right.
 #[test]
-fn feeding_and_asking_at_once_does_no_harm() {
+fn concurrent_updates_and_reads_keep_the_mirror_consistent() {
     let bench = Bench::new();
-    listed(&bench, &[], &[]);
+    set_listed(&bench, &[], &[]);
     std::thread::scope(|scope| {
         for thread in 0..4 {
             let bench = &bench;
@@ -139,7 +139,7 @@ fn feeding_and_asking_at_once_does_no_harm() {
                     bench.snapshot();
                     bench.mark(&format!("id/{name}"), 1);
                     if round % 3 == 0 && round < 45 {
-                        bench.no_node(&name);
+                        bench.delete_node(&name);
                     }
                 }
             });
@@ -151,5 +151,5 @@ fn feeding_and_asking_at_once_does_no_harm() {
         let node = snapshot.node(pod.node.expect("is bound"));
         assert_eq!(node.name, pod.name, "40/CS-39");
     }
-    assert!(!bench.mirror.is_broken(), "40/CS-39");
+    assert!(!bench.mirror.is_poisoned(), "40/CS-39");
 }

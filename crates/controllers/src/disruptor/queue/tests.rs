@@ -1,12 +1,12 @@
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::condition_set::Status;
-use karpenter_core::disruption::{Method, Replacement, TerminateFirst};
+use karpenter_core::disruption::{Method, Replacement, TerminateFirstReason};
 use karpenter_operator::options::Options;
 use serde_json::json;
 
 use super::*;
-use crate::disruptor::sight::Sight;
+use crate::disruptor::observation::Observation;
 use crate::disruptor::start::start;
 use crate::disruptor::testing::{cluster, condition, delete, node, running_pod};
 use crate::testing::Bench;
@@ -14,7 +14,7 @@ use crate::testing::fixtures::{POOL, has, node_claim};
 
 struct Fixture {
     bench: Bench,
-    orchestration: Orchestration,
+    command_queue: CommandQueue,
 }
 
 impl Fixture {
@@ -29,31 +29,35 @@ impl Fixture {
         for name in ["a", "b", "c"] {
             node(&bench, name, "large", &json!({})).await;
         }
-        let orchestration = Orchestration::new(&bench.context);
-        Self { bench, orchestration }
+        let command_queue = CommandQueue::new(&bench.context);
+        Self { bench, command_queue }
     }
 
-    async fn sight(&self) -> Sight {
-        Sight::take(&self.bench.context).await
+    async fn observe(&self) -> Observation {
+        Observation::collect(&self.bench.context).await
     }
 
-    async fn start(&self, sight: &Sight, command: Command) -> Result<(), Trouble> {
-        let started = start(&self.bench.context, &self.orchestration, sight, command).await;
+    async fn start(
+        &self,
+        observation: &Observation,
+        command: Command,
+    ) -> Result<(), ReconcileError> {
+        let started = start(&self.bench.context, &self.command_queue, observation, command).await;
         self.bench.settle().await;
         started
     }
 
     /// Begins to remove nodes, with so many replacements.
     async fn begin(&self, method: Method, names: &[&str], replacements: usize) {
-        let sight = self.sight().await;
-        let command = with_replacements(delete(&sight, method, names), replacements);
-        self.start(&sight, command).await.expect("it begins");
+        let observation = self.observe().await;
+        let command = with_replacements(delete(&observation, method, names), replacements);
+        self.start(&observation, command).await.expect("it begins");
     }
 
     /// One look at every command.
-    async fn poll(&self) {
-        let executor = controller(&self.bench.context, &self.orchestration);
-        for flight in self.orchestration.commands() {
+    async fn reconcile_commands(&self) {
+        let executor = controller(&self.bench.context, &self.command_queue);
+        for flight in self.command_queue.commands() {
             executor.reconcile(&ObjectKey::new("", &flight.id)).await.expect("a look");
         }
         self.bench.settle().await;
@@ -84,8 +88,8 @@ impl Fixture {
 
     fn is_marked(&self, name: &str) -> bool {
         let (context, id) = (&self.bench.context, format!("fake:///{name}"));
-        let machine = context.mirror.state_node(&id, context.clock.now()).expect("is known");
-        machine.is_marked
+        let state_node = context.mirror.tracked_node(&id, context.clock.now()).expect("is known");
+        state_node.is_marked_by_command
     }
 
     async fn is_deleted(&self, name: &str) -> bool {
@@ -110,21 +114,24 @@ fn with_replacements(command: Command, count: usize) -> Command {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sources_go_when_their_replacement_is_ready() {
+async fn candidates_are_deleted_when_their_replacement_is_initialized() {
     let fixture = Fixture::new().await;
     running_pod(&fixture.bench, "p", "a", "1").await;
     fixture.begin(Method::SingleNode, &["a"], 1).await;
     assert!(fixture.is_disrupted("a").await, "30/Q-1, 30/INV-8");
     let [replacement] = &fixture.replacements()[..] else { panic!("one replacement") };
-    fixture.poll().await;
+    fixture.reconcile_commands().await;
     let reasons: Vec<_> = fixture.bench.events().into_iter().map(|(reason, _)| reason).collect();
     assert!(reasons.contains(&"DisruptionLaunching".to_owned()), "30/Q-1: {reasons:?}");
     assert!(reasons.contains(&"DisruptionWaitingReadiness".to_owned()), "30/Q-1: {reasons:?}");
-    assert!(!fixture.is_deleted("a").await && fixture.orchestration.has("fake:///a"), "30/Q-1");
+    assert!(
+        !fixture.is_deleted("a").await && fixture.command_queue.is_queued("fake:///a"),
+        "30/Q-1"
+    );
     fixture.initialize(replacement).await;
-    fixture.poll().await;
+    fixture.reconcile_commands().await;
     assert!(fixture.is_deleted("a").await, "30/Q-3");
-    assert!(fixture.orchestration.commands().is_empty(), "30/Q-3");
+    assert!(fixture.command_queue.commands().is_empty(), "30/Q-3");
     let events = fixture.bench.events();
     for text in ["Disrupting Node: Underutilized", "Disrupting NodeClaim: Underutilized"] {
         assert!(events.iter().any(|(_, message)| message == text), "30/Q-3: {text}");
@@ -143,27 +150,30 @@ async fn sources_go_when_their_replacement_is_ready() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_replacement_has_to_be_ready_once() {
+async fn candidates_stay_until_every_replacement_was_initialized() {
     let fixture = Fixture::new().await;
     fixture.begin(Method::Drift, &["a"], 2).await;
     let [first, second] = &fixture.replacements()[..] else { panic!("two replacements") };
     fixture.initialize(first).await;
-    fixture.poll().await;
+    fixture.reconcile_commands().await;
     assert!(!fixture.is_deleted("a").await, "30/Q-2");
     // It is not looked at again.
     fixture.bench.delete(node_claim(first, &json!({}))).await;
-    fixture.poll().await;
-    assert!(!fixture.is_deleted("a").await && fixture.orchestration.has("fake:///a"), "30/Q-2");
+    fixture.reconcile_commands().await;
+    assert!(
+        !fixture.is_deleted("a").await && fixture.command_queue.is_queued("fake:///a"),
+        "30/Q-2"
+    );
     fixture.initialize(second).await;
-    fixture.poll().await;
+    fixture.reconcile_commands().await;
     assert!(fixture.is_deleted("a").await, "30/Q-2");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_needs_no_replacement_goes_at_once() {
+async fn candidates_without_replacements_are_deleted_at_once() {
     let fixture = Fixture::new().await;
     fixture.begin(Method::Emptiness, &["a", "b", "c"], 0).await;
-    fixture.poll().await;
+    fixture.reconcile_commands().await;
     for name in ["a", "b", "c"] {
         assert!(fixture.is_deleted(name).await, "30/Q-4: {name}");
     }
@@ -174,16 +184,16 @@ async fn what_needs_no_replacement_goes_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn decisions_are_counted_when_they_begin() {
+async fn decision_metrics_count_started_commands() {
     let fixture = Fixture::new().await;
-    let sight = fixture.sight().await;
+    let observation = fixture.observe().await;
     let first = Command {
-        terminate_first: Some(TerminateFirst::StaticAtLimit),
-        ..delete(&sight, Method::Drift, &["c"])
+        terminate_first: Some(TerminateFirstReason::StaticAtLimit),
+        ..delete(&observation, Method::Drift, &["c"])
     };
     fixture.begin(Method::Drift, &["a"], 0).await;
     fixture.begin(Method::Drift, &["b"], 1).await;
-    fixture.start(&sight, first).await.expect("it begins");
+    fixture.start(&observation, first).await.expect("it begins");
     let count = |decision, reason, kind| {
         let labels = [("decision", decision), ("reason", reason), ("consolidation_type", kind)];
         fixture.count("voluntary_disruption_decisions_total", &labels)
@@ -202,7 +212,7 @@ async fn decisions_are_counted_when_they_begin() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn commands_end_each_on_its_own() {
+async fn commands_complete_independently() {
     let fixture = Fixture::new().await;
     fixture.begin(Method::Drift, &["a"], 1).await;
     let first = fixture.replacements();
@@ -210,10 +220,10 @@ async fn commands_end_each_on_its_own() {
     let second: Vec<_> =
         fixture.replacements().into_iter().filter(|name| !first.contains(name)).collect();
     fixture.initialize(&second[0]).await;
-    fixture.poll().await;
+    fixture.reconcile_commands().await;
     assert_eq!((fixture.is_deleted("a").await, fixture.is_deleted("b").await), (false, true));
     fixture.initialize(&first[0]).await;
-    fixture.poll().await;
+    fixture.reconcile_commands().await;
     assert!(fixture.is_deleted("a").await, "30/Q-5");
 }
 
@@ -224,9 +234,9 @@ async fn a_command_that_takes_too_long_is_rolled_back() {
     let replacements = fixture.replacements();
     fixture.initialize(&replacements[0]).await;
     fixture.bench.pass(Duration::from_mins(11)).await;
-    fixture.poll().await;
+    fixture.reconcile_commands().await;
     assert!(!fixture.is_disrupted("a").await, "30/Q-6, 30/INV-9");
-    assert!(!fixture.is_deleted("a").await && fixture.orchestration.commands().is_empty());
+    assert!(!fixture.is_deleted("a").await && fixture.command_queue.commands().is_empty());
     let labels =
         [("decision", "replace"), ("reason", "underutilized"), ("consolidation_type", "single")];
     let failures = fixture.count("voluntary_disruption_queue_failures_total", &labels);
@@ -235,44 +245,44 @@ async fn a_command_that_takes_too_long_is_rolled_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replacement_that_goes_takes_its_command_along() {
+async fn a_deleted_replacement_rolls_its_command_back() {
     let fixture = Fixture::new().await;
     fixture.begin(Method::Drift, &["a"], 1).await;
-    fixture.poll().await;
+    fixture.reconcile_commands().await;
     let replacement = fixture.replacements().remove(0);
     fixture.bench.delete(node_claim(&replacement, &json!({}))).await;
-    fixture.poll().await;
+    fixture.reconcile_commands().await;
     assert!(!fixture.is_disrupted("a").await, "30/Q-7, 30/DRF-8, 30/INV-9");
-    assert!(fixture.orchestration.commands().is_empty(), "30/Q-7");
+    assert!(fixture.command_queue.commands().is_empty(), "30/Q-7");
     let now = fixture.bench.context.clock.now();
-    assert!(fixture.orchestration.backed_off(now).contains(POOL), "drift waits");
+    assert!(fixture.command_queue.backed_off(now).contains(POOL), "drift waits");
     let later = now + SignedDuration::from_mins(2);
-    assert!(!fixture.orchestration.backed_off(later).contains(POOL), "30/DRF-8: and is retried");
+    assert!(!fixture.command_queue.backed_off(later).contains(POOL), "30/DRF-8: and is retried");
 }
 
 #[tokio::test(start_paused = true)]
-async fn sources_that_somebody_deleted_end_the_command() {
+async fn deleting_all_candidates_ends_the_command() {
     let fixture = Fixture::new().await;
     fixture.begin(Method::Drift, &["a"], 1).await;
     let free = json!({"metadata": {"finalizers": []}});
     fixture.bench.patch(node_claim("a", &free)).await;
     fixture.bench.delete(node_claim("a", &json!({}))).await;
-    fixture.poll().await;
-    assert!(fixture.orchestration.commands().is_empty(), "30 §13 #7");
+    fixture.reconcile_commands().await;
+    assert!(fixture.command_queue.commands().is_empty(), "30 §13 #7");
     assert_eq!(fixture.replacements().len(), 1);
     assert_eq!(fixture.count("nodeclaims_disrupted_total", &[("reason", "drifted")]), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn sources_that_cannot_be_marked_stop_replacements_and_not_deletes() {
+async fn a_failed_taint_aborts_replace_commands_but_not_delete_commands() {
     for (case, replacements) in [("30/Q-13: delete", 0), ("30/Q-13: replace", 1)] {
         let fixture = Fixture::new().await;
         let (context, faults) = fixture.bench.with_faults();
         (0..4).for_each(|_| faults.fail("PATCH", "/nodes/b", 500));
-        let sight = fixture.sight().await;
-        let command = delete(&sight, Method::MultiNode, &["a", "b", "c"]);
+        let observation = fixture.observe().await;
+        let command = delete(&observation, Method::MultiNode, &["a", "b", "c"]);
         let command = with_replacements(command, replacements);
-        let started = start(&context, &fixture.orchestration, &sight, command).await;
+        let started = start(&context, &fixture.command_queue, &observation, command).await;
         fixture.bench.settle().await;
         let mut disrupted = Vec::new();
         for name in ["a", "b", "c"] {
@@ -283,82 +293,82 @@ async fn sources_that_cannot_be_marked_stop_replacements_and_not_deletes() {
         if replacements == 0 {
             started.expect(case);
             assert_eq!(disrupted, ["a", "c"], "{case}");
-            assert!(!fixture.orchestration.has("fake:///b"), "{case}");
+            assert!(!fixture.command_queue.is_queued("fake:///b"), "{case}");
         } else {
             let text = started.expect_err(case).to_string();
             assert!(text.starts_with("marking disrupted, tainting nodes, "), "{case}: {text}");
             assert!(disrupted.is_empty() && fixture.replacements().is_empty(), "{case}");
-            assert!(fixture.orchestration.machines().is_empty(), "{case}");
+            assert!(fixture.command_queue.provider_ids().is_empty(), "{case}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn marks_that_the_cache_alone_still_has_are_made_again() {
+async fn marks_missing_on_the_api_server_are_written_with_a_stale_cache() {
     let fixture = Fixture::new().await;
-    let (context, sight) = (&fixture.bench.context, fixture.sight().await);
+    let (context, observation) = (&fixture.bench.context, fixture.observe().await);
     // What an earlier command left and a restart took back, of which the watch did not tell yet.
     let mut stale = fixture.bench.claim("a").await;
     stale.metadata.resource_version = Some("1000000".to_owned());
     let mut conditions = stale.condition_set(context.clock.now());
     conditions.set("DisruptionReason", Status::True, "Drifted", "Drifted");
-    context.cache.node_claims.learn(stale);
-    let command = delete(&sight, Method::Drift, &["a"]);
-    fixture.start(&sight, command).await.expect("it begins");
+    context.cache.node_claims.apply_write_result(stale);
+    let command = delete(&observation, Method::Drift, &["a"]);
+    fixture.start(&observation, command).await.expect("it begins");
     assert!(fixture.has_reason("a").await, "the API server has it as well");
 }
 
 #[tokio::test(start_paused = true)]
-async fn sources_do_not_count_as_going_before_their_replacement_exists() {
+async fn candidates_count_as_deleting_only_after_their_replacement_exists() {
     let fixture = Fixture::new().await;
     let (context, faults) = fixture.bench.with_faults();
     faults.hang("POST", "/nodeclaims");
-    let sight = fixture.sight().await;
-    let command = with_replacements(delete(&sight, Method::Drift, &["a"]), 1);
-    let orchestration = fixture.orchestration.clone();
-    let hanging = (context.clone(), sight.clone(), command.clone());
+    let observation = fixture.observe().await;
+    let command = with_replacements(delete(&observation, Method::Drift, &["a"]), 1);
+    let command_queue = fixture.command_queue.clone();
+    let hanging = (context.clone(), observation.clone(), command.clone());
     fixture.bench.tasks.spawn("start", async move {
-        let (context, sight, command) = hanging;
-        let _ = start(&context, &orchestration, &sight, command).await;
+        let (context, observation, command) = hanging;
+        let _ = start(&context, &command_queue, &observation, command).await;
     });
     fixture.bench.pass(Duration::from_mins(1)).await;
     assert!(fixture.is_tainted("a").await && !fixture.is_marked("a"), "30/Q-10, 30/INV-8");
-    let again = fixture.start(&sight, command).await.unwrap_err();
+    let again = fixture.start(&observation, command).await.unwrap_err();
     assert_eq!(again.to_string(), "candidate is being disrupted");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replacement_that_cannot_be_created_leaves_no_trace() {
+async fn a_failed_replacement_launch_rolls_everything_back() {
     let fixture = Fixture::new().await;
     let (context, faults) = fixture.bench.with_faults();
     faults.fail("POST", "/nodeclaims", 500);
-    let sight = fixture.sight().await;
-    let command = with_replacements(delete(&sight, Method::Drift, &["a"]), 1);
-    let trouble = start(&context, &fixture.orchestration, &sight, command).await.unwrap_err();
+    let observation = fixture.observe().await;
+    let command = with_replacements(delete(&observation, Method::Drift, &["a"]), 1);
+    let error = start(&context, &fixture.command_queue, &observation, command).await.unwrap_err();
     fixture.bench.settle().await;
-    let text = trouble.to_string();
+    let text = error.to_string();
     let start = "launching replacement nodeclaim, creating node claim, made to fail with 500";
     assert!(text.starts_with(start), "{text}");
     assert!(!fixture.is_disrupted("a").await, "30/INV-9");
-    assert!(fixture.orchestration.machines().is_empty());
+    assert!(fixture.command_queue.provider_ids().is_empty());
     let granted = fixture.bench.context.mirror.reserve_nodes(POOL, 4, 4);
     assert_eq!(granted, 1, "45/RM-25: three nodes, and nothing is reserved");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_command_on_a_taken_node_reserves_nothing() {
+async fn a_command_on_a_queued_node_reserves_no_static_capacity() {
     let fixture = Fixture::new().await;
     fixture.begin(Method::Drift, &["a"], 0).await;
-    let sight = fixture.sight().await;
-    let mut second = with_replacements(delete(&sight, Method::Repair, &["b"]), 1);
+    let observation = fixture.observe().await;
+    let mut second = with_replacements(delete(&observation, Method::Repair, &["b"]), 1);
     second.candidates[0].provider_id = "fake:///a".to_owned();
-    fixture.start(&sight, second).await.expect_err("is taken");
+    fixture.start(&observation, second).await.expect_err("is taken");
     let granted = fixture.bench.context.mirror.reserve_nodes(POOL, 4, 4);
     assert_eq!(granted, 1, "45/RM-25: three nodes, and nothing is reserved");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_bound_of_a_drain_counts_from_the_deletion_and_is_never_extended() {
+async fn the_drain_deadline_starts_at_deletion_and_is_never_extended() {
     let minutes = SignedDuration::from_mins;
     #[rustfmt::skip]
     let cases = [
@@ -369,12 +379,12 @@ async fn the_bound_of_a_drain_counts_from_the_deletion_and_is_never_extended() {
     ];
     for (case, bound, present, expected) in cases {
         let fixture = Fixture::new().await;
-        let sight = fixture.sight().await;
-        let command = delete(&sight, Method::Repair, &["a"]);
+        let observation = fixture.observe().await;
+        let command = delete(&observation, Method::Repair, &["a"]);
         let command = with_replacements(Command { drain_bound: Some(bound), ..command }, 1);
-        fixture.start(&sight, command).await.expect("it begins");
+        fixture.start(&observation, command).await.expect("it begins");
         fixture.bench.pass(Duration::from_mins(5)).await;
-        fixture.poll().await;
+        fixture.reconcile_commands().await;
         let stamp = async || {
             let claim = fixture.bench.claim("a").await;
             claim.annotations().get(NODECLAIM_TERMINATION_TIMESTAMP).cloned()
@@ -382,7 +392,7 @@ async fn the_bound_of_a_drain_counts_from_the_deletion_and_is_never_extended() {
         assert_eq!((stamp().await, fixture.is_deleted("a").await), (None, false), "45/RM-15");
         let now = fixture.bench.context.clock.now();
         let text = match present {
-            Some(present) => deadline::text(now + present),
+            Some(present) => deadline::format(now + present),
             None => "soon".to_owned(),
         };
         let notes = json!({"metadata": {"annotations": {NODECLAIM_TERMINATION_TIMESTAMP: text}}});
@@ -390,7 +400,7 @@ async fn the_bound_of_a_drain_counts_from_the_deletion_and_is_never_extended() {
             fixture.bench.patch(node_claim("a", &notes)).await;
         }
         fixture.initialize(&fixture.replacements()[0]).await;
-        fixture.poll().await;
+        fixture.reconcile_commands().await;
         let found: Timestamp = stamp().await.expect(case).parse().expect(case);
         let late = found.duration_since(now + minutes(expected)).as_secs();
         assert!((-1..=1).contains(&late), "{case}: {late}");
@@ -399,17 +409,21 @@ async fn the_bound_of_a_drain_counts_from_the_deletion_and_is_never_extended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_is_not_deleted_before_it_is_stamped() {
+async fn a_candidate_is_not_deleted_before_its_deadline_is_annotated() {
     let fixture = Fixture::new().await;
     let (context, faults) = fixture.bench.with_faults();
-    let sight = fixture.sight().await;
+    let observation = fixture.observe().await;
     let bound = Some(SignedDuration::from_mins(5));
-    let command = Command { drain_bound: bound, ..delete(&sight, Method::Repair, &["a"]) };
-    fixture.start(&sight, command).await.expect("it begins");
+    let command = Command { drain_bound: bound, ..delete(&observation, Method::Repair, &["a"]) };
+    fixture.start(&observation, command).await.expect("it begins");
     (0..4).for_each(|_| faults.fail("PATCH", "/nodeclaims/a", 500));
-    let failing = controller(&context, &fixture.orchestration);
-    let key = ObjectKey::new("", &fixture.orchestration.commands()[0].id);
-    assert_eq!(failing.reconcile(&key).await.expect("a look"), Outcome::After(POLL), "45/RM-14");
+    let failing = controller(&context, &fixture.command_queue);
+    let key = ObjectKey::new("", &fixture.command_queue.commands()[0].id);
+    assert_eq!(
+        failing.reconcile(&key).await.expect("a look"),
+        Outcome::RequeueAfter(POLL_INTERVAL),
+        "45/RM-14"
+    );
     fixture.bench.settle().await;
     assert!(!fixture.is_deleted("a").await, "45/RM-14");
     failing.reconcile(&key).await.expect("a look");
@@ -420,13 +434,13 @@ async fn a_source_is_not_deleted_before_it_is_stamped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_deleted_is_counted_once_although_others_could_not_be() {
+async fn deleted_candidates_are_counted_once_when_other_deletions_fail() {
     let fixture = Fixture::new().await;
     let (context, faults) = fixture.bench.with_faults();
     fixture.begin(Method::Emptiness, &["a", "b"], 0).await;
     (0..4).for_each(|_| faults.fail("DELETE", "/nodeclaims/b", 500));
-    let failing = controller(&context, &fixture.orchestration);
-    let key = ObjectKey::new("", &fixture.orchestration.commands()[0].id);
+    let failing = controller(&context, &fixture.command_queue);
+    let key = ObjectKey::new("", &fixture.command_queue.commands()[0].id);
     for _ in 0..2 {
         failing.reconcile(&key).await.expect("a look");
         fixture.bench.settle().await;
@@ -436,7 +450,7 @@ async fn what_was_deleted_is_counted_once_although_others_could_not_be() {
 }
 
 #[test]
-fn ids_are_random_uuids() {
+fn command_ids_are_version_4_uuids() {
     assert_eq!(uuid(0), "00000000-0000-4000-8000-000000000000");
     assert_eq!(uuid(u128::MAX), "ffffffff-ffff-4fff-bfff-ffffffffffff");
 }

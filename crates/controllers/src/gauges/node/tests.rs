@@ -32,13 +32,16 @@ async fn node(bench: &Bench, name: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn gauges_show_what_a_node_has_and_what_pods_take() {
+async fn gauges_show_node_resources_and_pod_requests() {
     let bench = Bench::new().await;
     node(&bench, "a").await;
     bench.create(pod("app", Some("a"), &requesting("1", "2"))).await;
     bench.create(pod("agent", Some("a"), &merged(daemon(), &requesting("500m", "1")))).await;
     let controller = controller(&bench.context);
-    assert_eq!(bench.reconcile(&controller, "").await.unwrap(), Outcome::After(EVERY));
+    assert_eq!(
+        bench.reconcile(&controller, "").await.unwrap(),
+        Outcome::RequeueAfter(REQUEUE_INTERVAL)
+    );
     let cpu = [("node_name", "a"), ("resource_type", "cpu"), ("zone", "zone-a")];
     for (metric, expected) in [
         ("allocatable", 4.0),
@@ -77,17 +80,17 @@ async fn a_node_is_managed_once_it_has_a_claim() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ages_grow_and_end_with_the_node() {
+async fn age_series_grow_and_are_removed_with_the_node() {
     let bench = Bench::new().await;
     node(&bench, "a").await;
     bench.run([controller(&bench.context)]);
     bench.pass(Duration::from_secs(61)).await;
     let lifetime = value(&bench, "current_lifetime_seconds", &[("node_name", "a")]);
     assert!((55.0..62.0).contains(&lifetime), "{lifetime}");
-    bench.context.cache.nodes.learn_gone(&ObjectKey::new("", "a"));
+    bench.context.cache.nodes.apply_deletion(&ObjectKey::new("", "a"));
     bench.pass(Duration::from_secs(5)).await;
     let registry = bench.context.metrics.registry();
-    assert_eq!(registry.series("karpenter_nodes_allocatable"), 0, "40/OB-08");
-    assert_eq!(registry.series("karpenter_nodes_current_lifetime_seconds"), 0, "40/OB-08");
-    assert_eq!(registry.series("karpenter_cluster_utilization_percent"), 0, "40/OB-07");
+    assert_eq!(registry.series_count("karpenter_nodes_allocatable"), 0, "40/OB-08");
+    assert_eq!(registry.series_count("karpenter_nodes_current_lifetime_seconds"), 0, "40/OB-08");
+    assert_eq!(registry.series_count("karpenter_cluster_utilization_percent"), 0, "40/OB-07");
 }

@@ -20,7 +20,7 @@ pub(super) struct Facts {
 
 /// What was seen of a pod: only what was seen to begin is measured when it ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Memory {
+pub(super) struct PendingMeasurements {
     is_starting: bool,
     is_binding: bool,
 }
@@ -28,7 +28,7 @@ pub(super) struct Memory {
 /// What follows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Progress {
-    pub(super) memory: Memory,
+    pub(super) measurements: PendingMeasurements,
     /// Whether it has yet to start.
     pub(super) is_unstarted: bool,
     /// Whether it has yet to get a place.
@@ -43,11 +43,11 @@ pub(super) struct Progress {
     pub(super) is_over: bool,
 }
 
-pub(super) fn progress(before: Memory, pod: &Facts) -> Progress {
+pub(super) fn progress(before: PendingMeasurements, pod: &Facts) -> Progress {
     let mut progress = Progress { undecided: undecided(pod), ..Progress::default() };
-    let Memory { is_starting, is_binding } = before;
+    let PendingMeasurements { is_starting, is_binding } = before;
     if pod.is_pending {
-        progress.memory = Memory { is_starting: true, is_binding: true };
+        progress.measurements = PendingMeasurements { is_starting: true, is_binding: true };
         progress.is_unstarted = true;
         // Upstream leaves the last number until the pod runs.
         progress.is_unbound = pod.scheduled.is_none();
@@ -57,19 +57,21 @@ pub(super) fn progress(before: Memory, pod: &Facts) -> Progress {
         progress.started = pod.ready;
         progress.is_over = pod.ready.is_some() || pod.is_terminal;
         progress.is_unstarted = !progress.is_over;
-        progress.memory.is_starting = !progress.is_over;
+        progress.measurements.is_starting = !progress.is_over;
     }
     if is_binding {
         progress.bound = pod.scheduled;
-        progress.memory.is_binding = pod.scheduled.is_none() && !pod.is_terminal;
+        progress.measurements.is_binding = pod.scheduled.is_none() && !pod.is_terminal;
     }
     progress
 }
 
 fn undecided(pod: &Facts) -> Option<Timestamp> {
-    let is_settled =
-        pod.times.decided.is_some() || pod.scheduled.is_some() || pod.has_node || pod.is_terminal;
-    pod.times.acknowledged.filter(|_| !is_settled)
+    let is_settled = pod.times.decided_at.is_some()
+        || pod.scheduled.is_some()
+        || pod.has_node
+        || pod.is_terminal;
+    pod.times.acknowledged_at.filter(|_| !is_settled)
 }
 
 #[cfg(test)]
@@ -88,7 +90,7 @@ mod tests {
             created: at(0),
             ready: None,
             scheduled: None,
-            times: PodTimes { acknowledged: Some(at(1)), ..PodTimes::default() },
+            times: PodTimes { acknowledged_at: Some(at(1)), ..PodTimes::default() },
         }
     }
 
@@ -96,21 +98,21 @@ mod tests {
         Facts { is_pending: false, has_node: true, scheduled: Some(at(5)), ..pending() }
     }
 
-    const NEW: Memory = Memory { is_starting: false, is_binding: false };
-    const SEEN: Memory = Memory { is_starting: true, is_binding: true };
+    const NEW: PendingMeasurements = PendingMeasurements { is_starting: false, is_binding: false };
+    const SEEN: PendingMeasurements = PendingMeasurements { is_starting: true, is_binding: true };
 
     #[test]
     fn a_pod_is_measured_from_pending_to_its_end() {
         let waits = Progress {
-            memory: SEEN,
+            measurements: SEEN,
             is_unstarted: true,
             is_unbound: true,
             undecided: Some(at(1)),
             ..Progress::default()
         };
-        let decided = PodTimes { decided: Some(at(2)), ..pending().times };
+        let decided = PodTimes { decided_at: Some(at(2)), ..pending().times };
         let bound = Progress {
-            memory: Memory { is_starting: true, is_binding: false },
+            measurements: PendingMeasurements { is_starting: true, is_binding: false },
             is_unstarted: true,
             bound: Some(at(5)),
             ..Progress::default()

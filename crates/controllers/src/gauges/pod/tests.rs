@@ -13,7 +13,7 @@ const GAUGES: [&str; 5] = [
 ];
 
 fn series(bench: &Bench) -> [usize; 5] {
-    GAUGES.map(|name| bench.context.metrics.registry().series(name))
+    GAUGES.map(|name| bench.context.metrics.registry().series_count(name))
 }
 
 fn status(phase: &str, conditions: &[&str]) -> Value {
@@ -25,20 +25,20 @@ fn status(phase: &str, conditions: &[&str]) -> Value {
     json!({"status": {"phase": phase, "conditions": conditions}})
 }
 
-async fn look(bench: &Bench, controller: &Controller) -> Outcome {
+async fn reconcile(bench: &Bench, controller: &Controller) -> Outcome {
     let outcome = controller.reconcile(&ObjectKey::new("default", "a")).await.unwrap();
     bench.settle().await;
     outcome
 }
 
 /// What the provisioner does with a pod that it finds a place for.
-fn place(bench: &Bench) {
+fn place_pod(bench: &Bench) {
     let now = bench.context.clock.now();
-    bench.context.mirror.acknowledge("default", "a", now);
-    bench.context.mirror.placed("default", "a", "general", now);
+    bench.context.mirror.acknowledge_pod("default", "a", now);
+    bench.context.mirror.record_placement("default", "a", "general", now);
 }
 
-fn observed(bench: &Bench) -> [String; 4] {
+fn observed_counts(bench: &Bench) -> [String; 4] {
     let registry = bench.context.metrics.registry();
     let value = |name: &str, labels: &[(&str, &str)]| {
         format!("{}", registry.value(name, labels).unwrap_or(0.0))
@@ -62,13 +62,13 @@ async fn a_pod_that_starts_is_measured_once() {
     let bench = Bench::new().await;
     let controller = controller(&bench.context);
     bench.create(pod("a", None, &merged(with_device(), &status("Pending", &[])))).await;
-    assert_eq!(look(&bench, &controller).await, Outcome::After(EVERY));
+    assert_eq!(reconcile(&bench, &controller).await, Outcome::RequeueAfter(REQUEUE_INTERVAL));
     assert_eq!(series(&bench), [1, 1, 0, 0, 0]);
-    bench.context.mirror.acknowledge("default", "a", bench.context.clock.now());
-    look(&bench, &controller).await;
+    bench.context.mirror.acknowledge_pod("default", "a", bench.context.clock.now());
+    reconcile(&bench, &controller).await;
     assert_eq!(series(&bench), [1, 1, 0, 0, 1]);
-    place(&bench);
-    look(&bench, &controller).await;
+    place_pod(&bench);
+    reconcile(&bench, &controller).await;
     assert_eq!(series(&bench), [1, 1, 1, 1, 0]);
     let dynamic = [("dynamic_resources", "true"), ("name", "a"), ("namespace", "default")];
     let registry = bench.context.metrics.registry();
@@ -77,12 +77,12 @@ async fn a_pod_that_starts_is_measured_once() {
     }
     let running = status("Running", &["PodScheduled", "Ready"]);
     bench.patch_status(pod("a", None, &running)).await;
-    assert_eq!(look(&bench, &controller).await, Outcome::Done);
+    assert_eq!(reconcile(&bench, &controller).await, Outcome::Done);
     assert_eq!(series(&bench), [0; 5], "40/OB-10, 45/OB-3");
-    assert_eq!(observed(&bench), ["1"; 4], "40/OB-10, 45/OB-3");
-    assert_eq!(bench.context.mirror.pod_times("default", "a").schedulable, None, "40/OB-10");
-    look(&bench, &controller).await;
-    assert_eq!(observed(&bench), ["1"; 4], "40/OB-10");
+    assert_eq!(observed_counts(&bench), ["1"; 4], "40/OB-10, 45/OB-3");
+    assert_eq!(bench.context.mirror.pod_times("default", "a").schedulable_at, None, "40/OB-10");
+    reconcile(&bench, &controller).await;
+    assert_eq!(observed_counts(&bench), ["1"; 4], "40/OB-10");
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,12 +91,12 @@ async fn a_pod_that_ends_without_a_start_is_not_measured() {
         let bench = Bench::new().await;
         let controller = controller(&bench.context);
         bench.create(pod("a", None, &status("Pending", &[]))).await;
-        place(&bench);
-        look(&bench, &controller).await;
+        place_pod(&bench);
+        reconcile(&bench, &controller).await;
         bench.patch_status(pod("a", None, &status(phase, &[]))).await;
-        look(&bench, &controller).await;
+        reconcile(&bench, &controller).await;
         assert_eq!(
-            (series(&bench), observed(&bench)),
+            (series(&bench), observed_counts(&bench)),
             ([0; 5], ["0"; 4].map(str::to_owned)),
             "40/OB-11 {phase}"
         );
@@ -104,15 +104,15 @@ async fn a_pod_that_ends_without_a_start_is_not_measured() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_has_no_place_any_more_loses_its_gauges_of_provisioning() {
+async fn an_unschedulable_pod_loses_its_provisioning_gauges() {
     let bench = Bench::new().await;
     let controller = controller(&bench.context);
     bench.create(pod("a", None, &status("Pending", &[]))).await;
-    place(&bench);
-    look(&bench, &controller).await;
+    place_pod(&bench);
+    reconcile(&bench, &controller).await;
     assert_eq!(series(&bench), [1, 1, 1, 1, 0]);
-    bench.context.mirror.placed_nowhere("default", "a", bench.context.clock.now());
-    look(&bench, &controller).await;
+    bench.context.mirror.record_unschedulable("default", "a", bench.context.clock.now());
+    reconcile(&bench, &controller).await;
     assert_eq!(series(&bench), [1, 1, 0, 0, 0], "40/OB-13");
 }
 
@@ -138,14 +138,18 @@ async fn the_state_of_a_pod_follows_its_node() {
         json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": labels}});
     bench.patch(node).await;
     assert!(found(&[("managed", "true"), ("nodepool", "general"), ("zone", "z")]), "40/OB-09");
-    assert_eq!(bench.context.metrics.registry().series("karpenter_pods_state"), 1, "40/OB-06");
-    bench.context.cache.pods.learn_gone(&ObjectKey::new("default", "a"));
+    assert_eq!(
+        bench.context.metrics.registry().series_count("karpenter_pods_state"),
+        1,
+        "40/OB-06"
+    );
+    bench.context.cache.pods.apply_deletion(&ObjectKey::new("default", "a"));
     bench.settle().await;
-    assert_eq!(bench.context.metrics.registry().series("karpenter_pods_state"), 0);
+    assert_eq!(bench.context.metrics.registry().series_count("karpenter_pods_state"), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_grows_older() {
+async fn the_age_of_a_pending_pod_grows_without_events() {
     let bench = Bench::new().await;
     bench.create(pod("a", None, &status("Pending", &[]))).await;
     bench.run([controller(&bench.context)]);

@@ -17,7 +17,7 @@ fn launched(status: &str, reason: &str, since: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_condition_is_counted_and_told() {
+async fn a_condition_transition_is_counted_and_emits_an_event() {
     let bench = Bench::new().await;
     let controller = controller_named(&bench.context, "operatorpkg.nodeclaim.status");
     bench.create(node_claim("a", &launched("Unknown", "Wait", "2026-01-01T00:00:00Z"))).await;
@@ -40,7 +40,7 @@ async fn a_changed_condition_is_counted_and_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn conditions_of_a_pool_that_nobody_set_are_unknown() {
+async fn unset_conditions_of_a_pool_count_as_unknown() {
     let bench = Bench::new().await;
     bench.create(node_pool("general")).await;
     let controller = controller_named(&bench.context, "operatorpkg.nodepool.status");
@@ -66,7 +66,7 @@ async fn nodes_show_only_conditions_that_they_have() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ages_grow_without_events_until_the_object_is_gone() {
+async fn condition_ages_grow_without_events_until_deletion() {
     let bench = Bench::new().await;
     let since = bench.context.clock.now().to_string();
     bench.create(node_claim("a", &launched("True", "Launched", &since))).await;
@@ -81,15 +81,15 @@ async fn ages_grow_without_events_until_the_object_is_gone() {
         let age = bench.number(metric, &labels);
         assert!((50.0..62.0).contains(&age), "{metric}: {age}");
     }
-    bench.context.cache.node_claims.learn_gone(&ObjectKey::new("", "a"));
+    bench.context.cache.node_claims.apply_deletion(&ObjectKey::new("", "a"));
     bench.settle().await;
     let registry = bench.context.metrics.registry();
-    assert_eq!(registry.series("operator_nodeclaim_status_condition_count"), 0);
-    assert_eq!(registry.series("operator_status_condition_count"), 0);
+    assert_eq!(registry.series_count("operator_nodeclaim_status_condition_count"), 0);
+    assert_eq!(registry.series_count("operator_status_condition_count"), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_of_the_same_name_starts_anew() {
+async fn an_object_recreated_under_the_same_name_is_finalized_first() {
     let bench = Bench::new().await;
     let controller = controller_named(&bench.context, "operatorpkg.nodeclaim.status");
     let finalizers = json!({"metadata": {"finalizers": ["karpenter.sh/termination"]}});
@@ -98,17 +98,17 @@ async fn an_object_of_the_same_name_starts_anew() {
     let mut other = NodeClaim::clone(&bench.context.cache.node_claims.get("", "a").unwrap());
     other.metadata.uid = Some("other".to_owned());
     other.metadata.resource_version = Some("1000000".to_owned());
-    bench.context.cache.node_claims.learn_gone(&ObjectKey::new("", "a"));
-    bench.context.cache.node_claims.learn(other);
+    bench.context.cache.node_claims.apply_deletion(&ObjectKey::new("", "a"));
+    bench.context.cache.node_claims.apply_write_result(other);
     bench.reconcile(&controller, "a").await.unwrap();
     let finalized = ("Finalized".to_owned(), "Finalized karpenter.sh/termination".to_owned());
     assert!(bench.events().contains(&finalized));
 }
 
 #[tokio::test(start_paused = true)]
-async fn buffers_are_shown_with_their_gate() {
-    let feature_gates = FeatureGates::default().with(Gate::CapacityBuffer, true);
-    let bench = Bench::with(Options { feature_gates, ..Options::default() }).await;
+async fn buffer_conditions_are_shown_with_the_feature_gate() {
+    let feature_gates = FeatureGates::default().with_gate(Gate::CapacityBuffer, true);
+    let bench = Bench::with_options(Options { feature_gates, ..Options::default() }).await;
     let condition = json!({"type": "ReadyForProvisioning", "status": "True", "reason": "Resolved",
         "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
     bench

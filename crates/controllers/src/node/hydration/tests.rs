@@ -9,7 +9,7 @@ use crate::testing::fixtures::node_claim;
 const LABEL: &str = "karpenter.test.sh/testnodeclass";
 
 #[tokio::test(start_paused = true)]
-async fn nodes_of_our_claims_get_the_label_and_others_do_not() {
+async fn only_nodes_of_managed_claims_get_the_node_class_label() {
     let bench = Bench::new().await;
     bench.run([controller(&bench.context)]);
     let foreign = json!({
@@ -29,7 +29,7 @@ async fn nodes_of_our_claims_get_the_label_and_others_do_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_finalizer_that_was_removed_is_put_back() {
+async fn a_removed_finalizer_is_restored() {
     let bench = Bench::new().await;
     bench.run([controller(&bench.context)]);
     let registered = json!({"metadata": {"labels": {"karpenter.sh/registered": "true"},

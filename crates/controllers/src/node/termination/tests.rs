@@ -6,22 +6,22 @@ use crate::node::eviction;
 use crate::node::testing::{budget, claim, condition, node, pod, with};
 use crate::testing::Bench;
 
-struct Given {
+struct Fixture {
     bench: Bench,
     evictions: Evictions,
     controller: Controller,
 }
 
 /// A bench without nodes.
-async fn given() -> Given {
+async fn fixture() -> Fixture {
     let bench = Bench::new().await;
     let evictions = Evictions::new(&bench.context);
     let controller = controller(&bench.context, &evictions);
-    Given { bench, evictions, controller }
+    Fixture { bench, evictions, controller }
 }
 
-impl Given {
-    async fn look(&self) -> Reconciled {
+impl Fixture {
+    async fn reconcile(&self) -> ReconcileResult {
         self.bench.reconcile(&self.controller, "a").await
     }
 
@@ -38,35 +38,39 @@ impl Given {
     }
 
     /// A Node that is drained and waits for no time.
-    async fn drained(&self, claim: Value) {
-        self.bench.create_pair(node("a"), claim).await;
+    async fn create_drained_node(&self, claim: Value) {
+        self.bench.create_node_and_claim(node("a"), claim).await;
         self.bench.delete_node("a").await;
-        assert_eq!(self.look().await.unwrap(), after(1));
+        assert_eq!(self.reconcile().await.unwrap(), after(1));
         self.pass(5).await;
     }
 }
 
 fn after(seconds: u64) -> Outcome {
-    Outcome::After(Duration::from_secs(seconds))
+    Outcome::RequeueAfter(Duration::from_secs(seconds))
 }
 
-fn is(status: &str, reason: &str) -> (String, String) {
+fn status_and_reason(status: &str, reason: &str) -> (String, String) {
     (status.to_owned(), reason.to_owned())
 }
 
 /// The claim with a deadline.
-fn until(deadline: &str) -> Value {
+fn claim_with_deadline(deadline: &str) -> Value {
     let annotations = json!({annotations::NODECLAIM_TERMINATION_TIMESTAMP: deadline});
     with(claim("a"), [("/metadata/annotations", annotations)])
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_is_drained_its_instance_ended_and_its_finalizer_removed() {
-    let given = given().await;
+async fn a_deleted_node_is_drained_before_its_instance_is_terminated() {
+    let given = fixture().await;
     given.bench.create_node("a").await;
     given.bench.delete_node("a").await;
-    assert_eq!(given.look().await.unwrap(), after(1), "40/TM-01");
-    assert_eq!(given.condition(DRAINED).await, is("Unknown", "Draining"), "40/TM-01");
+    assert_eq!(given.reconcile().await.unwrap(), after(1), "40/TM-01");
+    assert_eq!(
+        given.condition(DRAINED).await,
+        status_and_reason("Unknown", "Draining"),
+        "40/TM-01"
+    );
     let claim = given.bench.claim("a").await;
     assert!(claim.metadata.deletion_timestamp.is_some(), "40/TM-05");
     let tainted = given.bench.node("a").await;
@@ -75,18 +79,21 @@ async fn a_node_is_drained_its_instance_ended_and_its_finalizer_removed() {
     assert!(taints.contains(&taints::disrupted()), "40/TM-07: {taints:?}");
 
     given.pass(3).await;
-    assert_eq!(given.look().await.unwrap(), after(1), "40/TM-30");
+    assert_eq!(given.reconcile().await.unwrap(), after(1), "40/TM-30");
     assert!(given.bench.cloud.calls().delete.is_empty(), "40/TM-30");
     given.pass(2).await;
-    assert_eq!(given.look().await.unwrap(), after(5), "40/TM-01");
-    assert_eq!(given.condition(DRAINED).await, is("True", "Drained"), "40/TM-01");
-    assert_eq!(given.condition(VOLUMES_DETACHED).await, is("True", "VolumesDetached"));
+    assert_eq!(given.reconcile().await.unwrap(), after(5), "40/TM-01");
+    assert_eq!(given.condition(DRAINED).await, status_and_reason("True", "Drained"), "40/TM-01");
+    assert_eq!(
+        given.condition(VOLUMES_DETACHED).await,
+        status_and_reason("True", "VolumesDetached")
+    );
     let terminating = given.condition(INSTANCE_TERMINATING).await;
-    assert_eq!(terminating, is("True", "InstanceTerminating"), "40/TM-01");
+    assert_eq!(terminating, status_and_reason("True", "InstanceTerminating"), "40/TM-01");
     assert_eq!(given.bench.cloud.calls().delete.len(), 1, "40/TM-01");
 
     given.pass(5).await;
-    assert_eq!(given.look().await.unwrap(), Outcome::Done, "40/TM-01");
+    assert_eq!(given.reconcile().await.unwrap(), Outcome::Done, "40/TM-01");
     assert_eq!(given.bench.find_node("a").await, None, "40/TM-01");
     let of_pool = ("nodepool", "pool");
     #[rustfmt::skip]
@@ -103,53 +110,53 @@ async fn a_node_is_drained_its_instance_ended_and_its_finalizer_removed() {
         let took = given.bench.metric(&format!("karpenter_nodes_{name}_sum"), &[of_pool]);
         assert!((9..=11).contains(&took), "40/Q17 {name}: {took}, by the clock that was injected");
     }
-    assert_eq!(given.look().await.unwrap(), Outcome::Done, "nothing more is done");
+    assert_eq!(given.reconcile().await.unwrap(), Outcome::Done, "nothing more is done");
 }
 
 /// Upstream means to wait a second after it has written the claim.
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_was_written_holds_nothing_up_and_counts_the_drain() {
-    let given = given().await;
-    given.drained(claim("a")).await;
+async fn writing_the_claim_conditions_does_not_delay_termination() {
+    let given = fixture().await;
+    given.create_drained_node(claim("a")).await;
     given.bench.cloud.lose_instance("fake:///a");
     let (context, faults) = given.bench.with_faults();
     let (ending, key) = (controller(&context, &given.evictions), ObjectKey::new("", "a"));
     let drained = || given.bench.metric("karpenter_nodes_drained_total", &[("nodepool", "pool")]);
     faults.fail("PATCH", "/nodeclaims/a/status", 409);
-    assert_eq!(ending.reconcile(&key).await.unwrap(), Outcome::Again);
+    assert_eq!(ending.reconcile(&key).await.unwrap(), Outcome::Requeue);
     assert_eq!(drained(), 0, "40/Q1: it was not written");
     let before = given.bench.context.clock.now();
     assert_eq!(ending.reconcile(&key).await.unwrap(), Outcome::Done);
     assert_eq!(given.bench.context.clock.now(), before, "40/Q1");
     assert_eq!(given.bench.find_node("a").await, None, "40/Q1");
-    assert_eq!(given.condition(DRAINED).await, is("True", "Drained"), "40/Q1");
+    assert_eq!(given.condition(DRAINED).await, status_and_reason("True", "Drained"), "40/Q1");
     assert_eq!(drained(), 1, "40/Q1");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_finalizer_whose_removal_meets_a_conflict_is_removed_later() {
-    let given = given().await;
-    given.drained(claim("a")).await;
+async fn a_conflict_on_removing_the_finalizer_is_retried() {
+    let given = fixture().await;
+    given.create_drained_node(claim("a")).await;
     given.bench.cloud.lose_instance("fake:///a");
     let (context, faults) = given.bench.with_faults();
     let (ending, key) = (controller(&context, &given.evictions), ObjectKey::new("", "a"));
     faults.fail("PATCH", "/nodes/a", 409);
-    assert_eq!(ending.reconcile(&key).await.unwrap(), Outcome::Again);
+    assert_eq!(ending.reconcile(&key).await.unwrap(), Outcome::Requeue);
     assert_eq!(ending.reconcile(&key).await.unwrap(), Outcome::Done);
     assert_eq!(given.bench.find_node("a").await, None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_without_one_claim_is_drained_and_let_go() {
+async fn a_node_without_exactly_one_claim_is_drained_and_released() {
     for (case, claims) in [("40/TM-02", 0), ("40/TM-03", 2)] {
-        let given = given().await;
+        let given = fixture().await;
         given.bench.create(node("a")).await;
         for number in 0..claims {
             let name = format!("claim-{number}");
             given.bench.create(with(claim("a"), [("/metadata/name", json!(name))])).await;
         }
         given.bench.delete_node("a").await;
-        assert_eq!(given.look().await.unwrap(), Outcome::Done, "{case}");
+        assert_eq!(given.reconcile().await.unwrap(), Outcome::Done, "{case}");
         assert_eq!(given.bench.find_node("a").await, None, "{case}");
         assert!(given.bench.cloud.calls().delete.is_empty(), "{case}");
         for number in 0..claims {
@@ -162,51 +169,51 @@ async fn a_node_without_one_claim_is_drained_and_let_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_of_others_are_let_be() {
-    let given = given().await;
+async fn unmanaged_nodes_are_not_terminated() {
+    let given = fixture().await;
     let foreign = with(node("a"), [("/metadata/labels", json!({"karpenter.sh/nodepool": "pool"}))]);
-    given.bench.create_pair(foreign, claim("a")).await;
+    given.bench.create_node_and_claim(foreign, claim("a")).await;
     given.bench.delete_node("a").await;
-    assert_eq!(given.look().await.unwrap(), Outcome::Done, "40/TM-04");
+    assert_eq!(given.reconcile().await.unwrap(), Outcome::Done, "40/TM-04");
     let kept = given.bench.node("a").await;
     assert!(kept.metadata.finalizers.is_some(), "40/TM-04");
     assert_eq!(label(&kept, labels::EXCLUDE_BALANCERS), "", "40/TM-04");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_whose_instance_is_gone_goes_at_once_unless_it_is_ready() {
+async fn a_not_ready_node_without_instance_skips_the_drain() {
     let not_ready = with(
         node("a"),
         [("/status/conditions", json!([condition("Ready", "Unknown", "2026-01-01T00:00:00Z")]))],
     );
     for (case, node, goes) in [("40/TM-19", not_ready, true), ("40/TM-20", node("a"), false)] {
-        let given = given().await;
-        given.bench.create_pair(node, claim("a")).await;
+        let given = fixture().await;
+        given.bench.create_node_and_claim(node, claim("a")).await;
         given.bench.create(pod("web", "a")).await;
         given.bench.cloud.lose_instance("fake:///a");
         given.bench.delete_node("a").await;
         let outcome = if goes { Outcome::Done } else { after(1) };
-        assert_eq!(given.look().await.unwrap(), outcome, "{case}");
+        assert_eq!(given.reconcile().await.unwrap(), outcome, "{case}");
         assert_eq!(given.bench.find_node("a").await.is_none(), goes, "{case}");
         assert_eq!(given.evictions.is_empty(), goes, "{case}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cloud_that_cannot_tell_keeps_the_node() {
-    let given = given().await;
+async fn a_cloud_error_keeps_the_node() {
+    let given = fixture().await;
     let not_ready = with(node("a"), [("/status/conditions", json!([]))]);
-    given.bench.create_pair(not_ready, claim("a")).await;
+    given.bench.create_node_and_claim(not_ready, claim("a")).await;
     given.bench.delete_node("a").await;
     given.bench.cloud.fail_next_get(karpenter_operator::cloud::CloudError::other("no network"));
-    let error = given.look().await.unwrap_err();
+    let error = given.reconcile().await.unwrap_err();
     assert_eq!(error.to_string(), "getting nodeclaim, no network", "40/TM-21");
     assert!(given.bench.find_node("a").await.is_some(), "40/TM-21");
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_leave_before_the_instance_ends() {
-    let given = given().await;
+async fn pods_are_evicted_before_the_instance_is_terminated() {
+    let given = fixture().await;
     given.bench.create_node("a").await;
     given.bench.create(pod("web", "a")).await;
     let critical = with(
@@ -219,27 +226,27 @@ async fn pods_leave_before_the_instance_ends() {
     given.bench.create(critical).await;
     given.bench.delete_node("a").await;
     given.pass(10).await;
-    assert_eq!(given.look().await.unwrap(), after(1), "40/TM-15");
-    let told = given.bench.told();
+    assert_eq!(given.reconcile().await.unwrap(), after(1), "40/TM-15");
+    let events = given.bench.event_texts();
     let text = "FailedDraining: Failed to drain node, 2 pods are waiting to be evicted";
-    assert_eq!(told, [text], "40/TM-15");
+    assert_eq!(events, [text], "40/TM-15");
     let has = |name: &str| {
         let pod = given.bench.context.cache.pods.get("default", name).unwrap();
         given.evictions.has(&pod)
     };
     assert_eq!([has("web"), has("dns")], [true, false], "40/TM-15");
     given.bench.remove_pod("web").await;
-    assert_eq!(given.look().await.unwrap(), after(1), "40/TM-15");
+    assert_eq!(given.reconcile().await.unwrap(), after(1), "40/TM-15");
     assert!(has("dns"), "40/TM-15");
     given.bench.remove_pod("dns").await;
     given.pass(5).await;
-    assert_eq!(given.look().await.unwrap(), after(5), "40/TM-15");
+    assert_eq!(given.reconcile().await.unwrap(), after(5), "40/TM-15");
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_no_watch_has_told_of_are_waited_for() {
-    let given = given().await;
-    given.drained(claim("a")).await;
+async fn pods_missing_from_the_cache_block_instance_termination() {
+    let given = fixture().await;
+    given.create_drained_node(claim("a")).await;
     let (context, faults) = given.bench.with_faults();
     let (ending, key) = (controller(&context, &given.evictions), ObjectKey::new("", "a"));
     faults.fail("GET", "/pods", 500);
@@ -251,18 +258,18 @@ async fn pods_that_no_watch_has_told_of_are_waited_for() {
     given.bench.create(pod("late", "a")).await;
     let cache = &given.bench.context.cache;
     assert!(cache.pods.is_empty(), "it is not told");
-    assert_eq!(given.look().await.unwrap(), after(1));
+    assert_eq!(given.reconcile().await.unwrap(), after(1));
     assert!(given.bench.cloud.calls().delete.is_empty());
-    assert_eq!(given.condition(DRAINED).await, is("Unknown", "Draining"));
-    assert_eq!(given.look().await.unwrap(), after(1));
+    assert_eq!(given.condition(DRAINED).await, status_and_reason("Unknown", "Draining"));
+    assert_eq!(given.reconcile().await.unwrap(), after(1));
     let late = cache.pods.get("default", "late").expect("it is known now");
     assert!(given.evictions.has(&late));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_deletes_pods_that_nothing_else_moves() {
-    let given = given().await;
-    given.bench.create_pair(node("a"), until("2026-01-01T00:05:00Z")).await;
+async fn the_deadline_deletes_pods_that_cannot_be_evicted() {
+    let given = fixture().await;
+    given.bench.create_node_and_claim(node("a"), claim_with_deadline("2026-01-01T00:05:00Z")).await;
     let held = with(
         pod("web", "a"),
         [
@@ -281,9 +288,9 @@ async fn a_deadline_deletes_pods_that_nothing_else_moves() {
     given.pass(90).await;
     let web = given.bench.pod("web").await.unwrap();
     assert_eq!(web.metadata.deletion_timestamp, None, "40/TM-23 at 90 s");
-    let told = given.bench.told();
+    let events = given.bench.event_texts();
     let text = "TerminationGracePeriodExpiring: All pods will be deleted by 2026-01-01T00:05:00Z";
-    assert!(told.iter().any(|event| event == text), "{told:?}");
+    assert!(events.iter().any(|event| event == text), "{events:?}");
     given.pass(175).await;
     let web = given.bench.pod("web").await.unwrap();
     let grace = web.metadata.deletion_grace_period_seconds.unwrap();
@@ -291,8 +298,8 @@ async fn a_deadline_deletes_pods_that_nothing_else_moves() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_nodes_end_at_once() {
-    let given = given().await;
+async fn many_nodes_terminate_concurrently() {
+    let given = fixture().await;
     let names: Vec<_> = (0..20).map(|number| format!("node-{number}")).collect();
     for name in &names {
         given.bench.create_node(name).await;
@@ -311,7 +318,7 @@ async fn many_nodes_end_at_once() {
 }
 
 /// An attached volume, its claim, and a pod that has it.
-async fn attach(given: &Given, pod: Value) {
+async fn attach(given: &Fixture, pod: Value) {
     let volumes = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
     given.bench.create(with(pod, [("/spec/volumes", volumes)])).await;
     given
@@ -339,17 +346,17 @@ async fn attach(given: &Given, pod: Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn volumes_of_pods_that_left_are_waited_for() {
-    let given = given().await;
+async fn attached_volumes_of_evicted_pods_block_termination() {
+    let given = fixture().await;
     attach(&given, pod("db", "a")).await;
     given.bench.remove_pod("db").await;
-    given.drained(claim("a")).await;
-    given.bench.told();
-    assert_eq!(given.look().await.unwrap(), after(1), "40/TM-31");
+    given.create_drained_node(claim("a")).await;
+    given.bench.event_texts();
+    assert_eq!(given.reconcile().await.unwrap(), after(1), "40/TM-31");
     let text =
         "AwaitingVolumeDetachment: Awaiting deletion of bound volumeattachments (attachment)";
-    assert_eq!(given.bench.told(), [text], "40/TM-31");
-    let awaiting = is("Unknown", "AwaitingVolumeDetachment");
+    assert_eq!(given.bench.event_texts(), [text], "40/TM-31");
+    let awaiting = status_and_reason("Unknown", "AwaitingVolumeDetachment");
     assert_eq!(given.condition(VOLUMES_DETACHED).await, awaiting, "40/TM-31");
     let drained = given.bench.metric("karpenter_nodes_drained_total", &[("nodepool", "pool")]);
     assert_eq!(drained, 1, "once");
@@ -357,35 +364,35 @@ async fn volumes_of_pods_that_left_are_waited_for() {
         Api::all(given.bench.context.client.clone());
     api.delete("attachment", &DeleteParams::default()).await.unwrap();
     given.pass(1).await;
-    assert_eq!(given.look().await.unwrap(), after(5), "40/TM-31");
+    assert_eq!(given.reconcile().await.unwrap(), after(5), "40/TM-31");
 }
 
 #[tokio::test(start_paused = true)]
-async fn volumes_of_pods_that_stay_are_not() {
-    let given = given().await;
+async fn volumes_of_undrainable_pods_do_not_block_termination() {
+    let given = fixture().await;
     let tolerations = json!([{"operator": "Exists"}]);
     attach(&given, with(pod("db", "a"), [("/spec/tolerations", tolerations)])).await;
-    given.drained(claim("a")).await;
-    assert_eq!(given.look().await.unwrap(), after(5), "40/TM-32");
+    given.create_drained_node(claim("a")).await;
+    assert_eq!(given.reconcile().await.unwrap(), after(5), "40/TM-32");
 }
 
 #[tokio::test(start_paused = true)]
-async fn volumes_are_given_up_at_the_deadline() {
-    let given = given().await;
+async fn the_deadline_ends_the_wait_for_volumes() {
+    let given = fixture().await;
     attach(&given, pod("db", "a")).await;
     given.bench.remove_pod("db").await;
-    given.drained(until("2025-12-31T00:00:00Z")).await;
-    assert_eq!(given.look().await.unwrap(), after(5), "40/TM-33");
-    let given_up = is("False", "TerminationGracePeriodElapsed");
+    given.create_drained_node(claim_with_deadline("2025-12-31T00:00:00Z")).await;
+    assert_eq!(given.reconcile().await.unwrap(), after(5), "40/TM-33");
+    let given_up = status_and_reason("False", "TerminationGracePeriodElapsed");
     assert_eq!(given.condition(VOLUMES_DETACHED).await, given_up, "40/TM-33");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_that_is_no_time_is_an_error() {
-    let given = given().await;
-    given.bench.create_pair(node("a"), until("tomorrow")).await;
+async fn an_invalid_deadline_annotation_is_an_error() {
+    let given = fixture().await;
+    given.bench.create_node_and_claim(node("a"), claim_with_deadline("tomorrow")).await;
     given.bench.delete_node("a").await;
-    let error = given.look().await.unwrap_err().to_string();
+    let error = given.reconcile().await.unwrap_err().to_string();
     assert!(error.starts_with("parsing annotation, "), "40/TM-45: {error}");
     let annotation = "(annotation=karpenter.sh/nodeclaim-termination-timestamp)";
     assert!(error.ends_with(annotation), "40/TM-45: {error}");
@@ -395,7 +402,7 @@ async fn a_deadline_that_is_no_time_is_an_error() {
 }
 
 #[test]
-fn the_taint_replaces_one_of_another_effect_and_leaves_its_like() {
+fn the_taint_replaces_one_of_the_same_key_and_another_effect() {
     let taint = |effect: &str, value: &str| Taint {
         effect: effect.to_owned(),
         value: Some(value.to_owned()),

@@ -33,10 +33,10 @@ async fn resize(bench: &Bench, memory: &str) {
     bench.patch_status(merged(node, &status)).await;
 }
 
-const PERIOD: Outcome = Outcome::After(Duration::from_mins(10));
+const PERIOD: Outcome = Outcome::RequeueAfter(Duration::from_mins(10));
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_too_small_is_told_until_it_is_not() {
+async fn a_node_smaller_than_promised_fails_the_consistency_check() {
     let bench = Bench::new().await;
     let consistency = controller(&bench.context);
     bench.create(claim(&["Launched", "Registered", "Initialized"])).await;
@@ -51,7 +51,10 @@ async fn a_node_that_is_too_small_is_told_until_it_is_not() {
     resize(&bench, "128Gi").await;
     bench.pass(Duration::from_mins(3)).await;
     let left = bench.reconcile(&consistency, "a").await.unwrap();
-    assert!(matches!(left, Outcome::After(left) if left <= Duration::from_mins(7)), "40/LC-51");
+    assert!(
+        matches!(left, Outcome::RequeueAfter(left) if left <= Duration::from_mins(7)),
+        "40/LC-51"
+    );
     assert!(has(&bench.claim("a").await, "ConsistentStateFound", "False"), "40/LC-51");
     bench.pass(Duration::from_mins(7)).await;
     assert_eq!(bench.reconcile(&consistency, "a").await.unwrap(), PERIOD);
@@ -60,7 +63,7 @@ async fn a_node_that_is_too_small_is_told_until_it_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_look_is_not_spent_before_the_node_is_there() {
+async fn the_first_check_waits_for_the_initialized_node() {
     let bench = Bench::new().await;
     let consistency = controller(&bench.context);
     bench.create(claim(&["Launched"])).await;
@@ -74,14 +77,14 @@ async fn the_first_look_is_not_spent_before_the_node_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conflict_does_not_spend_the_look() {
+async fn a_conflict_does_not_postpone_the_next_check() {
     let bench = Bench::new().await;
     let (context, faults) = bench.with_faults();
     let consistency = controller(&context);
     bench.create(claim(&["Launched", "Registered", "Initialized"])).await;
     bench.join("n", "i", &json!({"status": {"capacity": {"memory": "64Gi"}}})).await;
     faults.fail("PATCH", "/nodeclaims/a/status", 409);
-    assert_eq!(bench.reconcile(&consistency, "a").await.unwrap(), Outcome::Again);
+    assert_eq!(bench.reconcile(&consistency, "a").await.unwrap(), Outcome::Requeue);
     assert_eq!(bench.events(), []);
     assert_eq!(bench.reconcile(&consistency, "a").await.unwrap(), PERIOD);
     assert!(has(&bench.claim("a").await, "ConsistentStateFound", "False"));

@@ -12,8 +12,8 @@ use crate::testing::fixtures::{condition, has, merged, node_claim, node_pool};
 const MINUTE: Duration = Duration::from_mins(1);
 
 async fn bench() -> Bench {
-    let feature_gates = FeatureGates::default().with(Gate::StaticCapacity, true);
-    Bench::with(Options { feature_gates, ..Options::default() }).await
+    let feature_gates = FeatureGates::default().with_gate(Gate::StaticCapacity, true);
+    Bench::with_options(Options { feature_gates, ..Options::default() }).await
 }
 
 async fn create_pool(bench: &Bench, changes: &Value) {
@@ -41,12 +41,12 @@ fn conditions(bench: &Bench, conditions: &[(&str, &str)]) -> Value {
 }
 
 /// A claim that is launched and initialized.
-async fn running(bench: &Bench, name: &str, changes: &Value) {
+async fn create_running_claim(bench: &Bench, name: &str, changes: &Value) {
     let state = conditions(bench, &[("Launched", "True"), ("Initialized", "True")]);
     bench.create(merged(node_claim(name, &state), changes)).await;
 }
 
-async fn look(bench: &Bench, name: &str) -> Outcome {
+async fn reconcile(bench: &Bench, name: &str) -> Outcome {
     bench.reconcile(&controller(&bench.context), name).await.unwrap()
 }
 
@@ -55,15 +55,15 @@ fn drift_of(claim: &NodeClaim) -> Option<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_provider_calls_drifted_is_drifted() {
+async fn drift_reported_by_the_cloud_sets_the_drifted_condition() {
     let bench = bench().await;
     create_pool(&bench, &json!({})).await;
-    running(&bench, "ours", &json!({})).await;
+    create_running_claim(&bench, "ours", &json!({})).await;
     let foreign = json!({"spec": {"nodeClassRef": {"group": "example.com"}}});
-    running(&bench, "foreign", &foreign).await;
+    create_running_claim(&bench, "foreign", &foreign).await;
     bench.cloud.set_drift(Some("AMIDrift"));
-    assert_eq!(look(&bench, "ours").await, Outcome::After(5 * MINUTE));
-    look(&bench, "foreign").await;
+    assert_eq!(reconcile(&bench, "ours").await, Outcome::RequeueAfter(5 * MINUTE));
+    reconcile(&bench, "foreign").await;
     let drifted = condition(&bench.claim("ours").await, DRIFTED);
     assert_eq!(drifted, ("True".into(), "AMIDrift".into(), "AMIDrift".into()), "30/NCD-1");
     assert_eq!(drift_of(&bench.claim("foreign").await), None, "30/NCD-1");
@@ -72,23 +72,23 @@ async fn what_the_provider_calls_drifted_is_drifted() {
     let first = since(&bench.claim("ours").await);
     bench.pass(MINUTE).await;
     bench.cloud.set_drift(Some("SubnetDrift"));
-    look(&bench, "ours").await;
+    reconcile(&bench, "ours").await;
     let claim = bench.claim("ours").await;
     assert_eq!((drift_of(&claim).as_deref(), since(&claim)), (Some("SubnetDrift"), first));
     bench.cloud.set_drift(None);
-    assert_eq!(look(&bench, "ours").await, Outcome::After(5 * MINUTE));
+    assert_eq!(reconcile(&bench, "ours").await, Outcome::RequeueAfter(5 * MINUTE));
     assert_eq!(drift_of(&bench.claim("ours").await), None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn drift_from_the_pool_is_named_before_the_providers() {
+async fn nodepool_drift_takes_precedence_over_cloud_drift() {
     let bench = bench().await;
     create_pool(&bench, &json!({})).await;
     bench.cloud.set_drift(Some("AMIDrift"));
     let requirements = json!([{"key": "team", "operator": "In", "values": ["a"]}]);
     patch_pool(&bench, json!({"template": {"spec": {"requirements": requirements}}})).await;
-    running(&bench, "asked", &json!({})).await;
-    look(&bench, "asked").await;
+    create_running_claim(&bench, "asked", &json!({})).await;
+    reconcile(&bench, "asked").await;
     let drift = drift_of(&bench.claim("asked").await);
     assert_eq!(drift.as_deref(), Some("RequirementsDrifted"), "30/NCD-3");
     let hashes = |hash: &str| {
@@ -98,14 +98,14 @@ async fn drift_from_the_pool_is_named_before_the_providers() {
         }}})
     };
     bench.patch(merged(node_pool("general"), &hashes("1"))).await;
-    running(&bench, "hashed", &hashes("2")).await;
-    look(&bench, "hashed").await;
+    create_running_claim(&bench, "hashed", &hashes("2")).await;
+    reconcile(&bench, "hashed").await;
     let drift = drift_of(&bench.claim("hashed").await);
     assert_eq!(drift.as_deref(), Some("NodePoolDrifted"), "30/NCD-2");
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_field_of_the_template_counts() {
+async fn every_field_of_the_nodepool_template_causes_drift() {
     let taint = json!([{"key": "a", "effect": "NoSchedule"}]);
     let changes = [
         json!({"metadata": {"labels": {"team": "a"}}}),
@@ -124,13 +124,18 @@ async fn every_field_of_the_template_counts() {
         bench.reconcile(&hash, "general").await.unwrap();
         let pool: NodePool = bench.get("", "general").await.unwrap();
         let name = format!("claim-{index}");
-        running(&bench, &name, &json!({"metadata": {"annotations": pool.annotations()}})).await;
-        look(&bench, &name).await;
+        create_running_claim(
+            &bench,
+            &name,
+            &json!({"metadata": {"annotations": pool.annotations()}}),
+        )
+        .await;
+        reconcile(&bench, &name).await;
         assert_eq!(drift_of(&bench.claim(&name).await), None, "30/NCD-9: {template} before");
         // Labels of the template come to claims that are made from then on.
         patch_pool(&bench, json!({"template": template.clone()})).await;
         bench.reconcile(&hash, "general").await.unwrap();
-        look(&bench, &name).await;
+        reconcile(&bench, &name).await;
         let drift = drift_of(&bench.claim(&name).await);
         assert_eq!(drift.as_deref(), Some("NodePoolDrifted"), "30/NCD-9: {template}");
         bench.delete(node_pool("general")).await;
@@ -146,24 +151,24 @@ async fn a_claim_that_is_not_launched_has_not_drifted() {
         let name = format!("claim-{}", status.to_lowercase());
         let state = conditions(&bench, &[("Launched", status), ("Drifted", "True")]);
         bench.create(node_claim(&name, &state)).await;
-        assert_eq!(look(&bench, &name).await, Outcome::Done);
+        assert_eq!(reconcile(&bench, &name).await, Outcome::Done);
         assert_eq!(drift_of(&bench.claim(&name).await), None, "30/NCD-4: {status}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_pool_nothing_is_known() {
+async fn a_claim_without_a_nodepool_gets_no_conditions() {
     let bench = bench().await;
     bench.cloud.set_drift(Some("AMIDrift"));
-    running(&bench, "orphan", &json!({})).await;
-    assert_eq!(look(&bench, "orphan").await, Outcome::Done);
+    create_running_claim(&bench, "orphan", &json!({})).await;
+    assert_eq!(reconcile(&bench, "orphan").await, Outcome::Done);
     let claim = bench.claim("orphan").await;
     assert_eq!(drift_of(&claim), None, "30/NCD-5");
     assert!(!has(&claim, CONSOLIDATABLE, "True"), "30/NCD-5");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_type_is_looked_for_in_old_age_and_remembered_for_a_while() {
+async fn instance_type_drift_is_checked_after_an_hour_and_cached() {
     let bench = bench().await;
     create_pool(&bench, &json!({})).await;
     let types = json!({"metadata": {"labels": {
@@ -171,7 +176,7 @@ async fn a_type_is_looked_for_in_old_age_and_remembered_for_a_while() {
         "topology.kubernetes.io/zone": "test-zone-1",
         "karpenter.sh/capacity-type": "spot",
     }}});
-    running(&bench, "old", &types).await;
+    create_running_claim(&bench, "old", &types).await;
     let looker = controller(&bench.context);
     let drift = async || {
         bench.reconcile(&looker, "old").await.unwrap();
@@ -187,20 +192,20 @@ async fn a_type_is_looked_for_in_old_age_and_remembered_for_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn both_conditions_come_and_go_at_once() {
+async fn drifted_and_consolidatable_are_set_in_one_reconcile() {
     let bench = bench().await;
     create_pool(&bench, &json!({"spec": {"disruption": {"consolidateAfter": "1m"}}})).await;
-    running(&bench, "a", &json!({})).await;
+    create_running_claim(&bench, "a", &json!({})).await;
     bench.cloud.set_drift(Some("AMIDrift"));
     bench.pass(MINUTE).await;
-    look(&bench, "a").await;
+    reconcile(&bench, "a").await;
     let claim = bench.claim("a").await;
     assert!(has(&claim, DRIFTED, "True") && has(&claim, CONSOLIDATABLE, "True"), "30/NCD-13");
     let set = condition(&claim, CONSOLIDATABLE);
     assert_eq!(set, ("True".into(), "Consolidatable".into(), String::new()));
     bench.cloud.set_drift(None);
     patch_pool(&bench, json!({"disruption": {"consolidateAfter": "Never"}})).await;
-    look(&bench, "a").await;
+    reconcile(&bench, "a").await;
     let claim = bench.claim("a").await;
     let left = [DRIFTED, CONSOLIDATABLE].map(|type_| find(claim.conditions(), type_).is_some());
     assert_eq!(left, [false, false], "30/NCD-13");
@@ -210,18 +215,18 @@ async fn both_conditions_come_and_go_at_once() {
 async fn claims_of_static_pools_are_never_consolidatable() {
     let bench = bench().await;
     create_pool(&bench, &json!({"spec": {"replicas": 1}})).await;
-    running(&bench, "a", &json!({})).await;
-    look(&bench, "a").await;
+    create_running_claim(&bench, "a", &json!({})).await;
+    reconcile(&bench, "a").await;
     assert!(!has(&bench.claim("a").await, CONSOLIDATABLE, "True"), "30/NCD-14");
     bench.cloud.set_drift(Some("AMIDrift"));
-    look(&bench, "a").await;
+    reconcile(&bench, "a").await;
     let claim = bench.claim("a").await;
     assert_eq!(find(claim.conditions(), CONSOLIDATABLE), None, "40/LC-53");
     assert_eq!(drift_of(&claim).as_deref(), Some("AMIDrift"), "40/LC-53");
 }
 
 #[tokio::test(start_paused = true)]
-async fn hashes_that_cannot_be_compared_are_no_drift() {
+async fn incomparable_hashes_are_not_drift() {
     let notes = |hash: Option<&str>, version: Option<&str>| {
         let mut notes = serde_json::Map::new();
         notes.extend(hash.map(|hash| (annotations::NODEPOOL_HASH.to_owned(), json!(hash))));
@@ -239,17 +244,17 @@ async fn hashes_that_cannot_be_compared_are_no_drift() {
         ("comparable",    notes(Some("2"), Some("v3")), Some("NodePoolDrifted")),
     ];
     for (name, changes, expected) in cases {
-        running(&bench, name, &changes).await;
-        look(&bench, name).await;
+        create_running_claim(&bench, name, &changes).await;
+        reconcile(&bench, name).await;
         assert_eq!(drift_of(&bench.claim(name).await).as_deref(), expected, "40/LC-54: {name}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_event_makes_a_claim_wait_again() {
+async fn a_pod_event_restarts_consolidate_after() {
     let bench = bench().await;
     create_pool(&bench, &json!({"spec": {"disruption": {"consolidateAfter": "1m"}}})).await;
-    running(&bench, "a", &json!({})).await;
+    create_running_claim(&bench, "a", &json!({})).await;
     bench.run([controller(&bench.context)]);
     let is_set = async || has(&bench.claim("a").await, CONSOLIDATABLE, "True");
     bench.pass(Duration::from_secs(30)).await;
@@ -265,16 +270,16 @@ async fn a_pod_event_makes_a_claim_wait_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trouble_of_the_cloud_leaves_the_condition_as_it_is() {
+async fn a_cloud_error_keeps_the_drifted_condition() {
     let bench = bench().await;
     create_pool(&bench, &json!({})).await;
-    running(&bench, "a", &json!({})).await;
+    create_running_claim(&bench, "a", &json!({})).await;
     bench.cloud.set_drift(Some("AMIDrift"));
-    look(&bench, "a").await;
+    reconcile(&bench, "a").await;
     bench.pass(61 * MINUTE).await;
     bench.cloud.fail_pool("general", || CloudError::other("away"));
-    let trouble = bench.reconcile(&controller(&bench.context), "a").await.unwrap_err();
-    let text = trouble.to_string();
+    let error = bench.reconcile(&controller(&bench.context), "a").await.unwrap_err();
+    let text = error.to_string();
     let start = "getting drift, checking instance type drift, ";
     assert!(text.starts_with(start) && text.ends_with("(NodeClaim=a)"), "{text}");
     assert!(has(&bench.claim("a").await, DRIFTED, "True"));

@@ -19,7 +19,7 @@ fn claim(expire_after: &str) -> serde_json::Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_claim_goes_with_its_pods_counted() {
+async fn an_expired_claim_is_deleted_and_its_pods_are_counted() {
     let bench = Bench::new().await;
     let expiration = controller(&bench.context);
     for name in ["p", "q"] {
@@ -51,13 +51,13 @@ async fn a_claim_that_never_expires_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_is_looked_at_again_when_it_expires() {
+async fn a_claim_is_requeued_until_it_expires() {
     let bench = Bench::new().await;
     bench.create(claim("1h")).await;
     let expiration = controller(&bench.context);
     let wait = bench.reconcile(&expiration, "a").await.unwrap();
     assert!(
-        matches!(wait, Outcome::After(left) if left <= Duration::from_hours(1)),
+        matches!(wait, Outcome::RequeueAfter(left) if left <= Duration::from_hours(1)),
         "40/LC-44, 30/EXP-2"
     );
     bench.run([expiration]);

@@ -23,7 +23,7 @@ async fn is_deleting(bench: &Bench, name: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn claims_without_instance_go_unless_their_kubelet_lives() {
+async fn claims_without_instance_are_deleted_unless_their_node_is_ready() {
     let bench = Bench::new().await;
     let collection = controller(&bench.context);
     let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
@@ -46,7 +46,7 @@ async fn claims_without_instance_go_unless_their_kubelet_lives() {
         }
     }
     let outcome = bench.reconcile(&collection, "").await.unwrap();
-    assert_eq!(outcome, Outcome::After(PERIOD));
+    assert_eq!(outcome, Outcome::RequeueAfter(PERIOD));
     for (case, name, .., goes) in &cases {
         assert_eq!(is_deleting(&bench, name).await, *goes, "{case}");
     }
@@ -56,7 +56,7 @@ async fn claims_without_instance_go_unless_their_kubelet_lives() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_has_lost_its_id_stays_with_its_node() {
+async fn a_claim_without_provider_id_is_kept_while_its_node_exists() {
     let bench = Bench::new().await;
     for name in ["a", "b"] {
         bench.create(claim(name, "True")).await;
@@ -72,7 +72,7 @@ async fn a_claim_that_has_lost_its_id_stays_with_its_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_instance_that_ends_counts_as_gone() {
+async fn a_terminating_instance_counts_as_deleted() {
     let bench = Bench::new().await;
     bench.create(claim("a", "True")).await;
     let mut ending = bench.claim("a").await;
@@ -83,7 +83,7 @@ async fn an_instance_that_ends_counts_as_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hundred_claims_go_in_one_pass_and_one_failure_does_not_stop_the_rest() {
+async fn one_failed_deletion_does_not_stop_the_garbage_collection() {
     let bench = Bench::new().await;
     let (context, faults) = bench.with_faults();
     let names: Vec<_> = (0..100).map(|n| format!("c{n}")).collect();
@@ -91,8 +91,8 @@ async fn a_hundred_claims_go_in_one_pass_and_one_failure_does_not_stop_the_rest(
         bench.create(claim(name, "True")).await;
     }
     faults.fail("DELETE", "/nodeclaims/c7", 500);
-    let trouble = bench.reconcile(&controller(&context), "").await.unwrap_err();
-    assert_eq!(trouble.to_string(), "made to fail with 500");
+    let error = bench.reconcile(&controller(&context), "").await.unwrap_err();
+    assert_eq!(error.to_string(), "made to fail with 500");
     for name in &names {
         assert_eq!(is_deleting(&bench, name).await, name != "c7", "40/LC-41: {name}");
     }
@@ -101,7 +101,7 @@ async fn a_hundred_claims_go_in_one_pass_and_one_failure_does_not_stop_the_rest(
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_goes_when_the_cloud_cannot_be_asked() {
+async fn no_claim_is_deleted_when_listing_instances_fails() {
     let bench = Bench::new().await;
     bench.create(claim("a", "True")).await;
     bench.cloud.fail_next_list(CloudError::other("no answer"));

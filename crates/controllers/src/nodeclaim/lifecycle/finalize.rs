@@ -13,39 +13,40 @@ use karpenter_core::lifecycle::ConditionStatus;
 use karpenter_core::lifecycle::finalization::{self, Facts, Step};
 use karpenter_core::termination::deadline;
 use karpenter_operator::cloud::CloudErrorClass;
-use karpenter_operator::events::list;
-use karpenter_operator::harness::{Outcome, Reconciled, Trouble};
+use karpenter_operator::events::definitions;
+use karpenter_operator::harness::{Outcome, ReconcileError, ReconcileResult};
 use karpenter_operator::metrics::labels::{Pool, PoolCapacityZone};
 use karpenter_operator::watch::ObjectKey;
-use karpenter_operator::write::{Check, Written, patch, patch_status};
+use karpenter_operator::write::{Precondition, WriteOutcome, patch, patch_status};
 use kube::{Api, Resource as _, ResourceExt as _};
 use tracing::info;
 
-use super::Lifecycle;
+use super::LifecycleReconciler;
 use crate::objects;
 
 /// How often the cloud is asked whether an instance is gone.
 const POLL: Duration = Duration::from_secs(5);
 
-impl Lifecycle {
-    pub(super) async fn finalize(&self, claim: &NodeClaim) -> Reconciled {
+impl LifecycleReconciler {
+    pub(super) async fn finalize(&self, claim: &NodeClaim) -> ReconcileResult {
         if !has_finalizer(claim) {
             return Ok(Outcome::Done);
         }
-        let claim = match self.with_deadline(claim).await {
+        let claim = match self.ensure_deadline(claim).await {
             Ok(Ok(claim)) => claim,
             Ok(Err(end)) => return Ok(end),
             Err(error) => {
                 let doing = "adding nodeclaim terminationGracePeriod annotation";
-                return Err(Trouble::while_(doing, error));
+                return Err(ReconcileError::with_context(doing, error));
             }
         };
         // A launch that could not be written down has an instance, too.
-        let known = self.with_id(self.memory.with_launch(&claim, self.context.clock.now()));
+        let known = self
+            .with_provider_id(self.lifecycle_cache.with_launch(&claim, self.context.clock.now()));
         let nodes = objects::nodes_of(&self.context.cache, &known);
         let facts = Facts {
             has_finalizer: has_finalizer(&claim),
-            is_registered: objects::status_of(&claim, REGISTERED) == ConditionStatus::True,
+            is_registered: objects::condition_status(&claim, REGISTERED) == ConditionStatus::True,
             nodes: nodes.len(),
             has_instance: !objects::provider_id(&known).is_empty(),
         };
@@ -59,17 +60,17 @@ impl Lifecycle {
                 // The end of each of them brings us back.
                 Ok(Outcome::Done)
             }
-            Step::EndInstance => self.end_instance(&claim, &known).await,
+            Step::TerminateInstance => self.terminate_instance(&claim, &known).await,
             Step::RemoveFinalizer => self.remove_finalizer(&claim, None).await,
         }
     }
 
     /// The claim with the time by which it has to be gone, if it has one. The inner error is how
     /// the reconcile ends.
-    async fn with_deadline(
+    async fn ensure_deadline(
         &self,
         claim: &NodeClaim,
-    ) -> Result<Result<NodeClaim, Outcome>, Trouble> {
+    ) -> Result<Result<NodeClaim, Outcome>, ReconcileError> {
         // One that is no time is none.
         let known = claim.annotations().get(NODECLAIM_TERMINATION_TIMESTAMP);
         let has_deadline = known.is_some_and(|text| deadline::parse(text).is_ok());
@@ -84,23 +85,24 @@ impl Lifecycle {
         let deadline = deadline.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let annotations = after.annotations_mut();
         annotations.insert(NODECLAIM_TERMINATION_TIMESTAMP.to_owned(), deadline.clone());
-        let written = patch(&self.api(), claim, &after, Check::Version).await?;
-        if let Some(end) = written.end() {
+        let written = patch(&self.api(), claim, &after, Precondition::ResourceVersion).await?;
+        if let Some(end) = written.early_outcome() {
             return Ok(Err(end));
         }
-        if let Written::Done(answer) = written {
+        if let WriteOutcome::Applied(answer) = written {
             after = *answer;
-            self.context.cache.node_claims.learn(after.clone());
+            self.context.cache.node_claims.apply_write_result(after.clone());
         }
         info!({ NODECLAIM_TERMINATION_TIMESTAMP } = deadline, "annotated nodeclaim");
-        let event = list::termination_grace_period_expiring(claim.object_ref(&()), &deadline);
+        let event =
+            definitions::termination_grace_period_expiring(claim.object_ref(&()), &deadline);
         self.context.events.publish(event);
         Ok(Ok(after))
     }
 
     /// Ends the instance, and removes the finalizer when the cloud says that it is gone. `known` is
     /// the claim with its provider id.
-    async fn end_instance(&self, claim: &NodeClaim, known: &NodeClaim) -> Reconciled {
+    async fn terminate_instance(&self, claim: &NodeClaim, known: &NodeClaim) -> ReconcileResult {
         let is_gone = match self.context.cloud.delete(known).await {
             Ok(()) => false,
             Err(error) if error.is(CloudErrorClass::NodeClaimNotFound) => true,
@@ -109,16 +111,17 @@ impl Lifecycle {
         let mut after = claim.clone();
         after.status.clone_from(&known.status);
         after.condition_set(self.context.clock.now()).set_true(INSTANCE_TERMINATING);
-        let written = patch_status(&self.api(), claim, &after, Check::Version).await?;
-        if let Some(end) = written.end() {
+        let written =
+            patch_status(&self.api(), claim, &after, Precondition::ResourceVersion).await?;
+        if let Some(end) = written.early_outcome() {
             return Ok(end);
         }
-        if let Written::Done(answer) = written {
+        if let WriteOutcome::Applied(answer) = written {
             after = *answer;
-            self.context.cache.node_claims.learn(after.clone());
+            self.context.cache.node_claims.apply_write_result(after.clone());
         }
         if !is_gone {
-            return Ok(Outcome::After(POLL));
+            return Ok(Outcome::RequeueAfter(POLL));
         }
         let terminating = find(after.conditions(), INSTANCE_TERMINATING);
         let since = terminating.map(|condition| condition.last_transition_time.0);
@@ -126,22 +129,27 @@ impl Lifecycle {
     }
 
     /// Lets the claim go. `ending` is since when its instance ended, if it had one.
-    async fn remove_finalizer(&self, claim: &NodeClaim, ending: Option<Timestamp>) -> Reconciled {
+    async fn remove_finalizer(
+        &self,
+        claim: &NodeClaim,
+        ending: Option<Timestamp>,
+    ) -> ReconcileResult {
         let mut after = claim.clone();
         after.finalizers_mut().retain(|finalizer| finalizer != TERMINATION);
-        let written = patch(&self.api(), claim, &after, Check::Version).await;
-        let written =
-            written.map_err(|error| Trouble::while_("removing termination finalizer", error))?;
+        let written = patch(&self.api(), claim, &after, Precondition::ResourceVersion).await;
+        let written = written.map_err(|error| {
+            ReconcileError::with_context("removing termination finalizer", error)
+        })?;
         let uid = claim.uid().unwrap_or_default();
-        if let Some(end) = written.end() {
+        if let Some(end) = written.early_outcome() {
             return Ok(end);
         }
-        self.memory.forget(&uid);
-        if let Written::Done(answer) = written {
+        self.lifecycle_cache.forget(&uid);
+        if let WriteOutcome::Applied(answer) = written {
             if answer.finalizers().is_empty() {
-                self.context.cache.node_claims.learn_gone(&ObjectKey::of(answer.as_ref()));
+                self.context.cache.node_claims.apply_deletion(&ObjectKey::of(answer.as_ref()));
             } else {
-                self.context.cache.node_claims.learn(*answer);
+                self.context.cache.node_claims.apply_write_result(*answer);
             }
         }
         info!("provider-id" = objects::provider_id(claim), "deleted nodeclaim");

@@ -12,23 +12,30 @@ use karpenter_api::reasons::nodeclaim::{
     DRA_DRIVER_POOLS_NOT_PUBLISHED, KNOWN_EPHEMERAL_TAINTS_EXIST, NODE_NOT_FOUND, NODE_NOT_READY,
     RESOURCE_NOT_REGISTERED, STARTUP_TAINTS_EXIST,
 };
-use karpenter_cluster::ingest::parts;
+use karpenter_cluster::ingest::conversion;
 use karpenter_core::lifecycle::ConditionStatus;
-use karpenter_core::lifecycle::initialization::{self, Facts, NodeFacts, NotYet, Slice, Step};
+use karpenter_core::lifecycle::initialization::{
+    self, DeviceSlice, Facts, InitializationBlocker, NodeFacts, Step,
+};
 use karpenter_core::resources::Resources;
-use karpenter_operator::harness::{Outcome, Reconciled};
-use karpenter_operator::write::{Check, Written, patch};
+use karpenter_operator::harness::{Outcome, ReconcileResult};
+use karpenter_operator::write::{Precondition, WriteOutcome, patch};
 use kube::{Api, ResourceExt as _};
 
-use super::tell::News;
-use super::{Lifecycle, Pass, refresh};
+use super::completed_steps::CompletedStep;
+use super::{LifecycleReconciler, StepResults, refresh};
 use crate::objects;
 
-impl Lifecycle {
-    pub(super) async fn initialize(&self, claim: &mut NodeClaim, pass: &mut Pass) -> Reconciled {
+impl LifecycleReconciler {
+    pub(super) async fn initialize(
+        &self,
+        claim: &mut NodeClaim,
+        pass: &mut StepResults,
+    ) -> ReconcileResult {
         let now = self.context.clock.now();
-        let is_true = |condition| objects::status_of(claim, condition) == ConditionStatus::True;
-        let status = objects::status_of(claim, INITIALIZED);
+        let is_true =
+            |condition| objects::condition_status(claim, condition) == ConditionStatus::True;
+        let status = objects::condition_status(claim, INITIALIZED);
         match initialization::next(status, is_true(REBOOTING), is_true(REGISTERED)) {
             Step::Settled => refresh(claim, INITIALIZED, now),
             Step::Wait => {}
@@ -37,34 +44,34 @@ impl Lifecycle {
         Ok(Outcome::Done)
     }
 
-    async fn check(&self, claim: &mut NodeClaim, pass: &mut Pass) -> Reconciled {
+    async fn check(&self, claim: &mut NodeClaim, pass: &mut StepResults) -> ReconcileResult {
         let node = objects::node_of(&self.context.cache, claim);
         let facts = self.facts(claim, node.as_deref());
         let checked = initialization::check(&facts);
         let (Ok(()), Some(node), Some(facts)) = (&checked, node, facts.node) else {
-            let not_yet = checked.err().unwrap_or(NotYet::NodeNotFound);
-            self.not_yet(claim, &not_yet);
+            let not_yet = checked.err().unwrap_or(InitializationBlocker::NodeNotFound);
+            self.set_not_initialized(claim, &not_yet);
             return Ok(Outcome::Done);
         };
         let mut after = node.as_ref().clone();
         after.labels_mut().insert(labels::INITIALIZED.to_owned(), labels::TRUE.to_owned());
         let api = Api::all(self.context.client.clone());
-        match patch(&api, node.as_ref(), &after, Check::Nothing).await? {
-            Written::Unchanged => {}
-            Written::Done(node) => self.context.cache.nodes.learn(*node),
-            Written::Conflict => return Ok(Outcome::Again),
-            Written::Gone => {
-                self.not_yet(claim, &NotYet::NodeNotFound);
+        match patch(&api, node.as_ref(), &after, Precondition::None).await? {
+            WriteOutcome::Unchanged => {}
+            WriteOutcome::Applied(node) => self.context.cache.nodes.apply_write_result(*node),
+            WriteOutcome::Conflict => return Ok(Outcome::Requeue),
+            WriteOutcome::NotFound => {
+                self.set_not_initialized(claim, &InitializationBlocker::NodeNotFound);
                 return Ok(Outcome::Done);
             }
         }
         claim.condition_set(self.context.clock.now()).set_true(INITIALIZED);
-        pass.news.push(News::Initialized { allocatable: facts.allocatable });
+        pass.completed_steps.push(CompletedStep::Initialized { allocatable: facts.allocatable });
         Ok(Outcome::Done)
     }
 
-    fn not_yet(&self, claim: &mut NodeClaim, not_yet: &NotYet) {
-        let (reason, message) = explain(not_yet);
+    fn set_not_initialized(&self, claim: &mut NodeClaim, not_yet: &InitializationBlocker) {
+        let (reason, message) = reason_and_message(not_yet);
         let mut conditions = claim.condition_set(self.context.clock.now());
         conditions.set(INITIALIZED, Status::Unknown, reason, &message);
     }
@@ -75,12 +82,17 @@ impl Lifecycle {
         let drivers = drivers.filter(|_| !self.context.options.ignore_dra_requests);
         let node = node.map(|node| NodeFacts {
             is_ready: objects::is_ready(node),
-            taints: parts::taints(node.spec.as_ref().and_then(|spec| spec.taints.as_ref())),
+            taints: conversion::taints(node.spec.as_ref().and_then(|spec| spec.taints.as_ref())),
             allocatable: allocatable(node),
-            slices: self.slices.get(&node.name_any()).iter().map(|slice| read(slice)).collect(),
+            slices: self
+                .slices
+                .get(&node.name_any())
+                .iter()
+                .map(|slice| read_slice(slice))
+                .collect(),
         });
         Facts {
-            startup_taints: parts::taints(claim.spec.startup_taints.as_ref()),
+            startup_taints: conversion::taints(claim.spec.startup_taints.as_ref()),
             requests: objects::resources(requests),
             drivers: drivers.cloned(),
             node,
@@ -89,7 +101,7 @@ impl Lifecycle {
 }
 
 fn allocatable(node: &Node) -> Resources {
-    parts::resources(node.status.as_ref().and_then(|status| status.allocatable.as_ref()))
+    conversion::resources(node.status.as_ref().and_then(|status| status.allocatable.as_ref()))
 }
 
 /// The name of the node that the slice's devices are on. Devices of all nodes are on none.
@@ -99,8 +111,8 @@ pub(super) fn node_of_slice(slice: &ResourceSlice) -> Option<&str> {
     named.or_else(|| owner().map(|owner| owner.name.as_str()))
 }
 
-fn read(slice: &ResourceSlice) -> Slice {
-    Slice {
+fn read_slice(slice: &ResourceSlice) -> DeviceSlice {
+    DeviceSlice {
         driver: slice.spec.driver.clone(),
         pool: slice.spec.pool.name.clone(),
         generation: slice.spec.pool.generation,
@@ -108,20 +120,24 @@ fn read(slice: &ResourceSlice) -> Slice {
     }
 }
 
-fn explain(not_yet: &NotYet) -> (&'static str, String) {
+fn reason_and_message(not_yet: &InitializationBlocker) -> (&'static str, String) {
     match not_yet {
-        NotYet::NodeNotFound => (NODE_NOT_FOUND, messages::NODE_NOT_FOUND.to_owned()),
-        NotYet::NodeNotReady => (NODE_NOT_READY, messages::NODE_NOT_READY.to_owned()),
-        NotYet::StartupTaint(taint) => {
+        InitializationBlocker::NodeNotFound => {
+            (NODE_NOT_FOUND, messages::NODE_NOT_FOUND.to_owned())
+        }
+        InitializationBlocker::NodeNotReady => {
+            (NODE_NOT_READY, messages::NODE_NOT_READY.to_owned())
+        }
+        InitializationBlocker::StartupTaint(taint) => {
             (STARTUP_TAINTS_EXIST, format!("StartupTaint \"{taint}\" still exists"))
         }
-        NotYet::EphemeralTaint(taint) => {
+        InitializationBlocker::EphemeralTaint(taint) => {
             (KNOWN_EPHEMERAL_TAINTS_EXIST, format!("KnownEphemeralTaint \"{taint}\" still exists"))
         }
-        NotYet::Resource(name) => {
+        InitializationBlocker::Resource(name) => {
             (RESOURCE_NOT_REGISTERED, messages::resource_not_registered(name))
         }
-        NotYet::Driver(driver) => {
+        InitializationBlocker::Driver(driver) => {
             (DRA_DRIVER_POOLS_NOT_PUBLISHED, messages::dra_driver_pools_not_published(driver))
         }
     }

@@ -12,25 +12,29 @@ use karpenter_api::reasons::nodeclaim::{
     MULTIPLE_NODES_FOUND, NODE_NOT_FOUND, REGISTRATION_HOOK_PENDING,
 };
 use karpenter_api::taints;
-use karpenter_core::lifecycle::registration::{self, Hook, Step};
-use karpenter_operator::cloud::HookWait;
-use karpenter_operator::events::list;
-use karpenter_operator::harness::{Outcome, Reconciled, Trouble};
-use karpenter_operator::write::{Check, Written, patch};
+use karpenter_core::lifecycle::registration::{self, HookResult, Step};
+use karpenter_operator::cloud::HookRequeue;
+use karpenter_operator::events::definitions;
+use karpenter_operator::harness::{Outcome, ReconcileError, ReconcileResult};
+use karpenter_operator::write::{Precondition, WriteOutcome, patch};
 use kube::{Api, Resource as _, ResourceExt as _};
 use tracing::{debug, error};
 
-use super::sync::{complete, is_guarded, sync};
-use super::tell::News;
-use super::{Lifecycle, Pass, refresh};
+use super::completed_steps::CompletedStep;
+use super::node_sync::{is_tainted_or_registered, mark_registered, sync_node};
+use super::{LifecycleReconciler, StepResults, refresh};
 use crate::objects;
 
-impl Lifecycle {
-    pub(super) async fn register(&self, claim: &mut NodeClaim, pass: &mut Pass) -> Reconciled {
+impl LifecycleReconciler {
+    pub(super) async fn register(
+        &self,
+        claim: &mut NodeClaim,
+        pass: &mut StepResults,
+    ) -> ReconcileResult {
         let now = self.context.clock.now();
         let nodes = objects::nodes_of(&self.context.cache, claim);
         match (
-            registration::next(objects::status_of(claim, REGISTERED), nodes.len()),
+            registration::next(objects::condition_status(claim, REGISTERED), nodes.len()),
             nodes.first(),
         ) {
             (Step::Settled, _) => refresh(claim, REGISTERED, now),
@@ -48,32 +52,34 @@ impl Lifecycle {
         &self,
         claim: &mut NodeClaim,
         node: &Node,
-        pass: &mut Pass,
-    ) -> Reconciled {
-        if !is_guarded(node) {
+        pass: &mut StepResults,
+    ) -> ReconcileResult {
+        if !is_tainted_or_registered(node) {
             error!(
                 error = "missing taint prevents registration-related race conditions on \
                          Karpenter-managed nodes",
                 taint = taints::UNREGISTERED,
                 "node claim registration error"
             );
-            self.context.events.publish(list::unregistered_taint_missing(claim.object_ref(&())));
+            self.context
+                .events
+                .publish(definitions::unregistered_taint_missing(claim.object_ref(&())));
         }
         let mut after = node.clone();
-        sync(claim, &mut after);
-        let hooks = self.ask_hooks(claim).await;
+        sync_node(claim, &mut after);
+        let hooks = self.run_hooks(claim).await;
         if hooks.are_done {
             // Hooks may have changed the claim.
-            sync(claim, &mut after);
-            complete(&mut after);
+            sync_node(claim, &mut after);
+            mark_registered(&mut after);
         }
         let api = Api::all(self.context.client.clone());
-        let written = patch(&api, node, &after, Check::Version).await;
-        match written.map_err(|error| Trouble::while_("patching node", error))? {
-            Written::Unchanged => {}
-            Written::Done(node) => self.context.cache.nodes.learn(*node),
-            Written::Conflict => return Ok(Outcome::Again),
-            Written::Gone => {
+        let written = patch(&api, node, &after, Precondition::ResourceVersion).await;
+        match written.map_err(|error| ReconcileError::with_context("patching node", error))? {
+            WriteOutcome::Unchanged => {}
+            WriteOutcome::Applied(node) => self.context.cache.nodes.apply_write_result(*node),
+            WriteOutcome::Conflict => return Ok(Outcome::Requeue),
+            WriteOutcome::NotFound => {
                 self.node_not_found(claim);
                 return Ok(Outcome::Done);
             }
@@ -83,7 +89,7 @@ impl Lifecycle {
         }
         claim.condition_set(self.context.clock.now()).set_true(REGISTERED);
         claim.status.get_or_insert_default().node_name = Some(node.name_any());
-        pass.news.push(News::Registered { node: node.name_any() });
+        pass.completed_steps.push(CompletedStep::Registered { node: node.name_any() });
         Ok(Outcome::Done)
     }
 
@@ -94,12 +100,12 @@ impl Lifecycle {
     }
 
     /// Asks all hooks at once, and puts what they want on the claim.
-    async fn ask_hooks(&self, claim: &mut NodeClaim) -> Asked {
+    async fn run_hooks(&self, claim: &mut NodeClaim) -> HookResults {
         let answers = {
             let claim = &*claim;
-            join_all(self.hooks.iter().map(|hook| hook.registered(claim))).await
+            join_all(self.hooks.iter().map(|hook| hook.check_registration(claim))).await
         };
-        let (mut hooks, mut troubles) = (Vec::new(), Vec::new());
+        let (mut hooks, mut errors) = (Vec::new(), Vec::new());
         for (answer, hook) in answers.into_iter().zip(&self.hooks) {
             hooks.push(match answer {
                 Ok(answer) => {
@@ -109,22 +115,24 @@ impl Lifecycle {
                     if !answer.annotations.is_empty() {
                         claim.annotations_mut().extend(answer.annotations);
                     }
-                    match answer.wait {
-                        None => Hook::Done,
-                        Some(HookWait::Backoff | HookWait::After(Duration::ZERO)) => Hook::Backoff,
-                        Some(HookWait::After(time)) => Hook::After(time),
+                    match answer.requeue {
+                        None => HookResult::Done,
+                        Some(HookRequeue::Backoff | HookRequeue::After(Duration::ZERO)) => {
+                            HookResult::Backoff
+                        }
+                        Some(HookRequeue::After(time)) => HookResult::RequeueAfter(time),
                     }
                 }
                 Err(error) => {
                     let doing = format!("registration hook {:?} failed", hook.name());
-                    troubles.push(Trouble::while_(doing, error));
-                    Hook::Failed
+                    errors.push(ReconcileError::with_context(doing, error));
+                    HookResult::Failed
                 }
             });
         }
-        let all = registration::hooks(&hooks);
+        let all = registration::combine_hook_results(&hooks);
         if all.pending.is_empty() {
-            return Asked { are_done: true, result: Ok(Outcome::Done) };
+            return HookResults { are_done: true, result: Ok(Outcome::Done) };
         }
         let names: Vec<_> =
             all.pending.iter().map(|&position| self.hooks[position].name()).collect();
@@ -132,18 +140,18 @@ impl Lifecycle {
         let message = messages::registration_hooks_pending(&names);
         let mut conditions = claim.condition_set(self.context.clock.now());
         conditions.set(REGISTERED, Status::Unknown, REGISTRATION_HOOK_PENDING, &message);
-        let result = match (Trouble::join(troubles), all.after) {
-            (Some(trouble), _) => Err(trouble),
-            (None, Some(time)) => Ok(Outcome::After(time)),
-            (None, None) => Ok(Outcome::Again),
+        let result = match (ReconcileError::join(errors), all.requeue_after) {
+            (Some(error), _) => Err(error),
+            (None, Some(time)) => Ok(Outcome::RequeueAfter(time)),
+            (None, None) => Ok(Outcome::Requeue),
         };
-        Asked { are_done: false, result }
+        HookResults { are_done: false, result }
     }
 }
 
 /// What hooks came to.
-struct Asked {
+struct HookResults {
     are_done: bool,
     /// How the step ends if they are not.
-    result: Reconciled,
+    result: ReconcileResult,
 }

@@ -8,15 +8,15 @@
 use karpenter_api::condition_set::{HasConditions as _, Status, find};
 use karpenter_api::conditions::{INITIALIZED, LAUNCHED, REGISTERED};
 use karpenter_api::nodeclaim::NodeClaim;
-use karpenter_operator::harness::Trouble;
-use karpenter_operator::write::{Check, Written, patch, patch_status};
+use karpenter_operator::harness::ReconcileError;
+use karpenter_operator::write::{Precondition, WriteOutcome, patch, patch_status};
 use kube::ResourceExt as _;
 
-use super::Lifecycle;
+use super::LifecycleReconciler;
 
 /// What became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Saved {
+pub(super) enum SaveResult {
     /// It is written, or there was nothing to write.
     Done,
     /// The claim has changed meanwhile.
@@ -25,43 +25,48 @@ pub(super) enum Saved {
     Gone,
 }
 
-impl Lifecycle {
+impl LifecycleReconciler {
     /// Writes labels and annotations, and then the status.
     pub(super) async fn save(
         &self,
         before: &NodeClaim,
         after: &NodeClaim,
-    ) -> Result<Saved, Trouble> {
+    ) -> Result<SaveResult, ReconcileError> {
         let (api, claims) = (self.api(), &self.context.cache.node_claims);
-        let current = match patch(&api, before, after, Check::Nothing).await? {
-            Written::Done(answer) => {
-                claims.learn(answer.as_ref().clone());
+        let current = match patch(&api, before, after, Precondition::None).await? {
+            WriteOutcome::Applied(answer) => {
+                claims.apply_write_result(answer.as_ref().clone());
                 *answer
             }
-            Written::Unchanged => {
+            WriteOutcome::Unchanged => {
                 let known = claims.get("", &before.name_any());
                 let known = known.filter(|known| known.uid() == before.uid());
                 known.map_or_else(|| before.clone(), |known| known.as_ref().clone())
             }
-            Written::Conflict => return Ok(Saved::Conflict),
-            Written::Gone => return Ok(Saved::Gone),
+            WriteOutcome::Conflict => return Ok(SaveResult::Conflict),
+            WriteOutcome::NotFound => return Ok(SaveResult::Gone),
         };
         let mut wanted = current.clone();
-        graft(before, after, &mut wanted, self.context.clock.now());
-        match patch_status(&api, &current, &wanted, Check::Version).await? {
-            Written::Done(answer) => {
-                claims.learn(*answer);
-                Ok(Saved::Done)
+        merge_changes(before, after, &mut wanted, self.context.clock.now());
+        match patch_status(&api, &current, &wanted, Precondition::ResourceVersion).await? {
+            WriteOutcome::Applied(answer) => {
+                claims.apply_write_result(*answer);
+                Ok(SaveResult::Done)
             }
-            Written::Unchanged => Ok(Saved::Done),
-            Written::Conflict => Ok(Saved::Conflict),
-            Written::Gone => Ok(Saved::Gone),
+            WriteOutcome::Unchanged => Ok(SaveResult::Done),
+            WriteOutcome::Conflict => Ok(SaveResult::Conflict),
+            WriteOutcome::NotFound => Ok(SaveResult::Gone),
         }
     }
 }
 
 /// Puts what has changed from `before` to `after`, of what is ours, into `wanted`.
-fn graft(before: &NodeClaim, after: &NodeClaim, wanted: &mut NodeClaim, now: jiff::Timestamp) {
+fn merge_changes(
+    before: &NodeClaim,
+    after: &NodeClaim,
+    wanted: &mut NodeClaim,
+    now: jiff::Timestamp,
+) {
     let old = before.status.clone().unwrap_or_default();
     let new = after.status.clone().unwrap_or_default();
     let status = wanted.status.get_or_insert_default();

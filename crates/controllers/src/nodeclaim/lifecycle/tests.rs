@@ -1,11 +1,11 @@
 //! One claim through the controller, on the embedded API and with a cloud in memory.
 
+mod end_to_end;
 mod finalization;
 mod initialization;
 mod launch;
 mod liveness;
 mod registration;
-mod whole;
 
 use karpenter_operator::harness::Controller;
 
@@ -21,6 +21,6 @@ async fn bench() -> (Bench, Controller) {
 
 /// The same controller with these hooks.
 fn with_hooks(bench: &Bench, hooks: Vec<Arc<dyn RegistrationHook>>) -> Controller {
-    let lifecycle = Lifecycle::new(&bench.context, hooks);
+    let lifecycle = LifecycleReconciler::new(&bench.context, hooks);
     Controller::new("nodeclaim.lifecycle", &bench.context.clock, lifecycle)
 }

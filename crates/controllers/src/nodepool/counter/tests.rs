@@ -34,15 +34,15 @@ fn launched(name: &str, pool: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pool_without_nodes_has_nothing_of_everything() {
+async fn a_pool_without_nodes_reports_zero_resources() {
     let bench = Bench::new().await;
     bench.create(node_pool("general")).await;
-    assert_eq!(count(&bench, "general").await, Outcome::After(EVERY), "40/NP-01");
+    assert_eq!(count(&bench, "general").await, Outcome::RequeueAfter(REQUEUE_INTERVAL), "40/NP-01");
     assert_eq!(counted(&bench, "general").await, (amounts(&[]), 0), "40/NP-01");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_counts_with_what_it_has_once_it_is_initialized() {
+async fn an_initialized_node_counts_with_its_actual_capacity() {
     let bench = Bench::new().await;
     bench.create(node_pool("general")).await;
     bench.create(launched("a", "general")).await;
@@ -68,7 +68,7 @@ async fn a_node_counts_with_what_it_has_once_it_is_initialized() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_goes_is_not_counted_any_more() {
+async fn deleted_claims_are_not_counted() {
     let bench = Bench::new().await;
     bench.create(node_pool("general")).await;
     bench.create(launched("a", "general")).await;
@@ -76,24 +76,28 @@ async fn what_goes_is_not_counted_any_more() {
     count(&bench, "general").await;
     assert_eq!(counted(&bench, "general").await.0["cpu"], "6", "40/NP-03");
     for (gone, cpu) in [("a", "3"), ("b", "0")] {
-        bench.context.cache.node_claims.learn_gone(&ObjectKey::new("", gone));
+        bench.context.cache.node_claims.apply_deletion(&ObjectKey::new("", gone));
         count(&bench, "general").await;
         assert_eq!(counted(&bench, "general").await.0["cpu"], cpu, "40/NP-03");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_counted_while_the_mirror_waits() {
+async fn no_pool_is_counted_while_the_mirror_is_unsynced() {
     let bench = Bench::new().await;
     bench.create(node_pool("general")).await;
     bench.create(node_claim("a", &json!({}))).await;
-    assert_eq!(count(&bench, "general").await, Outcome::After(NOT_YET), "40/NP-04");
+    assert_eq!(
+        count(&bench, "general").await,
+        Outcome::RequeueAfter(UNSYNCED_RETRY_INTERVAL),
+        "40/NP-04"
+    );
     let pool: NodePool = bench.get("", "general").await.unwrap();
     assert_eq!(pool.status.and_then(|status| status.resources), None, "40/NP-04");
 }
 
 #[tokio::test(start_paused = true)]
-async fn pools_are_counted_on_their_own() {
+async fn pools_are_counted_separately() {
     let bench = Bench::new().await;
     bench.create(node_pool("general")).await;
     bench.create(merged(node_pool("fixed"), &json!({"spec": {"replicas": 1}}))).await;
@@ -107,11 +111,11 @@ async fn pools_are_counted_on_their_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_pool_is_counted_again_and_again() {
+async fn a_new_pool_is_counted_periodically() {
     let bench = Bench::new().await;
     bench.run([controller(&bench.context)]);
     bench.create(node_pool("general")).await;
     bench.create(launched("a", "general")).await;
-    bench.pass(EVERY).await;
+    bench.pass(REQUEUE_INTERVAL).await;
     assert_eq!(counted(&bench, "general").await.1, 1);
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::testing::Bench;
 use crate::testing::fixtures::{merged, node_claim, node_pool};
 
-async fn look(bench: &Bench) {
+async fn reconcile(bench: &Bench) {
     bench.reconcile(&controller(&bench.context), "general").await.unwrap();
 }
 
@@ -23,10 +23,10 @@ fn hashed(version: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_hash_is_that_of_the_template() {
+async fn the_hash_covers_only_the_template() {
     let bench = Bench::new().await;
     bench.create(node_pool("general")).await;
-    look(&bench).await;
+    reconcile(&bench).await;
     let first = pool(&bench).await;
     let (hash, version) = notes(&first);
     assert_eq!(hash, Some(nodepool_hash(&first.spec).as_str()), "40/NP-06");
@@ -35,27 +35,27 @@ async fn the_hash_is_that_of_the_template() {
     limited["spec"]["limits"] = json!({"cpu": "1"});
     limited["spec"]["disruption"] = json!({"consolidateAfter": "1h"});
     bench.patch(limited).await;
-    look(&bench).await;
+    reconcile(&bench).await;
     assert_eq!(notes(&pool(&bench).await), (hash, version), "40/NP-06 limits, disruption");
     let mut changed = node_pool("general");
     changed["spec"]["template"]["metadata"] = json!({"labels": {"team": "a"}});
     bench.patch(changed).await;
-    look(&bench).await;
+    reconcile(&bench).await;
     assert_ne!(notes(&pool(&bench).await).0, hash, "40/NP-06 template");
 }
 
 #[tokio::test(start_paused = true)]
-async fn pools_of_others_are_left_alone() {
+async fn unmanaged_pools_are_not_hashed() {
     let bench = Bench::new().await;
     let mut other = node_pool("general");
     other["spec"]["template"]["spec"]["nodeClassRef"]["group"] = json!("example.com");
     bench.create(other).await;
-    look(&bench).await;
+    reconcile(&bench).await;
     assert_eq!(notes(&pool(&bench).await), (None, None), "10/HS-3");
 }
 
 #[tokio::test(start_paused = true)]
-async fn claims_of_an_older_version_are_hashed_again_unless_they_have_drifted() {
+async fn claims_of_an_older_hash_version_are_rehashed_unless_drifted() {
     let bench = Bench::new().await;
     bench.create(merged(node_pool("general"), &hashed("v2"))).await;
     let drifted = json!({"type": "Drifted", "status": "True", "reason": "NodePoolDrifted",
@@ -65,7 +65,7 @@ async fn claims_of_an_older_version_are_hashed_again_unless_they_have_drifted() 
     bench.create(node_claim("drifted", &merged(hashed("v2"), &status))).await;
     let other = json!({"metadata": {"labels": {"karpenter.sh/nodepool": "other"}}});
     bench.create(node_claim("other", &merged(hashed("v2"), &other))).await;
-    look(&bench).await;
+    reconcile(&bench).await;
     let pool = pool(&bench).await;
     let now = notes(&pool);
     assert_eq!(now, (Some(nodepool_hash(&pool.spec).as_str()), Some("v3")), "40/NP-07");
@@ -75,12 +75,12 @@ async fn claims_of_an_older_version_are_hashed_again_unless_they_have_drifted() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn claims_are_left_alone_while_the_version_stays() {
+async fn claims_are_not_rehashed_while_the_version_is_unchanged() {
     let bench = Bench::new().await;
     bench.create(merged(node_pool("general"), &hashed("v3"))).await;
     bench.create(node_claim("a", &hashed("v3"))).await;
     bench.create(node_claim("b", &hashed("v2"))).await;
-    look(&bench).await;
+    reconcile(&bench).await;
     assert_ne!(notes(&pool(&bench).await).0, Some("old"), "40/NP-08");
     assert_eq!(notes(&bench.claim("a").await), (Some("old"), Some("v3")), "40/NP-08");
     assert_eq!(notes(&bench.claim("b").await), (Some("old"), Some("v2")), "40/NP-08");

@@ -28,7 +28,7 @@ async fn stored(bench: &Bench) -> (NodePool, Option<String>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_condition_is_the_memory_after_a_restart() {
+async fn a_restart_restores_the_health_from_the_condition() {
     for (status, health) in
         [("True", Health::Healthy), ("False", Health::Unhealthy), ("Unknown", Health::Unknown)]
     {
@@ -42,7 +42,7 @@ async fn the_condition_is_the_memory_after_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_pool_or_class_starts_anew() {
+async fn a_changed_pool_or_node_class_resets_the_health() {
     for (case, generation, class_generation) in [("40/NP-15", 1, 7), ("40/NP-16", 7, 1)] {
         let bench = Bench::new().await;
         bench.create(node_class()).await;
@@ -73,7 +73,7 @@ async fn a_new_pool_gets_the_condition_when_its_class_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pools_of_others_are_left_alone_and_pools_that_are_gone_forgotten() {
+async fn unmanaged_pools_are_ignored_and_deleted_pools_forgotten() {
     let bench = Bench::new().await;
     let controller = controller(&bench.context);
     let foreign = json!({"spec": {"template": {"spec": {"nodeClassRef": {"kind": "Other"}}}}});
@@ -86,13 +86,13 @@ async fn pools_of_others_are_left_alone_and_pools_that_are_gone_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conflict_resets_nothing_yet() {
+async fn a_conflict_does_not_reset_the_health() {
     let bench = Bench::new().await;
     let (context, faults) = bench.with_faults();
     bench.create(node_class()).await;
     let uid = bench.create(pool("False", 7, 1)).await.uid().unwrap();
     faults.fail("PATCH", "/nodepools/general/status", 409);
     let outcome = bench.reconcile(&controller(&context), "general").await.unwrap();
-    assert_eq!(outcome, Outcome::Again);
+    assert_eq!(outcome, Outcome::Requeue);
     assert_eq!(bench.context.registration_health.of(&uid), Health::Unhealthy);
 }

@@ -5,7 +5,7 @@ use super::*;
 use crate::testing::Bench;
 use crate::testing::fixtures::node_pool;
 
-fn asking(key: &str, values: &[&str]) -> Value {
+fn pool_requiring(key: &str, values: &[&str]) -> Value {
     let mut pool = node_pool("general");
     let requirement = json!({"key": key, "operator": "In", "values": values});
     pool["spec"]["template"]["spec"]["requirements"] = json!([requirement]);
@@ -13,7 +13,7 @@ fn asking(key: &str, values: &[&str]) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pool_is_valid_unless_nothing_of_a_requirement_is_known() {
+async fn a_pool_is_invalid_if_no_value_of_a_requirement_is_known() {
     const TYPE: &str = "karpenter.sh/capacity-type";
     for (case, values, status, reason) in [
         ("40/NP-10 unknown", ["cheap", "free"], "False", "NodePoolValidationFailed"),
@@ -21,7 +21,7 @@ async fn a_pool_is_valid_unless_nothing_of_a_requirement_is_known() {
         ("40/NP-10 valid", ["on-demand", "spot"], "True", "ValidationSucceeded"),
     ] {
         let bench = Bench::new().await;
-        bench.create(asking(TYPE, &values)).await;
+        bench.create(pool_requiring(TYPE, &values)).await;
         bench.reconcile(&controller(&bench.context), "general").await.unwrap();
         let pool: NodePool = bench.get("", "general").await.unwrap();
         let found = find(pool.conditions(), "ValidationSucceeded").expect("it was validated");
@@ -34,15 +34,15 @@ async fn a_pool_is_valid_unless_nothing_of_a_requirement_is_known() {
 async fn a_pool_becomes_valid_when_its_spec_does() {
     let bench = Bench::new().await;
     bench.run([controller(&bench.context)]);
-    bench.create(asking("karpenter.sh/capacity-type", &["free"])).await;
-    bench.patch(asking("karpenter.sh/capacity-type", &["spot"])).await;
+    bench.create(pool_requiring("karpenter.sh/capacity-type", &["free"])).await;
+    bench.patch(pool_requiring("karpenter.sh/capacity-type", &["spot"])).await;
     let pool: NodePool = bench.get("", "general").await.unwrap();
     let found = find(pool.conditions(), "ValidationSucceeded").expect("it was validated");
     assert_eq!(found.status, "True");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_budget_that_cannot_be_understood_is_told_and_launches_go_on() {
+async fn an_invalid_budget_sets_a_condition_and_keeps_launches_running() {
     let bench = Bench::new().await;
     bench.run([controller(&bench.context)]);
     let with = |schedule: &str| {

@@ -33,7 +33,7 @@ const TYPE: &str = "node.kubernetes.io/instance-type";
 #[tokio::test(start_paused = true)]
 async fn a_claim_names_its_pool_and_all_types_that_fit() {
     let bench = bench().await;
-    let claim = claim_of(&bench, &json!({}), &asking(&json!({"cpu": "3"}))).await;
+    let claim = claim_of(&bench, &json!({}), &requesting(&json!({"cpu": "3"}))).await;
     // One has two CPUs; the other three have devices, or another architecture, and fit as well.
     let types = values(&claim, TYPE);
     assert!(types.contains("default-instance-type"), "20/E1 {types:?}");
@@ -53,7 +53,7 @@ async fn a_claim_names_its_pool_and_all_types_that_fit() {
 type Holds<'a> = &'a dyn Fn(Option<&str>) -> bool;
 
 #[tokio::test(start_paused = true)]
-async fn requirements_of_own_keys_become_labels() {
+async fn requirements_of_custom_keys_become_labels() {
     let number = |text: &str| text.parse::<i64>().unwrap();
     let cases: [(&str, &[&str], Holds<'_>); 6] = [
         ("In", &["a"], &|label| label == Some("a")),
@@ -92,7 +92,7 @@ async fn labels_of_the_template_are_on_the_claim() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn devices_narrow_the_types() {
+async fn extended_resources_narrow_the_instance_types() {
     let bench = bench().await;
     let requests = json!({"cpu": "1", "memory": "1Gi", "fake.com/vendor-a": "1"});
     let container = json!({"name": "main", "image": "none",
@@ -105,7 +105,7 @@ async fn devices_narrow_the_types() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grace_period_of_the_provider_fills_the_gap() {
+async fn the_provider_sets_the_default_termination_grace_period() {
     let hours = |hours: u64| Duration::from_secs(hours * 3600);
     let of_pool = json!({"spec": {"template": {"spec": {"terminationGracePeriod": "223h"}}}});
     for (changes, expected) in [(json!({}), "98h0m0s"), (of_pool, "223h0m0s")] {
@@ -118,7 +118,7 @@ async fn a_grace_period_of_the_provider_fills_the_gap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn architecture_and_system_narrow_the_types() {
+async fn architecture_and_os_narrow_the_instance_types() {
     for (key, value) in [("kubernetes.io/arch", "arm64"), ("kubernetes.io/os", "ios")] {
         let bench = bench().await;
         let claim = claim_of(&bench, &with_requirement(key, "In", &[value]), &json!({})).await;
@@ -127,7 +127,7 @@ async fn architecture_and_system_narrow_the_types() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pool_over_its_limit_does_not_keep_others_from_launching() {
+async fn a_pool_over_its_limit_does_not_block_other_pools() {
     let bench = Bench::new().await;
     for (name, limit) in [("full", "10"), ("free", "1000")] {
         let changes = json!({"spec": {
@@ -138,7 +138,7 @@ async fn a_pool_over_its_limit_does_not_keep_others_from_launching() {
         let select = json!({"spec": {"nodeSelector": {"example.com/team": name}}});
         bench.create(pending(&format!("web-{name}"), &select)).await;
     }
-    let decided = super::super::decide::decide(&bench.context).await.unwrap().expect("pods wait");
+    let decided = super::super::decision::decide(&bench.context).await.unwrap().expect("pods wait");
     // It is used up between the decision and the creation.
     let grown = node_claim(
         "grown",
@@ -148,7 +148,9 @@ async fn a_pool_over_its_limit_does_not_keep_others_from_launching() {
         }),
     );
     bench.create(grown).await;
-    let error = super::super::act::create(&bench.context, &decided).await.expect_err("one is over");
+    let error = super::super::claim_creation::create_claims(&bench.context, &decided)
+        .await
+        .expect_err("one is over");
     let error = error.to_string();
     assert!(error.contains("resource usage exceeds limit"), "20/E11 {error}");
     let made: Vec<String> = claims(&bench)

@@ -7,7 +7,7 @@ use karpenter_core::catalog::InstanceType;
 use karpenter_core::scheduling::dra::{Attribute, Device, DeviceShape, SliceTemplate};
 use karpenter_core::testing::default_types;
 
-use super::super::decide::decide;
+use super::super::decision::decide;
 use super::*;
 use crate::nodeclaim;
 use crate::objects::provider_id;
@@ -19,7 +19,7 @@ const TYPE: &str = "node.kubernetes.io/instance-type";
 /// A process that looks at devices. Nodes of the two types will publish a device of a model each.
 async fn with_devices() -> Bench {
     let options = Options { ignore_dra_requests: false, ..Options::default() };
-    let bench = Bench::with(options).await;
+    let bench = Bench::with_options(options).await;
     let model = |one: InstanceType| match one.name.as_str() {
         "default-instance-type" => publishing(one, "a10"),
         "gpu-vendor-instance-type" => publishing(one, "h100"),
@@ -59,7 +59,7 @@ fn publishing(mut one: InstanceType, model: &str) -> InstanceType {
 }
 
 /// A ResourceClaim for a device of a model, and a pod that waits for it.
-async fn ask(bench: &Bench, name: &str, model: &str) {
+async fn create_pod_with_device(bench: &Bench, name: &str, model: &str) {
     let selector = format!("device.attributes['{DRIVER}'].model == '{model}'");
     bench
         .create(json!({
@@ -84,7 +84,7 @@ async fn ask(bench: &Bench, name: &str, model: &str) {
 #[tokio::test(start_paused = true)]
 async fn a_pod_with_a_resource_claim_gets_a_node() {
     let bench = with_devices().await;
-    ask(&bench, "train", "h100").await;
+    create_pod_with_device(&bench, "train", "h100").await;
     bench.pass(BATCH).await;
     let made = claims(&bench);
     assert_eq!(made.len(), 1, "{:?}", bench.events());
@@ -97,10 +97,10 @@ async fn a_pod_with_a_resource_claim_gets_a_node() {
     assert_eq!(type_name, "gpu-vendor-instance-type", "it has the device");
 
     let labels = json!({TYPE: type_name, "topology.kubernetes.io/zone": "test-zone-1"});
-    let room = json!({"cpu": "4", "memory": "4Gi", "pods": "10"});
+    let capacity = json!({"cpu": "4", "memory": "4Gi", "pods": "10"});
     let node = json!({
         "metadata": {"labels": labels},
-        "status": {"capacity": room, "allocatable": room},
+        "status": {"capacity": capacity, "allocatable": capacity},
     });
     bench.join("n", provider_id(&claim), &node).await;
     bench.pass(BATCH).await;
@@ -125,29 +125,30 @@ async fn a_pod_with_a_resource_claim_gets_a_node() {
     // Templates do not count any more, so the published device has to be the one.
     let decided = decide(&bench.context).await.unwrap().expect("the pod is not bound yet");
     let plan = decided.plan.expect("there is a pool");
-    let nodes = plan.existing.iter().map(|(node, _)| decided.snapshot.node(*node).name.as_str());
-    assert_eq!(nodes.collect::<Vec<_>>(), ["n"], "{:?}", plan.refused);
+    let nodes =
+        plan.existing_nodes.iter().map(|(node, _)| decided.snapshot.node(*node).name.as_str());
+    assert_eq!(nodes.collect::<Vec<_>>(), ["n"], "{:?}", plan.rejected);
 
-    ask(&bench, "second", "h100").await;
+    create_pod_with_device(&bench, "second", "h100").await;
     bench.pass(BATCH).await;
     assert_eq!(claims(&bench).len(), 2, "the node has one device");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_whose_device_nobody_has_gets_no_node() {
+async fn a_pod_with_an_unavailable_device_gets_no_node() {
     let bench = with_devices().await;
-    ask(&bench, "train", "b200").await;
+    create_pod_with_device(&bench, "train", "b200").await;
     bench.pass(BATCH).await;
     assert_eq!(claims(&bench), []);
-    let told = bench.events();
+    let events = bench.events();
     let text = "no instance type can satisfy the allocation";
-    assert!(told.iter().any(|(_, told)| told.contains(text)), "{told:?}");
+    assert!(events.iter().any(|(_, events)| events.contains(text)), "{events:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_without_devices_is_no_reason_to_wait() {
+async fn a_cluster_without_the_dra_api_does_not_block_cache_sync() {
     let options = Options { ignore_dra_requests: false, ..Options::default() };
-    let bench = Bench::with(options).await;
+    let bench = Bench::with_options(options).await;
     let (broken, faults) = bench.with_faults();
     for kind in ["/resourceclaims", "/resourceslices", "/deviceclasses"] {
         faults.fail("GET", kind, 404);
@@ -157,6 +158,6 @@ async fn a_cluster_without_devices_is_no_reason_to_wait() {
         crate::Cache::new(&broken.client, &known.clock, bench.cloud.as_ref(), &known.options);
     cache.start(&bench.tasks);
     bench.pass(Duration::from_millis(500)).await;
-    assert_eq!(cache.missing(), []);
+    assert_eq!(cache.unsynced_kinds(), []);
     assert!(cache.resource_claims.last_error().is_some(), "it was asked for");
 }

@@ -11,7 +11,7 @@ fn node(name: &str) -> serde_json::Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_in_the_cluster_is_in_the_mirror() {
+async fn objects_in_the_cluster_reach_the_mirror() {
     let bench = Bench::new().await;
     assert!(
         bench.context.mirror.is_synced(bench.context.clock.now()),
@@ -26,13 +26,13 @@ async fn what_is_in_the_cluster_is_in_the_mirror() {
 
 /// What is taught to the cache is in the mirror when that returns, as upstream's direct write is.
 #[tokio::test(start_paused = true)]
-async fn a_claim_is_known_as_soon_as_it_is_taught() {
+async fn a_claim_written_to_the_cache_reaches_the_mirror_at_once() {
     let bench = Bench::new().await;
     let mut claim: NodeClaim = serde_json::from_value(node_claim("c", &json!({}))).unwrap();
     claim.metadata.resource_version = Some("999999".to_owned());
-    bench.context.cache.node_claims.learn(claim);
-    assert!(bench.context.mirror.knows_node_claim("c"), "40/CS-21");
+    bench.context.cache.node_claims.apply_write_result(claim);
+    assert!(bench.context.mirror.has_node_claim("c"), "40/CS-21");
     assert!(!bench.context.mirror.is_synced(bench.context.clock.now()), "40/CS-21");
-    bench.context.cache.node_claims.learn_gone(&ObjectKey::new("", "c"));
+    bench.context.cache.node_claims.apply_deletion(&ObjectKey::new("", "c"));
     assert!(bench.context.mirror.is_synced(bench.context.clock.now()), "40/CS-21");
 }

@@ -22,7 +22,7 @@ async fn the_cost_of_a_pool_is_that_of_its_claims() {
     bench.create(node_pool(POOL)).await;
     let pool = bench.context.cache.node_pools.get("", POOL).unwrap();
     let types = bench.context.cloud.instance_types(&pool).await.unwrap();
-    let kind = |capacity_type: &str| NodeKind {
+    let kind = |capacity_type: &str| OfferingKey {
         zone: "test-zone-1".to_owned(),
         capacity_type: capacity_type.to_owned(),
         instance_type: types[0].name.clone(),
@@ -48,5 +48,5 @@ async fn the_cost_of_a_pool_is_that_of_its_claims() {
     assert!((cost() - spot).abs() < 1e-9, "an unknown price is 0");
     assert!((gauge(ERRORS) - 1.0).abs() < 1e-9);
     bench.delete(node_pool(POOL)).await;
-    assert_eq!(bench.context.metrics.registry().series(COST), 0, "the pool is gone");
+    assert_eq!(bench.context.metrics.registry().series_count(COST), 0, "the pool is gone");
 }

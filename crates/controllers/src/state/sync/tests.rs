@@ -4,7 +4,7 @@ use karpenter_api::nodeclaim::NodeClaim;
 use serde_json::json;
 
 use super::*;
-use crate::state::ghosts;
+use crate::state::nodeclaim_gc;
 use crate::testing::Bench;
 use crate::testing::fixtures::node_claim;
 
@@ -16,13 +16,13 @@ fn gauge(bench: &Bench, name: &str) -> f64 {
     bench.context.metrics.registry().value(name, &[]).unwrap_or(f64::NAN)
 }
 
-fn ghost(bench: &Bench) {
+fn add_deleted_claim(bench: &Bench) {
     let claim: NodeClaim = serde_json::from_value(node_claim("ghost", &json!({}))).unwrap();
     bench.context.mirror.set_node_claim("ghost", Some(Arc::new(claim)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn gauges_say_since_when_decisions_wait() {
+async fn gauges_show_how_long_the_mirror_is_unsynced() {
     let bench = Bench::new().await;
     bench.run([controller(&bench.context)]);
     bench.settle().await;
@@ -42,10 +42,10 @@ async fn gauges_say_since_when_decisions_wait() {
 
 /// What should not be possible is repaired when it has lasted a while.
 #[tokio::test(start_paused = true)]
-async fn a_mirror_that_is_wrong_repairs_itself() {
+async fn an_inconsistent_mirror_is_resynced() {
     let bench = Bench::new().await;
     bench.run([controller(&bench.context)]);
-    ghost(&bench);
+    add_deleted_claim(&bench);
     bench.pass(Duration::from_secs(20)).await;
     assert!(!bench.context.mirror.is_synced(bench.context.clock.now()));
     bench.pass(Duration::from_secs(15)).await;
@@ -53,16 +53,16 @@ async fn a_mirror_that_is_wrong_repairs_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ghosts_are_forgotten_and_others_are_not() {
+async fn only_deleted_unlaunched_claims_are_removed_from_the_mirror() {
     let bench = Bench::new().await;
     bench.create(node_claim("waiting", &json!({}))).await;
     let launched = json!({"status": {"providerID": "m"}});
     let launched: NodeClaim = serde_json::from_value(node_claim("launched", &launched)).unwrap();
     bench.context.mirror.set_node_claim("launched", Some(Arc::new(launched)));
-    ghost(&bench);
-    bench.run([ghosts::controller(&bench.context)]);
+    add_deleted_claim(&bench);
+    bench.run([nodeclaim_gc::controller(&bench.context)]);
     bench.pass(Duration::from_secs(16)).await;
-    let knows = |name| bench.context.mirror.knows_node_claim(name);
+    let knows = |name| bench.context.mirror.has_node_claim(name);
     assert!(!knows("ghost"), "40/CS-22");
     assert!(knows("waiting") && knows("launched"), "40/CS-23");
 }

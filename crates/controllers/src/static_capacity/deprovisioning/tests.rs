@@ -8,8 +8,8 @@ use crate::testing::Bench;
 use crate::testing::fixtures::{daemon, merged, node_claim, node_pool, pod};
 
 async fn bench(replicas: i64) -> Bench {
-    let feature_gates = FeatureGates::default().with(Gate::StaticCapacity, true);
-    let bench = Bench::with(Options { feature_gates, ..Options::default() }).await;
+    let feature_gates = FeatureGates::default().with_gate(Gate::StaticCapacity, true);
+    let bench = Bench::with_options(Options { feature_gates, ..Options::default() }).await;
     let pool = merged(node_pool("general"), &json!({"spec": {"replicas": replicas}}));
     bench.create(pool).await;
     bench
@@ -32,7 +32,7 @@ async fn running(bench: &Bench, name: &str) {
 }
 
 /// The claims that stay.
-fn left(bench: &Bench) -> BTreeSet<String> {
+fn remaining_claims(bench: &Bench) -> BTreeSet<String> {
     let claims = bench.context.cache.node_claims.all().into_iter();
     let claims = claims.filter(|claim| claim.metadata.deletion_timestamp.is_none());
     claims.map(|claim| claim.name_any()).collect()
@@ -46,7 +46,7 @@ fn protected() -> Value {
     json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}})
 }
 
-async fn look(bench: &Bench) -> Outcome {
+async fn reconcile(bench: &Bench) -> Outcome {
     bench.reconcile(&controller(&bench.context), "general").await.unwrap()
 }
 
@@ -57,7 +57,7 @@ async fn resize(bench: &Bench, replicas: i64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_matters_least_goes_first() {
+async fn the_least_disruptive_claims_are_deleted_first() {
     let bench = bench(5).await;
     for name in ["protected", "high", "low", "daemons"] {
         running(&bench, name).await;
@@ -69,8 +69,8 @@ async fn what_matters_least_goes_first() {
     bench.create(pod("h2", Some("high"), &none)).await;
     bench.create(pod("l", Some("low"), &none)).await;
     bench.create(pod("d", Some("daemons"), &daemon())).await;
-    assert_eq!(look(&bench).await, Outcome::After(EVERY));
-    assert_eq!(left(&bench).len(), 5, "nothing is too many");
+    assert_eq!(reconcile(&bench).await, Outcome::RequeueAfter(REQUEUE_INTERVAL));
+    assert_eq!(remaining_claims(&bench).len(), 5, "nothing is too many");
     for (case, replicas, stay) in [
         ("30/ST-7", 4, set(&["daemons", "high", "low", "protected"])),
         ("40/NP-20, 30/ST-8", 3, set(&["high", "low", "protected"])),
@@ -79,8 +79,8 @@ async fn what_matters_least_goes_first() {
         ("30/ST-5", 0, set(&[])),
     ] {
         resize(&bench, replicas).await;
-        assert_eq!(look(&bench).await, Outcome::After(EVERY), "{case}");
-        assert_eq!(left(&bench), stay, "{case}: {replicas}");
+        assert_eq!(reconcile(&bench).await, Outcome::RequeueAfter(REQUEUE_INTERVAL), "{case}");
+        assert_eq!(remaining_claims(&bench), stay, "{case}: {replicas}");
     }
     let counts = bench.context.mirror.node_counts("general");
     assert_eq!((counts.active, counts.deleting), (0, 4), "30/ST-3");
@@ -91,7 +91,7 @@ async fn what_matters_least_goes_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn claims_that_go_anyway_are_not_too_many() {
+async fn deleting_claims_do_not_count_as_excess() {
     let bench = bench(1).await;
     let names = ["a", "b", "c", "d"];
     for name in names {
@@ -100,28 +100,28 @@ async fn claims_that_go_anyway_are_not_too_many() {
     let now = bench.context.clock.now();
     let ids = ["fake:///a", "fake:///b", "fake:///c"];
     bench.context.mirror.mark_for_deletion(ids, now, Timestamp::MAX);
-    look(&bench).await;
-    assert_eq!(left(&bench), set(&names), "30/ST-4");
+    reconcile(&bench).await;
+    assert_eq!(remaining_claims(&bench), set(&names), "30/ST-4");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_fails_is_tried_again() {
+async fn a_failed_deletion_is_retried() {
     let bench = bench(0).await;
     running(&bench, "a").await;
     let (context, faults) = bench.with_faults();
     let failing = controller(&context);
     let key = ObjectKey::new("", "general");
     (0..4).for_each(|_| faults.fail("DELETE", "/nodeclaims/a", 500));
-    let trouble = failing.reconcile(&key).await.expect_err("all attempts fail");
-    assert!(trouble.to_string().starts_with("failed to deprovision nodeclaims"), "30/ST-6");
+    let error = failing.reconcile(&key).await.expect_err("all attempts fail");
+    assert!(error.to_string().starts_with("failed to deprovision nodeclaims"), "30/ST-6");
     assert_eq!(bench.context.mirror.node_counts("general").active, 1, "30/ST-6");
     (0..3).for_each(|_| faults.fail("DELETE", "/nodeclaims/a", 500));
     failing.reconcile(&key).await.expect("the last attempt does not");
-    assert_eq!(left(&bench), set(&[]));
+    assert_eq!(remaining_claims(&bench), set(&[]));
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_pools_are_left_alone() {
+async fn unmanaged_pools_are_not_scaled_down() {
     let bench = bench(0).await;
     let mut other = node_pool("other");
     other["spec"]["replicas"] = json!(0);

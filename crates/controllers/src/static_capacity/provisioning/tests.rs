@@ -6,8 +6,8 @@ use crate::testing::Bench;
 use crate::testing::fixtures::{merged, node_claim, node_pool};
 
 async fn bench() -> Bench {
-    let feature_gates = FeatureGates::default().with(Gate::StaticCapacity, true);
-    Bench::with(Options { feature_gates, ..Options::default() }).await
+    let feature_gates = FeatureGates::default().with_gate(Gate::StaticCapacity, true);
+    Bench::with_options(Options { feature_gates, ..Options::default() }).await
 }
 
 fn pool(replicas: i64, limit: Option<i64>, ready: &str) -> Value {
@@ -25,19 +25,19 @@ fn running(name: &str) -> Value {
     node_claim(name, &json!({"status": {"providerID": format!("fake:///{name}")}}))
 }
 
-const MINUTE: Outcome = Outcome::After(Duration::from_mins(1));
+const MINUTE: Outcome = Outcome::RequeueAfter(Duration::from_mins(1));
 
-async fn look(bench: &Bench) -> Outcome {
+async fn reconcile(bench: &Bench) -> Outcome {
     bench.reconcile(&controller(&bench.context), "general").await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_missing_is_created() {
+async fn missing_replicas_are_created() {
     let bench = bench().await;
     bench.create(pool(3, None, "True")).await;
     bench.create(running("a")).await;
     bench.create(running("b")).await;
-    assert_eq!(look(&bench).await, MINUTE, "30/ST-2");
+    assert_eq!(reconcile(&bench).await, MINUTE, "30/ST-2");
     let claims = bench.context.cache.node_claims.all();
     assert_eq!(claims.len(), 3, "30/ST-2");
     let made = claims.iter().find(|claim| claim.name_any().starts_with("general-")).unwrap();
@@ -46,12 +46,12 @@ async fn what_is_missing_is_created() {
     let labels = [("reason", "provisioned"), ("nodepool", "general")];
     let counted = bench.number("karpenter_nodeclaims_created_total", &labels);
     assert!((counted - 1.0).abs() < f64::EPSILON);
-    assert_eq!(look(&bench).await, MINUTE, "30/ST-2");
+    assert_eq!(reconcile(&bench).await, MINUTE, "30/ST-2");
     assert_eq!(bench.context.cache.node_claims.len(), 3, "30/ST-2 nothing is made twice");
 }
 
 #[tokio::test(start_paused = true)]
-async fn claims_about_to_be_replaced_count_as_there() {
+async fn claims_pending_disruption_count_as_existing() {
     for (case, replicas, limit, made) in
         [("30/ST-12", 2, None, 0), ("40/NP-19", 3, None, 2), ("40/NP-19 limit", 3, Some(3), 1)]
     {
@@ -60,29 +60,29 @@ async fn claims_about_to_be_replaced_count_as_there() {
         bench.create(running("a")).await;
         bench.create(running("b")).await;
         bench.context.mirror.mark_pending_disruption("b");
-        assert_eq!(look(&bench).await, MINUTE, "{case}");
+        assert_eq!(reconcile(&bench).await, MINUTE, "{case}");
         assert_eq!(bench.context.cache.node_claims.len(), 2 + made, "{case}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_limit_of_nodes_holds_whoever_creates() {
+async fn concurrent_reconciles_stay_within_the_node_limit() {
     let bench = bench().await;
     bench.create(pool(9, Some(4), "True")).await;
     bench.create(running("a")).await;
     let controller = controller(&bench.context);
     let key = ObjectKey::new("", "general");
-    let looks = [(); 3].map(|()| controller.reconcile(&key));
-    for outcome in futures_util::future::join_all(looks).await {
+    let reconciles = [(); 3].map(|()| controller.reconcile(&key));
+    for outcome in futures_util::future::join_all(reconciles).await {
         outcome.expect("no error");
     }
     assert_eq!(bench.context.cache.node_claims.len(), 4, "30/ST-10");
-    assert_eq!(look(&bench).await, Outcome::After(Duration::from_secs(30)), "30/ST-9");
+    assert_eq!(reconcile(&bench).await, Outcome::RequeueAfter(Duration::from_secs(30)), "30/ST-9");
     assert_eq!(bench.context.mirror.reserve_nodes("general", 5, 9), 1, "30/ST-10 all given back");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_gives_its_reservation_back() {
+async fn a_failed_creation_releases_its_reservation() {
     let bench = bench().await;
     bench.create(pool(2, Some(2), "True")).await;
     let (context, faults) = bench.with_faults();
@@ -95,7 +95,7 @@ async fn a_failure_gives_its_reservation_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_pools_are_left_alone() {
+async fn unmanaged_dynamic_and_unready_pools_get_no_claims() {
     let mut other = pool(2, None, "True");
     other["spec"]["template"]["spec"]["nodeClassRef"]["group"] = json!("example.com");
     let mut dynamic = pool(2, None, "True");
@@ -107,7 +107,7 @@ async fn other_pools_are_left_alone() {
     ] {
         let bench = bench().await;
         bench.create(pool).await;
-        assert_eq!(look(&bench).await, Outcome::Done, "{case}");
+        assert_eq!(reconcile(&bench).await, Outcome::Done, "{case}");
         assert!(bench.context.cache.node_claims.is_empty(), "{case}");
     }
 }
@@ -120,22 +120,22 @@ async fn a_deleted_claim_is_replaced_at_once() {
     bench.run([controller(&bench.context)]);
     bench.pass(Duration::from_secs(1)).await;
     assert_eq!(bench.context.cache.node_claims.len(), 1);
-    bench.context.cache.node_claims.learn_gone(&ObjectKey::new("", "a"));
+    bench.context.cache.node_claims.apply_deletion(&ObjectKey::new("", "a"));
     bench.pass(Duration::from_secs(1)).await;
     let claims = bench.context.cache.node_claims.all();
     assert!(claims.iter().any(|claim| claim.name_any().starts_with("general-")), "{claims:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn before_the_mirror_was_complete_once_nothing_is_created() {
+async fn no_claim_is_created_before_the_mirror_has_synced_once() {
     let bench = bench().await;
     bench.create(node_claim("unlaunched", &json!({}))).await;
     bench.create(pool(3, None, "True")).await;
-    assert_eq!(look(&bench).await, Outcome::After(NOT_YET), "30/ST-11");
+    assert_eq!(reconcile(&bench).await, Outcome::RequeueAfter(UNSYNCED_RETRY_INTERVAL), "30/ST-11");
     assert_eq!(bench.context.cache.node_claims.len(), 1, "30/ST-11");
     bench.create(running("a")).await;
     let launched = json!({"status": {"providerID": "fake:///unlaunched"}});
     bench.patch_status(node_claim("unlaunched", &launched)).await;
-    assert_eq!(look(&bench).await, MINUTE, "30/ST-11");
+    assert_eq!(reconcile(&bench).await, MINUTE, "30/ST-11");
     assert_eq!(bench.context.cache.node_claims.len(), 3, "30/ST-11");
 }

@@ -68,7 +68,7 @@ fn the_tightest_budget_that_covers_the_reason_wins() {
     for (case, budgets, reason, nodes, allowed) in cases {
         let got = allowance(budgets, reason, time(NOW), total(nodes));
         assert_eq!(
-            (got.allowed, got.left, got.problems),
+            (got.allowed, got.remaining, got.problems),
             (allowed, allowed, vec![]),
             "{case}: {budgets:?} for {reason} on {nodes} nodes"
         );
@@ -76,7 +76,7 @@ fn the_tightest_budget_that_covers_the_reason_wins() {
 }
 
 #[test]
-fn a_budget_that_cannot_be_read_allows_nothing_for_any_reason() {
+fn an_invalid_budget_allows_no_disruption_for_any_reason() {
     #[rustfmt::skip]
     let cases: [(&str, &[Budget], &str); 11] = [
         ("10/BU-4, 30/BUD-9", &[scheduled("10", "@wrongly", HOUR)],
@@ -105,7 +105,7 @@ fn a_budget_that_cannot_be_read_allows_nothing_for_any_reason() {
     for (case, budgets, problem) in cases {
         for reason in Reason::ALL {
             let got = allowance(budgets, reason, time(NOW), total(100));
-            assert_eq!((got.allowed, got.left), (0, 0), "{case}: {budgets:?} for {reason}");
+            assert_eq!((got.allowed, got.remaining), (0, 0), "{case}: {budgets:?} for {reason}");
             let problems: Vec<_> = got.problems.iter().map(ToString::to_string).collect();
             assert_eq!(problems, [problem], "{case}: {budgets:?} for {reason}");
         }
@@ -113,7 +113,7 @@ fn a_budget_that_cannot_be_read_allows_nothing_for_any_reason() {
 }
 
 #[test]
-fn a_window_lasts_from_its_firing_until_just_before_its_duration_is_over() {
+fn a_budget_window_lasts_from_its_firing_for_its_duration() {
     let minutes = SignedDuration::from_mins;
     #[rustfmt::skip]
     let cases = [
@@ -147,7 +147,7 @@ const READY: BudgetNode = BudgetNode {
 };
 
 #[test]
-fn nodes_on_their_way_out_have_spent_their_share() {
+fn nodes_under_disruption_count_against_the_budget() {
     #[rustfmt::skip]
     let cases = [
         // case              node                                               reason     total disrupting
@@ -168,28 +168,28 @@ fn nodes_on_their_way_out_have_spent_their_share() {
 }
 
 #[test]
-fn nodes_that_restart_have_spent_their_share_whatever_the_reason() {
+fn rebooting_nodes_count_against_the_budget_for_every_reason() {
     let requested = BudgetNode { rebooting: true, ..READY };
     let issued = BudgetNode { initialized: false, ready: false, ..requested };
     let nodes = [[READY; 8].as_slice(), &[requested, issued]].concat();
     for reason in [Empty, Drifted, Underutilized, Unhealthy] {
         let counts = NodeCounts::of(nodes.clone(), reason);
         let got = allowance(&[budget("10")], reason, time(NOW), counts);
-        assert_eq!((got.allowed, got.left), (10, 8), "45/RB-18 {reason}");
+        assert_eq!((got.allowed, got.remaining), (10, 8), "45/RB-18 {reason}");
     }
 }
 
 #[test]
-fn what_is_left_never_goes_below_zero() {
+fn the_remaining_allowance_never_goes_below_zero() {
     for (disrupting, left) in [(0, 3), (2, 1), (3, 0), (10, 0)] {
         let nodes = NodeCounts { total: 10, disrupting };
         let got = allowance(&[budget("30%")], Empty, time(NOW), nodes);
-        assert_eq!((got.allowed, got.left), (3, left), "{disrupting} of 10 disrupting");
+        assert_eq!((got.allowed, got.remaining), (3, left), "{disrupting} of 10 disrupting");
     }
 }
 
 #[test]
-fn the_budget_that_counts_is_named() {
+fn the_allowance_names_the_tightest_budget() {
     let budgets = [budget("50%"), only(&[Empty], budget("2")), budget("2"), budget("9")];
     for (reason, nodes, tightest) in [(Empty, 10, 1), (Drifted, 10, 2), (Drifted, 2, 0)] {
         let got = allowance(&budgets, reason, time(NOW), total(nodes));

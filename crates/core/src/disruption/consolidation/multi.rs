@@ -1,16 +1,16 @@
 //! Several nodes for one at most: the longest prefix of the candidates that works, found by halving
 //! as upstream does (spec 30 §6.6).
 
-use super::{Consolidation, Move, Unconsolidatable};
+use super::{Consolidation, ConsolidationMove, Unconsolidatable};
 use crate::disruption::{Candidate, Command, Method};
 use crate::scheduling::Fuel;
 
 /// At most so many nodes go together.
-const BATCH: usize = 100;
+const NODES_MAX: usize = 100;
 
 /// What came of the search.
 #[derive(Debug)]
-pub(in crate::disruption) struct Found {
+pub(in crate::disruption) struct MultiNodeResult {
     pub(in crate::disruption) command: Option<Command>,
     pub(in crate::disruption) has_timed_out: bool,
 }
@@ -20,11 +20,11 @@ pub(in crate::disruption) fn search(
     consolidation: &mut Consolidation<'_>,
     candidates: &[&Candidate],
     fuel: &mut Fuel<'_>,
-) -> Found {
-    let mut best: Option<(usize, Move)> = None;
+) -> MultiNodeResult {
+    let mut best: Option<(usize, ConsolidationMove)> = None;
     let mut has_timed_out = false;
     // Lengths of prefixes less one, as upstream counts: so it tries 101 nodes at most.
-    let (mut low, mut high) = (1, BATCH.min(candidates.len().saturating_sub(1)));
+    let (mut low, mut high) = (1, NODES_MAX.min(candidates.len().saturating_sub(1)));
     while low <= high {
         let mid = usize::midpoint(low, high);
         match consolidation.consider(&candidates[..=mid], fuel) {
@@ -32,7 +32,7 @@ pub(in crate::disruption) fn search(
                 best = Some((mid, found));
                 low = mid + 1;
             }
-            Err(Unconsolidatable::RanDry) => {
+            Err(Unconsolidatable::TimedOut) => {
                 has_timed_out = true;
                 break;
             }
@@ -42,5 +42,5 @@ pub(in crate::disruption) fn search(
     let command = best.map(|(last, found)| {
         Consolidation::command(Method::MultiNode, &candidates[..=last], found)
     });
-    Found { command, has_timed_out }
+    MultiNodeResult { command, has_timed_out }
 }

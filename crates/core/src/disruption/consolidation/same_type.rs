@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{Candidate, Consolidation, Unconsolidatable};
-use crate::plan::PlannedClaim;
+use crate::plan::PlannedNodeClaim;
 use crate::requirement::Requirements;
 
 impl Consolidation<'_> {
@@ -12,17 +12,17 @@ impl Consolidation<'_> {
     /// types it could become one.
     pub(super) fn without_same_type(
         &mut self,
-        claim: PlannedClaim,
+        claim: PlannedNodeClaim,
         candidates: &[&Candidate],
-    ) -> Result<PlannedClaim, Unconsolidatable> {
+    ) -> Result<PlannedNodeClaim, Unconsolidatable> {
         let own = self.cheapest_by_type(candidates);
-        let types = self.prices.types(self.pool_name(&claim));
+        let types = self.prices.instance_types(self.pool_name(&claim));
         let shared = claim.instance_types.iter();
         let shared = shared.filter_map(|&at| own.get(types[at as usize].name.as_str()).copied());
         match shared.min_by(f64::total_cmp) {
             None => Ok(claim),
-            Some(least) => self.below(claim, least).map_err(|error| match error {
-                Unconsolidatable::NothingCheaper { .. } => Unconsolidatable::SameType,
+            Some(least) => self.retain_types_below(claim, least).map_err(|error| match error {
+                Unconsolidatable::NoCheaperInstanceType { .. } => Unconsolidatable::SameType,
                 other => other,
             }),
         }
@@ -31,12 +31,12 @@ impl Consolidation<'_> {
     /// The lowest price among the candidates of an instance type, by its name. One that nobody
     /// sells costs nothing.
     fn cheapest_by_type<'c>(&self, candidates: &[&'c Candidate]) -> BTreeMap<&'c str, f64> {
-        let catalog = self.board.world.catalog;
+        let catalog = self.index.context.catalog;
         let mut cheapest: BTreeMap<&str, f64> = BTreeMap::new();
         let mut unsold = Vec::new();
         for candidate in candidates {
             let Some(own) = &candidate.instance_type else { continue };
-            let labels = &self.board.world.snapshot.node(candidate.node).labels;
+            let labels = &self.index.context.snapshot.node(candidate.node).labels;
             let labels = labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
             let labels = Requirements::from_labels(labels, &catalog.aliases);
             let suits = own.offerings.iter().filter(|offering| {

@@ -10,19 +10,19 @@ use crate::scheduling::Fuel;
 
 /// What came of the walk.
 #[derive(Debug, Default)]
-pub(in crate::disruption) struct Found {
+pub(in crate::disruption) struct SingleNodeResult {
     pub(in crate::disruption) command: Option<Command>,
     /// Why the nodes stay that were looked at.
     pub(in crate::disruption) reasons: BTreeMap<NodeId, Unconsolidatable>,
     /// Whether a budget held some back.
     pub(in crate::disruption) is_constrained: bool,
     /// The NodePools that it did not come to before the time was over; none if it was not.
-    pub(in crate::disruption) unseen: Option<BTreeSet<String>>,
+    pub(in crate::disruption) unseen_pools: Option<BTreeSet<String>>,
 }
 
 /// The best of each NodePool, then the second best and so on, where pools that the last walk did not
 /// come to are first. Expects them sorted.
-pub(in crate::disruption) fn interleaved<'c>(
+pub(in crate::disruption) fn interleave_by_pool<'c>(
     candidates: &[&'c Candidate],
     unseen: &BTreeSet<String>,
 ) -> Vec<&'c Candidate> {
@@ -43,25 +43,25 @@ pub(in crate::disruption) fn search(
     candidates: &[&Candidate],
     allowances: &Allowances,
     fuel: &mut Fuel<'_>,
-) -> Found {
-    let mut found = Found::default();
+) -> SingleNodeResult {
+    let mut found = SingleNodeResult::default();
     let mut unseen: BTreeSet<String> = candidates.iter().map(|one| one.pool.clone()).collect();
     for candidate in candidates {
-        if !fuel.may_go_on() {
-            found.unseen = Some(unseen);
+        if !fuel.may_continue() {
+            found.unseen_pools = Some(unseen);
             return found;
         }
         unseen.remove(&candidate.pool);
         let pool = candidate.pool.clone();
-        let result = if allowances.left(&pool) == 0 {
+        let result = if allowances.remaining(&pool) == 0 {
             found.is_constrained = true;
             Err(Unconsolidatable::Budget { pool })
-        } else if may_pass(consolidation, candidate) {
+        } else if may_be_approved(consolidation, candidate) {
             consolidation.consider(&[candidate], &mut Fuel::unlimited())
         } else {
             let score =
                 consolidation.totals().score(&pool, candidate.price, candidate.reschedule_cost);
-            Err(Unconsolidatable::NotWorthIt { scores: vec![score] })
+            Err(Unconsolidatable::ScoreTooLow { scores: vec![score] })
         };
         match result {
             Ok(moved) => {
@@ -78,7 +78,7 @@ pub(in crate::disruption) fn search(
 }
 
 /// Whether the mere removal of the node would be worth it.
-fn may_pass(consolidation: &mut Consolidation<'_>, candidate: &Candidate) -> bool {
-    let board = consolidation.board;
-    consolidation.totals().may_pass(board, candidate, candidate.price)
+fn may_be_approved(consolidation: &mut Consolidation<'_>, candidate: &Candidate) -> bool {
+    let index = consolidation.index;
+    consolidation.totals().may_be_approved(index, candidate, candidate.price)
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use jiff::Timestamp;
 
 use super::PoolScore;
-use crate::disruption::relapse::Workload;
+use crate::disruption::failed_consolidation::Workload;
 use crate::id::PodId;
 use crate::snapshot::Snapshot;
 
@@ -15,12 +15,12 @@ pub enum Unconsolidatable {
     /// Its NodePool is static.
     Static,
     /// The catalog does not know its instance type.
-    UnknownType {
+    UnknownInstanceType {
         /// The label's value.
         label: String,
     },
     /// It lacks a label.
-    NoLabel {
+    MissingLabel {
         /// The label.
         key: &'static str,
     },
@@ -30,7 +30,7 @@ pub enum Unconsolidatable {
         pool: String,
     },
     /// It holds spare capacity.
-    Buffered {
+    HasBufferPods {
         /// The node.
         node: String,
     },
@@ -46,7 +46,7 @@ pub enum Unconsolidatable {
     /// It is not marked Consolidatable (yet).
     NotConsolidatable,
     /// Pods of a workload on it found no room after a consolidation a while ago.
-    Relapsed {
+    FailedConsolidation {
         /// The kind of their controller.
         kind: String,
         /// Its `namespace/name`.
@@ -55,26 +55,26 @@ pub enum Unconsolidatable {
         until: Timestamp,
     },
     /// Pods would lose their place.
-    PodsWithoutPlace {
+    UnschedulablePods {
         /// Which and why.
         text: String,
         /// The pods.
         pods: Vec<PodId>,
     },
     /// It would take several nodes.
-    TooMany {
+    TooManyReplacements {
         /// How many.
         claims: usize,
         /// The pods that ask for them, as far as they are known.
         pods: Vec<PodId>,
     },
     /// The types that cost less miss minValues.
-    MinValues {
+    MinValuesUnmet {
         /// Which.
         text: String,
     },
     /// No other type costs less.
-    NothingCheaper {
+    NoCheaperInstanceType {
         /// The pods that ask for it, as far as they are known.
         pods: Vec<PodId>,
     },
@@ -88,7 +88,7 @@ pub enum Unconsolidatable {
         options: usize,
     },
     /// The saving is not worth the disruption.
-    NotWorthIt {
+    ScoreTooLow {
         /// How it scores.
         scores: Vec<PoolScore>,
     },
@@ -98,20 +98,24 @@ pub enum Unconsolidatable {
         pool: String,
     },
     /// It was launched a moment ago by a command that saved more than this one would.
-    TooYoung,
+    LaunchedRecently,
     /// Pods of another command of the same pass go there.
     Destination,
     /// Pods that wait for a place get one there, by another command of the same pass.
-    Awaited,
+    PendingPodDestination,
     /// There was no time left.
-    RanDry,
+    TimedOut,
 }
 
 impl Unconsolidatable {
     /// A workload is left alone.
-    pub(super) fn relapsed(workload: Workload<'_>, until: Timestamp) -> Self {
+    pub(super) fn failed_consolidation(workload: Workload<'_>, until: Timestamp) -> Self {
         let Workload { namespace, kind, name } = workload;
-        Self::Relapsed { kind: kind.to_owned(), name: format!("{namespace}/{name}"), until }
+        Self::FailedConsolidation {
+            kind: kind.to_owned(),
+            name: format!("{namespace}/{name}"),
+            until,
+        }
     }
 
     /// Whether an event says so.
@@ -123,12 +127,12 @@ impl Unconsolidatable {
                 | Self::NotEmpty
                 | Self::NotConsolidatable
                 | Self::SameType
-                | Self::NotWorthIt { .. }
+                | Self::ScoreTooLow { .. }
                 | Self::Budget { .. }
-                | Self::TooYoung
+                | Self::LaunchedRecently
                 | Self::Destination
-                | Self::Awaited
-                | Self::RanDry
+                | Self::PendingPodDestination
+                | Self::TimedOut
         )
     }
 
@@ -136,7 +140,7 @@ impl Unconsolidatable {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Budget { .. } => "Budget",
-            Self::RanDry => "NotEvaluated",
+            Self::TimedOut => "NotEvaluated",
             _ => "Unconsolidatable",
         }
     }
@@ -144,15 +148,15 @@ impl Unconsolidatable {
     /// The objects that are in the way, each as `Kind namespace/name`.
     pub fn blocked_by(&self, snapshot: &Snapshot) -> Vec<String> {
         match self {
-            Self::PodsWithoutPlace { pods, .. }
-            | Self::TooMany { pods, .. }
-            | Self::NothingCheaper { pods } => {
+            Self::UnschedulablePods { pods, .. }
+            | Self::TooManyReplacements { pods, .. }
+            | Self::NoCheaperInstanceType { pods } => {
                 pods.iter().map(|&pod| format!("Pod {}", snapshot.pod(pod).full_name())).collect()
             }
             Self::Budget { pool } | Self::Disabled { pool } | Self::WhenEmpty { pool } => {
                 vec![format!("NodePool {pool}")]
             }
-            Self::Relapsed { kind, name, .. } => vec![format!("{kind} {name}")],
+            Self::FailedConsolidation { kind, name, .. } => vec![format!("{kind} {name}")],
             _ => Vec::new(),
         }
     }
@@ -162,10 +166,10 @@ impl fmt::Display for Unconsolidatable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Static => f.write_str("NodePool is static"),
-            Self::UnknownType { label } => write!(f, "Instance Type {label:?} not found"),
-            Self::NoLabel { key } => write!(f, "Node does not have label {key:?}"),
+            Self::UnknownInstanceType { label } => write!(f, "Instance Type {label:?} not found"),
+            Self::MissingLabel { key } => write!(f, "Node does not have label {key:?}"),
             Self::Disabled { pool } => write!(f, "NodePool {pool:?} has consolidation disabled"),
-            Self::Buffered { node } => write!(f, "Node {node:?} has buffer pods"),
+            Self::HasBufferPods { node } => write!(f, "Node {node:?} has buffer pods"),
             Self::Empty => f.write_str("Node is empty"),
             Self::NotEmpty => f.write_str("Node is not empty"),
             Self::WhenEmpty { pool } => write!(
@@ -173,17 +177,17 @@ impl fmt::Display for Unconsolidatable {
                 "NodePool {pool:?} has consolidation policy WhenEmpty, but node is not empty"
             ),
             Self::NotConsolidatable => f.write_str("Node is not consolidatable yet"),
-            Self::Relapsed { kind, name, until } => write!(
+            Self::FailedConsolidation { kind, name, until } => write!(
                 f,
                 "Pods of {kind} {name} found no room after the last consolidation, which is tried \
                  again by {until:.0}"
             ),
-            Self::PodsWithoutPlace { text, .. } => f.write_str(text),
-            Self::TooMany { claims, .. } => {
+            Self::UnschedulablePods { text, .. } => f.write_str(text),
+            Self::TooManyReplacements { claims, .. } => {
                 write!(f, "Can't remove without creating {claims} candidates")
             }
-            Self::MinValues { text } => write!(f, "Filtering by price: {text}"),
-            Self::NothingCheaper { .. } => f.write_str("Can't replace with a cheaper node"),
+            Self::MinValuesUnmet { text } => write!(f, "Filtering by price: {text}"),
+            Self::NoCheaperInstanceType { .. } => f.write_str("Can't replace with a cheaper node"),
             Self::SameType => {
                 f.write_str("Can't replace with a node cheaper than each of the same type")
             }
@@ -194,9 +198,9 @@ impl fmt::Display for Unconsolidatable {
                 f,
                 "SpotToSpotConsolidation requires {} cheaper instance type options than the \
                  current candidate to consolidate, got {options}",
-                super::spot_to_spot::FLEXIBILITY,
+                super::spot_to_spot::MIN_INSTANCE_TYPES,
             ),
-            Self::NotWorthIt { scores } => {
+            Self::ScoreTooLow { scores } => {
                 let scores: Vec<_> = scores
                     .iter()
                     .filter(|score| !score.is_approved())
@@ -207,12 +211,14 @@ impl fmt::Display for Unconsolidatable {
             Self::Budget { pool } => {
                 write!(f, "Disruption budgets of NodePool {pool:?} allow no more disruptions")
             }
-            Self::TooYoung => {
+            Self::LaunchedRecently => {
                 f.write_str("Node was launched recently to save more than its removal would")
             }
             Self::Destination => f.write_str("Pods of other nodes are about to be moved here"),
-            Self::Awaited => f.write_str("Pending pods are about to be scheduled here"),
-            Self::RanDry => f.write_str("No time was left to look at the node"),
+            Self::PendingPodDestination => {
+                f.write_str("Pending pods are about to be scheduled here")
+            }
+            Self::TimedOut => f.write_str("No time was left to look at the node"),
         }
     }
 }

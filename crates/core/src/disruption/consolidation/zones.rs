@@ -7,44 +7,49 @@
 
 use std::sync::Arc;
 
-use super::{Consolidation, Unconsolidatable, narrowed};
+use super::{Consolidation, Unconsolidatable, narrow_requirements};
 use crate::catalog::InstanceType;
 use crate::labels::ZONE;
-use crate::plan::PlannedClaim;
+use crate::plan::PlannedNodeClaim;
 
 impl Consolidation<'_> {
     /// The instance types whose launch costs less in any case, or does so in some zones.
-    pub(super) fn below_somewhere(
+    pub(super) fn retain_types_below_in_some_zone(
         &mut self,
-        claim: PlannedClaim,
+        claim: PlannedNodeClaim,
         ceiling: f64,
-    ) -> Result<PlannedClaim, Unconsolidatable> {
+    ) -> Result<PlannedNodeClaim, Unconsolidatable> {
         if !self.is_deep {
-            return self.below(claim, ceiling);
+            return self.retain_types_below(claim, ceiling);
         }
-        match self.below(claim.clone(), ceiling) {
-            Err(too_dear @ Unconsolidatable::NothingCheaper { .. }) => {
-                let somewhere = self.in_cheap_zones(claim, ceiling).ok_or(too_dear)?;
-                self.below(somewhere, ceiling)
+        match self.retain_types_below(claim.clone(), ceiling) {
+            Err(too_dear @ Unconsolidatable::NoCheaperInstanceType { .. }) => {
+                let somewhere = self.restrict_to_cheap_zones(claim, ceiling).ok_or(too_dear)?;
+                self.retain_types_below(somewhere, ceiling)
             }
             result => result,
         }
     }
 
     /// The NodeClaim in those zones only where the option costs less that costs the least anywhere.
-    fn in_cheap_zones(&mut self, mut claim: PlannedClaim, ceiling: f64) -> Option<PlannedClaim> {
-        let asks_for_several = |zone: &crate::requirement::Requirement| zone.min_values().is_some();
+    fn restrict_to_cheap_zones(
+        &mut self,
+        mut claim: PlannedNodeClaim,
+        ceiling: f64,
+    ) -> Option<PlannedNodeClaim> {
+        let has_min_values = |zone: &crate::requirement::Requirement| zone.min_values().is_some();
         // A reservation is in one zone, which is not given up.
         if !claim.reservations.is_empty()
-            || claim.requirements.get(ZONE).is_some_and(asks_for_several)
+            || claim.requirements.get(ZONE).is_some_and(has_min_values)
         {
             return None;
         }
         let pool = self.pool_name(&claim);
-        let types = self.prices.types(pool);
+        let types = self.prices.instance_types(pool);
         let zones = self.prices.by_zone(pool, &claim.requirements);
         let options = claim.instance_types.iter().copied();
-        let options: Arc<[u32]> = options.filter(|&at| is_even(&types[at as usize])).collect();
+        let options: Arc<[u32]> =
+            options.filter(|&at| is_same_in_all_zones(&types[at as usize])).collect();
         let all = options.iter().flat_map(|&at| {
             zones.iter().map(move |(_, prices)| (prices[at as usize].worst, at as usize))
         });
@@ -54,22 +59,22 @@ impl Consolidation<'_> {
         if cheap.is_empty() {
             return None;
         }
-        claim.requirements = narrowed(&claim.requirements, ZONE, cheap);
-        let prices = self.prices.of(pool, &claim.requirements);
+        claim.requirements = narrow_requirements(&claim.requirements, ZONE, cheap);
+        let prices = self.prices.launch_prices(pool, &claim.requirements);
         let price = |at: &u32| (prices[*at as usize].cheapest, &types[*at as usize].name);
         let mut options = options.to_vec();
         options.sort_by(|a, b| {
             let (a, b) = (price(a), price(b));
             a.0.total_cmp(&b.0).then_with(|| a.1.cmp(b.1))
         });
-        claim.cheapest = options.first().map(|at| price(at).0);
+        claim.lowest_price = options.first().map(|at| price(at).0);
         claim.instance_types = options.into();
         Some(claim)
     }
 }
 
 /// Whether an instance type gives the same everywhere: what fits in one zone fits in another.
-fn is_even(of: &InstanceType) -> bool {
+fn is_same_in_all_zones(of: &InstanceType) -> bool {
     let gives =
         |at: usize| (&of.offerings[at].capacity_override, &of.offerings[at].overhead_override);
     (1..of.offerings.len()).all(|at| gives(at) == gives(0))

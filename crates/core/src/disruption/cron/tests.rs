@@ -54,7 +54,7 @@ fn schedules_fire_next_when_their_fields_match() {
 }
 
 #[test]
-fn the_search_ends_with_the_fifth_year() {
+fn the_next_firing_is_searched_for_five_years() {
     #[rustfmt::skip]
     let cases = [
         ("0 0 30 2 *",  "2000-06-15T12:30:30Z", None), // there is no such day
@@ -71,7 +71,7 @@ fn the_search_ends_with_the_fifth_year() {
 }
 
 #[test]
-fn bad_schedules_are_told_in_upstreams_words() {
+fn invalid_schedules_return_the_upstream_error() {
     #[rustfmt::skip]
     let cases = [
         ("",                  "expected exactly 5 fields, found 0: []"),

@@ -4,19 +4,19 @@ fn at(minutes: i64) -> Timestamp {
     Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes)
 }
 
-fn running(replacements: &[&str]) -> Running {
-    Running::new(at(0), replacements.iter().map(|&name| name.to_owned()))
+fn running_command(replacements: &[&str]) -> RunningCommand {
+    RunningCommand::new(at(0), replacements.iter().map(|&name| name.to_owned()))
 }
 
 /// One look at a command with one source, with what is seen of each replacement in order.
-fn look(command: &mut Running, seen: &[Sighting], minutes: i64) -> Step {
+fn next_step(command: &mut RunningCommand, seen: &[ReplacementState], minutes: i64) -> Step {
     let names: Vec<_> = command.replacements.iter().map(|awaited| awaited.name.clone()).collect();
     let sighting = |name: &str| seen[names.iter().position(|known| known == name).unwrap()];
-    command.next(sighting, 1, 1, at(minutes))
+    command.next_step(sighting, 1, 1, at(minutes))
 }
 
 #[test]
-fn the_time_of_a_command_grows_with_the_queue() {
+fn the_command_timeout_grows_with_the_queue() {
     let (minute, second) = (60, 1);
     #[rustfmt::skip]
     let cases = [
@@ -35,55 +35,69 @@ fn the_time_of_a_command_grows_with_the_queue() {
 }
 
 #[test]
-fn sources_go_when_all_replacements_have_been_ready() {
-    use Sighting::{Gone, Initialized, Starting, Unseen};
-    let mut command = running(&["a"]);
-    assert_eq!(look(&mut command, &[Starting], 1), Step::Wait, "30/Q-1");
-    assert_eq!(look(&mut command, &[Unseen], 1), Step::Wait, "30/Q-8");
-    assert_eq!(look(&mut command, &[Initialized], 2), Step::Terminate, "30/Q-3");
-    let mut two = running(&["a", "b"]);
-    assert_eq!(look(&mut two, &[Initialized, Starting], 1), Step::Wait, "30/Q-2");
-    assert_eq!(two.uninitialized(), 1, "30/Q-2");
-    assert_eq!(look(&mut two, &[Gone, Initialized], 2), Step::Terminate, "30/Q-2: it stays");
-    assert_eq!(look(&mut running(&[]), &[], 0), Step::Terminate, "30/Q-4");
+fn sources_are_terminated_once_all_replacements_initialized() {
+    use ReplacementState::{Deleted, Initialized, NotInCache, Starting};
+    let mut command = running_command(&["a"]);
+    assert_eq!(next_step(&mut command, &[Starting], 1), Step::Wait, "30/Q-1");
+    assert_eq!(next_step(&mut command, &[NotInCache], 1), Step::Wait, "30/Q-8");
+    assert_eq!(next_step(&mut command, &[Initialized], 2), Step::Terminate, "30/Q-3");
+    let mut two = running_command(&["a", "b"]);
+    assert_eq!(next_step(&mut two, &[Initialized, Starting], 1), Step::Wait, "30/Q-2");
+    assert_eq!(two.uninitialized_count(), 1, "30/Q-2");
+    assert_eq!(
+        next_step(&mut two, &[Deleted, Initialized], 2),
+        Step::Terminate,
+        "30/Q-2: it stays"
+    );
+    assert_eq!(next_step(&mut running_command(&[]), &[], 0), Step::Terminate, "30/Q-4");
 }
 
 #[test]
-fn a_command_fails_with_its_replacement_or_its_time() {
-    use Sighting::{Gone, Initialized, Starting, Unseen};
+fn a_command_fails_if_a_replacement_is_deleted_or_time_is_up() {
+    use ReplacementState::{Deleted, Initialized, NotInCache, Starting};
     let gone = Step::Fail(Failure::ReplacementDeleted { name: "b".to_owned() });
-    assert_eq!(look(&mut running(&["a", "b"]), &[Starting, Gone], 0), gone, "30/Q-7");
-    let Step::Fail(late) = look(&mut running(&["a", "b"]), &[Unseen, Starting], 11) else {
+    assert_eq!(
+        next_step(&mut running_command(&["a", "b"]), &[Starting, Deleted], 0),
+        gone,
+        "30/Q-7"
+    );
+    let Step::Fail(late) =
+        next_step(&mut running_command(&["a", "b"]), &[NotInCache, Starting], 11)
+    else {
         panic!("30/Q-6");
     };
     let text = "command reached timeout, waiting for replacement initialization, a, b \
                 (duration=660s)";
     assert_eq!(late.to_string(), text, "30/Q-6");
-    assert_eq!(look(&mut running(&["a"]), &[Starting], 10), Step::Wait, "just in time");
-    let mut ready = running(&["a"]);
-    assert_eq!(look(&mut ready, &[Initialized], 90), Step::Terminate, "ready late is ready");
+    assert_eq!(
+        next_step(&mut running_command(&["a"]), &[Starting], 10),
+        Step::Wait,
+        "just in time"
+    );
+    let mut ready = running_command(&["a"]);
+    assert_eq!(next_step(&mut ready, &[Initialized], 90), Step::Terminate, "ready late is ready");
     assert_eq!(ready.after_failed_delete("no", 1, at(9)), Step::Wait);
     let late = Failure::Timeout { age: SignedDuration::from_mins(90), waiting: "no".to_owned() };
     assert_eq!(ready.after_failed_delete("no", 1, at(90)), Step::Fail(late));
 }
 
 #[test]
-fn a_command_whose_sources_are_gone_is_over() {
-    let mut command = running(&["a"]);
-    let step = command.next(|_| Sighting::Gone, 0, 0, at(1));
-    assert_eq!(step, Step::Moot);
+fn a_command_without_remaining_sources_is_finished() {
+    let mut command = running_command(&["a"]);
+    let step = command.next_step(|_| ReplacementState::Deleted, 0, 0, at(1));
+    assert_eq!(step, Step::Finish);
 }
 
 #[test]
-fn half_marked_deletes_go_on_and_replacements_do_not() {
+fn a_partly_marked_command_proceeds_only_without_replacements() {
     #[rustfmt::skip]
     let cases = [
-        ("30/Q-13: delete",  3, 2, false, Beginning::GoOn),
-        ("30/Q-13: replace", 3, 2, true,  Beginning::Abort),
-        ("all",              3, 3, true,  Beginning::GoOn),
-        ("none",             3, 0, false, Beginning::Abort),
+        ("30/Q-13: delete",  3, 2, false, StartDecision::Proceed),
+        ("30/Q-13: replace", 3, 2, true,  StartDecision::Abort),
+        ("all",              3, 3, true,  StartDecision::Proceed),
+        ("none",             3, 0, false, StartDecision::Abort),
     ];
     for (case, sources, marked, has_replacements, expected) in cases {
-        assert_eq!(begin(sources, marked, has_replacements), expected, "{case}");
+        assert_eq!(start_decision(sources, marked, has_replacements), expected, "{case}");
     }
 }

@@ -7,38 +7,41 @@
 //! ```
 //!
 //! Never less than upstream: the rounds are also run from its choice. What counts is where it ends,
-//! see [`super::ahead`].
+//! see [`super::lookahead`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::combination::{combine_moves, is_exclusive};
 use super::destinations::Destinations;
-use super::growing::Growing;
-use super::many::many;
-use super::ties::redrawn;
-use super::together::{is_exclusive, together};
-use super::{Board, Candidate, NodeId, Time, Unconsolidatable, ahead, apply, consolidatable};
+use super::large_sets::large_sets;
+use super::set_growth::GrowingSet;
+use super::ties::choose_among_ties;
+use super::{
+    Candidate, CandidateIndex, NodeId, SearchFuel, Unconsolidatable, apply_command,
+    consolidation_candidates, lookahead,
+};
 use crate::disruption::allowances::Allowances;
-use crate::disruption::candidate::best_ratio_first;
-use crate::disruption::consolidation::{Consolidation, Move, multi, single};
-use crate::disruption::{Command, Method, Reason, Replacement, Search, World};
+use crate::disruption::candidate::sort_by_savings_ratio;
+use crate::disruption::consolidation::{Consolidation, ConsolidationMove, multi, single};
+use crate::disruption::{Command, Method, PassContext, Reason, Replacement, SearchMode};
 use crate::scheduling::Fuel;
 
 /// No more rounds per pass: what is left waits for the next one.
-const ROUNDS: usize = 12;
+const ROUNDS_MAX: usize = 12;
 /// A search for one set ends after so many nodes in a row that do not go with it.
-pub(super) const MISSES: usize = 8;
+pub(super) const MISSES_MAX: usize = 8;
 /// Sets are grown around so many nodes.
-const SEEDS: usize = 4;
+const SEED_NODES_MAX: usize = 4;
 /// Commands for less than one of so many nodes that go are not worth another look.
-const DWARFED: usize = 4;
+const NEGLIGIBLE_DIVISOR: usize = 4;
 /// At most so many nodes go for one replacement.
-const SET: usize = 100;
+const SET_SIZE_MAX: usize = 100;
 /// So many NodePools may come first when nodes are looked at one by one.
-const LEADS: usize = 3;
+const LEADING_POOLS_MAX: usize = 3;
 
 /// What came of the rounds.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct SearchResult {
     pub(super) commands: Vec<Command>,
     /// Why nodes stay, by the last look at them.
     pub(super) reasons: BTreeMap<NodeId, Unconsolidatable>,
@@ -46,48 +49,48 @@ pub(super) struct Found {
     /// Whether a budget held some back.
     pub(super) is_constrained: bool,
     /// What would be saved afterwards, as far as somebody looked.
-    pub(super) ahead: f64,
+    pub(super) later_savings: f64,
 }
 
-impl Found {
+impl SearchResult {
     pub(super) fn savings(&self) -> f64 {
         self.commands.iter().map(|command| command.savings).sum()
     }
 
     /// Whether commands are so small a part of what was found that it hardly matters whether they come
     /// first: with 2,000 nodes, of which 930 go, the pass took a third without.
-    fn dwarfs(&self, commands: &[Command]) -> bool {
+    fn makes_negligible(&self, commands: &[Command]) -> bool {
         let nodes = |commands: &[Command]| -> usize {
             commands.iter().map(|command| command.candidates.len()).sum()
         };
         let savings: f64 = commands.iter().map(|command| command.savings).sum();
-        nodes(&self.commands) >= DWARFED * nodes(commands) && self.savings() >= savings
+        nodes(&self.commands) >= NEGLIGIBLE_DIVISOR * nodes(commands) && self.savings() >= savings
     }
 
     /// This, or the other if it saves more in the end, or as much and more of it now.
-    pub(super) fn or(self, other: Self) -> Self {
-        let end = |found: &Self| found.savings() + found.ahead;
-        let is_better = is_more(end(&other), end(&self))
-            || (!is_more(end(&self), end(&other)) && is_more(other.savings(), self.savings()));
+    pub(super) fn better_of(self, other: Self) -> Self {
+        let end = |found: &Self| found.savings() + found.later_savings;
+        let is_better = exceeds(end(&other), end(&self))
+            || (!exceeds(end(&self), end(&other)) && exceeds(other.savings(), self.savings()));
         if is_better { other } else { self }
     }
 }
 
 /// Whether one saving is more than another. The sums of equal prices in another order may differ in the
 /// last digits.
-pub(super) fn is_more(one: f64, other: f64) -> bool {
+pub(super) fn exceeds(one: f64, other: f64) -> bool {
     one * (1.0 - 1e-12) > other
 }
 
 /// How it goes on after the first commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Then {
+enum Continuation {
     /// With what saves the most.
     Best,
     /// With upstream's next choice, and so on.
     Upstream,
     /// Not in this pass.
-    Nothing,
+    Stop,
 }
 
 /// The best commands for a world.
@@ -99,65 +102,69 @@ enum Then {
 pub(super) fn search(
     consolidation: &mut Consolidation<'_>,
     taken: &Destinations,
-    time: &mut Time<'_>,
-) -> Found {
-    let found = rounds(consolidation, taken, Vec::new(), Then::Best, time);
-    let is_small = ahead::is_small(consolidation.board);
-    let leads = leads(consolidation.board, if is_small { LEADS } else { 1 });
-    let firsts = firsts(consolidation, taken, &leads, time);
+    time: &mut SearchFuel<'_>,
+) -> SearchResult {
+    let found = run_rounds(consolidation, taken, Vec::new(), Continuation::Best, time);
+    let is_small = lookahead::is_affordable(consolidation.index);
+    let leads = leading_pools(consolidation.index, if is_small { LEADING_POOLS_MAX } else { 1 });
+    let firsts = first_commands(consolidation, taken, &leads, time);
     if firsts.is_empty() {
         return found;
     }
     let least = firsts.iter().map(|first| first.savings).fold(0.0, f64::max);
-    let all = candidates(consolidation.board, taken);
+    let all = candidates(consolidation.index, taken);
     let mut starts = Vec::new();
-    let is_dwarfed = |first: &&Command| !is_small && found.dwarfs(std::slice::from_ref(*first));
+    let is_dwarfed =
+        |first: &&Command| !is_small && found.makes_negligible(std::slice::from_ref(*first));
     for first in firsts.iter().filter(|first| !is_dwarfed(first)) {
         starts.push(vec![first.clone()]);
-        starts.extend(grown(consolidation, taken, first, time));
-        let other = redrawn(consolidation, &all, first, &mut time.multi);
+        starts.extend(grow_command(consolidation, taken, first, time));
+        let other = choose_among_ties(consolidation, &all, first, &mut time.multi);
         starts.extend(other.map(|other| vec![other]));
     }
     if !is_small {
         return starts.into_iter().fold(found, |found, start| {
-            let is_dwarfed = found.dwarfs(&start);
-            let other = || rounds(consolidation, taken, start, Then::Best, time);
-            if is_dwarfed { found } else { found.or(other()) }
+            let is_dwarfed = found.makes_negligible(&start);
+            let other = || run_rounds(consolidation, taken, start, Continuation::Best, time);
+            if is_dwarfed { found } else { found.better_of(other()) }
         });
     }
     let mut ways = vec![found];
-    let mut add = |way: Found| {
+    let mut add = |way: SearchResult| {
         // Many ways are the same, and each takes its time to be played to its end.
         if way.savings() >= least && ways.iter().all(|known| known.commands != way.commands) {
             ways.push(way);
         }
     };
     for start in starts {
-        add(rounds(consolidation, taken, start, Then::Best, time));
+        add(run_rounds(consolidation, taken, start, Continuation::Best, time));
     }
-    for (first, then) in firsts.iter().flat_map(|one| [(one, Then::Upstream), (one, Then::Nothing)])
+    for (first, then) in
+        firsts.iter().flat_map(|one| [(one, Continuation::Upstream), (one, Continuation::Stop)])
     {
-        add(rounds(consolidation, taken, vec![first.clone()], then, time));
+        add(run_rounds(consolidation, taken, vec![first.clone()], then, time));
     }
     ways.retain(|way| way.savings() >= least);
-    let board = consolidation.board;
+    let index = consolidation.index;
     // Whoever looks deeper compares the end with another one.
-    if ways.len() == 1 && board.world.settings.search != Search::Deep {
+    if ways.len() == 1 && index.context.settings.search != SearchMode::Deep {
         return ways.pop().unwrap_or_default();
     }
     let ways = ways.into_iter().map(|way| {
-        let ends = leads.iter().map(|lead| ahead::savings(board, &way.commands, lead, time));
+        let ends =
+            leads.iter().map(|lead| lookahead::savings_after(index, &way.commands, lead, time));
         let ahead = ends.fold(0.0, f64::max);
-        Found { ahead, ..way }
+        SearchResult { later_savings: ahead, ..way }
     });
-    ways.reduce(Found::or).unwrap_or_default()
+    ways.reduce(SearchResult::better_of).unwrap_or_default()
 }
 
 /// The NodePools that single-node consolidation may begin with, each alone: upstream's order is drawn
 /// by its maps, unless the last pass did not come to some.
-fn leads(board: &Board<'_>, most: usize) -> Vec<BTreeSet<String>> {
-    let unseen = &board.world.unseen_pools;
-    let pools: BTreeSet<_> = consolidatable(board).iter().map(|one| one.pool.clone()).collect();
+fn leading_pools(index: &CandidateIndex<'_>, most: usize) -> Vec<BTreeSet<String>> {
+    let unseen = &index.context.unseen_pools;
+    let pools: BTreeSet<_> =
+        consolidation_candidates(index).iter().map(|one| one.pool.clone()).collect();
     if !unseen.is_empty() || pools.len() < 2 || most < 2 {
         return vec![unseen.clone()];
     }
@@ -165,15 +172,15 @@ fn leads(board: &Board<'_>, most: usize) -> Vec<BTreeSet<String>> {
 }
 
 /// What upstream may do first.
-fn firsts(
+fn first_commands(
     consolidation: &mut Consolidation<'_>,
     taken: &Destinations,
     leads: &[BTreeSet<String>],
-    time: &mut Time<'_>,
+    time: &mut SearchFuel<'_>,
 ) -> Vec<Command> {
     let mut firsts: Vec<Command> = Vec::new();
     for lead in leads {
-        let Some(first) = upstream(consolidation, taken, lead, time) else { continue };
+        let Some(first) = upstream_command(consolidation, taken, lead, time) else { continue };
         // Sets of several nodes know no order of pools.
         let is_drawn = first.method == Method::SingleNode;
         if !firsts.contains(&first) {
@@ -187,63 +194,66 @@ fn firsts(
 }
 
 /// What upstream would do, if it begins with the nodes of these pools.
-pub(super) fn upstream(
+pub(super) fn upstream_command(
     consolidation: &mut Consolidation<'_>,
     taken: &Destinations,
     lead: &BTreeSet<String>,
-    time: &mut Time<'_>,
+    time: &mut SearchFuel<'_>,
 ) -> Option<Command> {
-    let board = consolidation.board;
-    let candidates = candidates(board, taken);
-    let allowances = Allowances::new(board.world, Reason::Underutilized);
+    let index = consolidation.index;
+    let candidates = candidates(index, taken);
+    let allowances = Allowances::new(index.context, Reason::Underutilized);
     let (mut spent, mut within) = (allowances.clone(), candidates.clone());
-    within.retain(|candidate| spent.take(&candidate.pool));
+    within.retain(|candidate| spent.reserve(&candidate.pool));
     let found = multi::search(consolidation, &within, &mut time.multi).command;
     let found = found.or_else(|| {
-        let order = single::interleaved(&candidates, lead);
+        let order = single::interleave_by_pool(&candidates, lead);
         single::search(consolidation, &order, &allowances, &mut time.single).command
     })?;
     let set: Vec<_> = found.candidates.iter().collect();
-    (!is_too_young(board.world, &set, &move_of(&found))).then_some(found)
+    (!was_launched_recently(index.context, &set, &command_to_move(&found))).then_some(found)
 }
 
 /// The same with more nodes, if they can go with it.
-fn grown(
+fn grow_command(
     consolidation: &mut Consolidation<'_>,
     taken: &Destinations,
     found: &Command,
-    time: &mut Time<'_>,
+    time: &mut SearchFuel<'_>,
 ) -> Option<Vec<Command>> {
-    let board = consolidation.board;
+    let index = consolidation.index;
     let is_in = |one: &&Candidate| found.candidates.iter().any(|other| other.node == one.node);
-    let (set, others): (Vec<_>, Vec<_>) = candidates(board, taken).into_iter().partition(is_in);
-    let mut allowances = Allowances::new(board.world, Reason::Underutilized);
+    let (set, others): (Vec<_>, Vec<_>) = candidates(index, taken).into_iter().partition(is_in);
+    let mut allowances = Allowances::new(index.context, Reason::Underutilized);
     for one in &set {
-        allowances.take(&one.pool);
+        allowances.reserve(&one.pool);
     }
     let size = set.len();
-    let start = Growing { set, best: Some(move_of(found)), allowances };
+    let start = GrowingSet { candidates: set, best: Some(command_to_move(found)), allowances };
     let grown = start.grow(&others, |set, best| {
         let more = consolidation.consider(set, &mut time.multi).ok();
         more.filter(|more| best.is_none_or(|best| more.savings > best.savings))
-            .filter(|more| more.replacements.is_empty() || set.len() <= SET)
+            .filter(|more| more.replacements.is_empty() || set.len() <= SET_SIZE_MAX)
     });
-    let is_more = grown.set.len() > size;
-    is_more.then(|| grown.commands(board))
+    let is_more = grown.candidates.len() > size;
+    is_more.then(|| grown.commands(index))
 }
 
 /// Whom consolidation looks at, the best first.
-pub(super) fn candidates<'c>(board: &'c Board<'_>, taken: &Destinations) -> Vec<&'c Candidate> {
-    let mut candidates = consolidatable(board);
-    candidates.retain(|candidate| taken.why(candidate.node).is_none());
-    best_ratio_first(&mut candidates);
+pub(super) fn candidates<'c>(
+    index: &'c CandidateIndex<'_>,
+    taken: &Destinations,
+) -> Vec<&'c Candidate> {
+    let mut candidates = consolidation_candidates(index);
+    candidates.retain(|candidate| taken.rejection(candidate.node).is_none());
+    sort_by_savings_ratio(&mut candidates);
     candidates
 }
 
 /// What a command does.
-fn move_of(command: &Command) -> Move {
+fn command_to_move(command: &Command) -> ConsolidationMove {
     let planned = command.replacements.iter().filter_map(Replacement::planned);
-    Move {
+    ConsolidationMove {
         plan: command.plan.clone(),
         replacements: planned.cloned().collect(),
         savings: command.savings,
@@ -252,14 +262,14 @@ fn move_of(command: &Command) -> Move {
 }
 
 /// Rounds until nothing more can go.
-fn rounds(
+fn run_rounds(
     consolidation: &mut Consolidation<'_>,
     taken: &Destinations,
     first: Vec<Command>,
-    then: Then,
-    time: &mut Time<'_>,
-) -> Found {
-    let mut found = Found::default();
+    then: Continuation,
+    time: &mut SearchFuel<'_>,
+) -> SearchResult {
+    let mut found = SearchResult::default();
     let mut destinations = taken.clone();
     let mut next = first;
     if next.is_empty() {
@@ -268,25 +278,25 @@ fn rounds(
     if next.is_empty() {
         return found;
     }
-    let world = consolidation.board.world;
-    let mut snapshot = world.snapshot.clone();
-    for _ in 0..ROUNDS {
+    let context = consolidation.index.context;
+    let mut snapshot = context.snapshot.clone();
+    for _ in 0..ROUNDS_MAX {
         for command in &next {
-            apply(&mut snapshot, world.catalog, command);
+            apply_command(&mut snapshot, context.catalog, command);
             destinations.add(&snapshot, command);
         }
         found.commands.append(&mut next);
-        let now = World { snapshot: &snapshot, ..world.clone() };
-        let board = Board::new(&now);
-        let mut consolidation = consolidation.on(&board);
+        let now = PassContext { snapshot: &snapshot, ..context.clone() };
+        let index = CandidateIndex::new(&now);
+        let mut consolidation = consolidation.for_index(&index);
         let mut round = Round::new(&mut consolidation, &destinations, &mut found);
         next = match then {
-            Then::Best => round.run(time),
-            Then::Upstream => round.upstream(time),
-            Then::Nothing => Vec::new(),
+            Continuation::Best => round.run(time),
+            Continuation::Upstream => round.next_upstream_command(time),
+            Continuation::Stop => Vec::new(),
         };
         if next.is_empty() {
-            if then != Then::Best {
+            if then != Continuation::Best {
                 // What it would do is not done, but those that stay anyway have their reason.
                 round.run(time);
             }
@@ -301,56 +311,56 @@ fn rounds(
 struct Round<'r, 'a> {
     consolidation: &'r mut Consolidation<'a>,
     destinations: &'r Destinations,
-    found: &'r mut Found,
+    found: &'r mut SearchResult,
 }
 
 impl<'r, 'a> Round<'r, 'a> {
     fn new(
         consolidation: &'r mut Consolidation<'a>,
         destinations: &'r Destinations,
-        found: &'r mut Found,
+        found: &'r mut SearchResult,
     ) -> Self {
         Self { consolidation, destinations, found }
     }
 
-    fn run(&mut self, time: &mut Time<'_>) -> Vec<Command> {
-        let board = self.consolidation.board;
-        let allowances = Allowances::new(board.world, Reason::Underutilized);
+    fn run(&mut self, time: &mut SearchFuel<'_>) -> Vec<Command> {
+        let index = self.consolidation.index;
+        let allowances = Allowances::new(index.context, Reason::Underutilized);
         self.found.reasons.clear();
-        let mut candidates = consolidatable(board);
-        candidates.retain(|candidate| self.may_go(candidate, &allowances));
-        best_ratio_first(&mut candidates);
-        let deleted = self.deletable(&candidates, &allowances, &mut time.multi);
+        let mut candidates = consolidation_candidates(index);
+        candidates.retain(|candidate| self.may_disrupt(candidate, &allowances));
+        sort_by_savings_ratio(&mut candidates);
+        let deleted = self.largest_deletion(&candidates, &allowances, &mut time.multi);
         if !deleted.is_empty() {
             return deleted;
         }
-        let singles = self.singles(&candidates, &mut time.single);
-        let sets = self.sets(&candidates, &singles, &allowances, time);
-        together(board, sets, allowances, self.has_exclusive())
+        let singles = self.single_node_moves(&candidates, &mut time.single);
+        let sets = self.candidate_sets(&candidates, &singles, &allowances, time);
+        combine_moves(index, sets, allowances, self.has_exclusive_command())
     }
 
     /// What upstream would do next, if it goes with what is to be done before.
-    fn upstream(&mut self, time: &mut Time<'_>) -> Vec<Command> {
-        let lead = &self.world().unseen_pools.clone();
-        let next = upstream(self.consolidation, self.destinations, lead, time);
+    fn next_upstream_command(&mut self, time: &mut SearchFuel<'_>) -> Vec<Command> {
+        let lead = &self.context().unseen_pools.clone();
+        let next = upstream_command(self.consolidation, self.destinations, lead, time);
         let goes = |next: &Command| {
             let coming = next.replacements.iter().filter_map(Replacement::planned);
-            !self.has_exclusive() || !is_exclusive(self.consolidation.board, coming)
+            !self.has_exclusive_command() || !is_exclusive(self.consolidation.index, coming)
         };
         next.filter(goes).into_iter().collect()
     }
 
     /// Whether a command before takes what only one can have.
-    fn has_exclusive(&self) -> bool {
+    fn has_exclusive_command(&self) -> bool {
         let coming = self.found.commands.iter().flat_map(|command| &command.replacements);
-        is_exclusive(self.consolidation.board, coming.filter_map(Replacement::planned))
+        is_exclusive(self.consolidation.index, coming.filter_map(Replacement::planned))
     }
 
     /// Whether a node may be looked at at all.
-    fn may_go(&mut self, candidate: &Candidate, allowances: &Allowances) -> bool {
-        let why = if let Some(why) = self.destinations.why(candidate.node) {
+    fn may_disrupt(&mut self, candidate: &Candidate, allowances: &Allowances) -> bool {
+        let why = if let Some(why) = self.destinations.rejection(candidate.node) {
             why
-        } else if allowances.left(&candidate.pool) == 0 {
+        } else if allowances.remaining(&candidate.pool) == 0 {
             self.found.is_constrained = true;
             Unconsolidatable::Budget { pool: candidate.pool.clone() }
         } else {
@@ -361,35 +371,37 @@ impl<'r, 'a> Round<'r, 'a> {
     }
 
     /// The largest set that can go for nothing.
-    fn deletable(
+    fn largest_deletion(
         &mut self,
         candidates: &[&Candidate],
         allowances: &Allowances,
         fuel: &mut Fuel<'_>,
     ) -> Vec<Command> {
-        let start = Growing { set: Vec::new(), best: None, allowances: allowances.clone() };
-        let grown = start.grow(candidates, |set, _| self.consolidation.delete(set, fuel));
-        self.found.has_timed_out |= fuel.is_dry();
-        grown.commands(self.consolidation.board)
+        let start =
+            GrowingSet { candidates: Vec::new(), best: None, allowances: allowances.clone() };
+        let grown =
+            start.grow(candidates, |set, _| self.consolidation.consider_deletion(set, fuel));
+        self.found.has_timed_out |= fuel.is_used_up();
+        grown.commands(self.consolidation.index)
     }
 
     /// What each node would save on its own.
-    fn singles(
+    fn single_node_moves(
         &mut self,
         candidates: &[&Candidate],
         fuel: &mut Fuel<'_>,
-    ) -> BTreeMap<NodeId, Move> {
+    ) -> BTreeMap<NodeId, ConsolidationMove> {
         let mut singles = BTreeMap::new();
         for candidate in candidates {
-            let result = if fuel.may_go_on() {
+            let result = if fuel.may_continue() {
                 self.consolidation.consider(&[candidate], &mut Fuel::unlimited())
             } else {
                 self.found.has_timed_out = true;
-                Err(Unconsolidatable::RanDry)
+                Err(Unconsolidatable::TimedOut)
             };
             match result {
-                Ok(found) if is_too_young(self.world(), &[candidate], &found) => {
-                    self.found.reasons.insert(candidate.node, Unconsolidatable::TooYoung);
+                Ok(found) if was_launched_recently(self.context(), &[candidate], &found) => {
+                    self.found.reasons.insert(candidate.node, Unconsolidatable::LaunchedRecently);
                 }
                 Ok(found) => {
                     singles.insert(candidate.node, found);
@@ -402,30 +414,30 @@ impl<'r, 'a> Round<'r, 'a> {
         singles
     }
 
-    fn world(&self) -> &World<'a> {
-        self.consolidation.board.world
+    fn context(&self) -> &PassContext<'a> {
+        self.consolidation.index.context
     }
 
     /// Sets that save more together than their nodes do alone, and the nodes alone; the largest saving
     /// first.
-    fn sets<'c>(
+    fn candidate_sets<'c>(
         &mut self,
         candidates: &[&'c Candidate],
-        singles: &BTreeMap<NodeId, Move>,
+        singles: &BTreeMap<NodeId, ConsolidationMove>,
         allowances: &Allowances,
-        time: &mut Time<'_>,
-    ) -> Vec<(Vec<&'c Candidate>, Move)> {
-        let mut sets: Vec<(Vec<&Candidate>, Move)> = Vec::new();
+        time: &mut SearchFuel<'_>,
+    ) -> Vec<(Vec<&'c Candidate>, ConsolidationMove)> {
+        let mut sets: Vec<(Vec<&Candidate>, ConsolidationMove)> = Vec::new();
         let of = |candidate: &&'c Candidate| {
             Some((vec![*candidate], singles.get(&candidate.node)?.clone()))
         };
         sets.extend(candidates.iter().filter_map(of));
         let mut in_sets: BTreeSet<NodeId> = BTreeSet::new();
-        for seed in candidates.iter().take(SEEDS) {
+        for seed in candidates.iter().take(SEED_NODES_MAX) {
             if in_sets.contains(&seed.node) {
                 continue;
             }
-            let grown = self.grow(seed, candidates, singles, allowances, time);
+            let grown = self.grow_set(seed, candidates, singles, allowances, time);
             if let Some(grown) = grown {
                 in_sets.extend(grown.0.iter().map(|one| one.node));
                 sets.push(grown);
@@ -433,8 +445,9 @@ impl<'r, 'a> Round<'r, 'a> {
         }
         if self.consolidation.is_deep() {
             let alone = |one: &Candidate| singles.get(&one.node).map_or(0.0, |found| found.savings);
-            let many = many(self.consolidation, candidates, allowances, &alone, &mut time.multi);
-            self.found.has_timed_out |= time.multi.is_dry();
+            let many =
+                large_sets(self.consolidation, candidates, allowances, &alone, &mut time.multi);
+            self.found.has_timed_out |= time.multi.is_used_up();
             sets.extend(many);
         }
         sets.sort_by(|a, b| {
@@ -446,34 +459,34 @@ impl<'r, 'a> Round<'r, 'a> {
 
     /// A set around a node: others are added in order as long as the set saves more with them than
     /// they do alone, and left out if not. Then those are dropped without which it saves more.
-    fn grow<'c>(
+    fn grow_set<'c>(
         &mut self,
         seed: &'c Candidate,
         candidates: &[&'c Candidate],
-        singles: &BTreeMap<NodeId, Move>,
+        singles: &BTreeMap<NodeId, ConsolidationMove>,
         allowances: &Allowances,
-        time: &mut Time<'_>,
-    ) -> Option<(Vec<&'c Candidate>, Move)> {
+        time: &mut SearchFuel<'_>,
+    ) -> Option<(Vec<&'c Candidate>, ConsolidationMove)> {
         let alone = |one: &Candidate| singles.get(&one.node).map_or(0.0, |found| found.savings);
         let mut left = allowances.clone();
-        left.take(&seed.pool);
+        left.reserve(&seed.pool);
         let mut set = vec![seed];
-        let mut best: Option<Move> = None;
+        let mut best: Option<ConsolidationMove> = None;
         let (mut savings, mut misses) = (alone(seed), 0);
         for candidate in candidates.iter().filter(|one| one.node != seed.node) {
-            if misses >= MISSES || set.len() >= SET || time.multi.is_dry() {
+            if misses >= MISSES_MAX || set.len() >= SET_SIZE_MAX || time.multi.is_used_up() {
                 break;
             }
-            if left.left(&candidate.pool) == 0 {
+            if left.remaining(&candidate.pool) == 0 {
                 continue;
             }
             set.push(candidate);
             match self.consolidation.consider(&set, &mut time.multi) {
                 Ok(found)
                     if found.savings > savings + alone(candidate)
-                        && !is_too_young(self.world(), &set, &found) =>
+                        && !was_launched_recently(self.context(), &set, &found) =>
                 {
-                    left.take(&candidate.pool);
+                    left.reserve(&candidate.pool);
                     savings = found.savings;
                     best = Some(found);
                     misses = 0;
@@ -484,25 +497,29 @@ impl<'r, 'a> Round<'r, 'a> {
                 }
             }
         }
-        self.found.has_timed_out |= time.multi.is_dry();
-        best.map(|found| dropped(self.consolidation, set, found, &alone, &mut time.multi))
+        self.found.has_timed_out |= time.multi.is_used_up();
+        best.map(|found| prune_set(self.consolidation, set, found, &alone, &mut time.multi))
     }
 }
 
 /// Whether a node was launched a moment ago to save more than its replacement would now.
-pub(super) fn is_too_young(world: &World<'_>, set: &[&Candidate], found: &Move) -> bool {
-    let mut saved = set.iter().filter_map(|one| world.young.get(&one.node_claim));
+pub(super) fn was_launched_recently(
+    context: &PassContext<'_>,
+    set: &[&Candidate],
+    found: &ConsolidationMove,
+) -> bool {
+    let mut saved = set.iter().filter_map(|one| context.recent_launches.get(&one.node_claim));
     !found.replacements.is_empty() && saved.any(|&saved| found.savings < saved)
 }
 
 /// The set without those that save more alone.
-pub(super) fn dropped<'c>(
+pub(super) fn prune_set<'c>(
     consolidation: &mut Consolidation<'_>,
     mut set: Vec<&'c Candidate>,
-    mut best: Move,
+    mut best: ConsolidationMove,
     alone: &dyn Fn(&Candidate) -> f64,
     fuel: &mut Fuel<'_>,
-) -> (Vec<&'c Candidate>, Move) {
+) -> (Vec<&'c Candidate>, ConsolidationMove) {
     let mut at = 0;
     while at < set.len() && set.len() > 2 && set.len() <= 8 {
         let candidate = set.remove(at);

@@ -18,10 +18,10 @@ type Item<'a> = (&'a str, Operator, &'a [&'a str]);
 type Offerings<'a> = &'a [(&'a str, &'a str)];
 
 #[test]
-fn requirements_that_leave_the_labels_out_are_drift() {
-    let drifted = Some(Drift::Requirements);
+fn requirements_that_exclude_the_claim_labels_are_drift() {
+    let drifted = Some(DriftCause::Requirements);
     #[rustfmt::skip]
-    let cases: [(&str, Item<'_>, Option<Drift>); 15] = [
+    let cases: [(&str, Item<'_>, Option<DriftCause>); 15] = [
         ("30/NCD-6: replaced",        (ZONE, In, &["zone-2"]),            drifted),
         ("30/NCD-6: added",           ("team", In, &["a"]),               drifted),
         ("30/NCD-6: added, exists",   ("team", Exists, &[]),              drifted),
@@ -40,55 +40,56 @@ fn requirements_that_leave_the_labels_out_are_drift() {
     ];
     let of_claim = labels(&[(ZONE, "zone-1"), ("size", "4")]);
     for (case, (key, operator, values), expected) in cases {
-        let asked: Requirements = [requirement(key, operator, values)].into_iter().collect();
-        let found = from_pool((hash("1"), &asked), (hash("1"), &of_claim));
+        let required: Requirements = [requirement(key, operator, values)].into_iter().collect();
+        let found = from_pool((hash("1"), &required), (hash("1"), &of_claim));
         assert_eq!(found, expected, "{case}");
     }
 }
 
 #[test]
-fn only_the_claim_that_is_left_out_drifts() {
+fn only_claims_outside_the_pool_requirements_drift() {
     let pool: Requirements = [requirement("os", In, &["linux"])].into_iter().collect();
     let drift = |os| from_pool((hash("1"), &pool), (hash("1"), &labels(&[("os", os)])));
     assert_eq!(drift("linux"), None, "30/NCD-8");
-    assert_eq!(drift("windows"), Some(Drift::Requirements), "30/NCD-8");
+    assert_eq!(drift("windows"), Some(DriftCause::Requirements), "30/NCD-8");
 }
 
 #[test]
-fn a_changed_template_is_named_first() {
+fn template_drift_is_reported_before_requirements_drift() {
     let pool: Requirements = [requirement(ZONE, In, &["zone-2"])].into_iter().collect();
     let of_claim = labels(&[(ZONE, "zone-1")]);
     let drift = |claim_hash| from_pool((hash("1"), &pool), (claim_hash, &of_claim));
-    assert_eq!(drift(hash("2")), Some(Drift::NodePool));
+    assert_eq!(drift(hash("2")), Some(DriftCause::NodePool));
     let incomparable = StaticHash { hash: Some("2"), version: Some("v2") };
-    assert_eq!(drift(incomparable), Some(Drift::Requirements), "30/NCD-10");
-    let names = [Drift::NodePool, Drift::Requirements, Drift::InstanceType].map(Drift::name);
+    assert_eq!(drift(incomparable), Some(DriftCause::Requirements), "30/NCD-10");
+    let names = [DriftCause::NodePool, DriftCause::Requirements, DriftCause::InstanceType]
+        .map(DriftCause::name);
     assert_eq!(names, ["NodePoolDrifted", "RequirementsDrifted", "InstanceTypeNotFound"]);
 }
 
-fn sold(offerings: &[(&str, &str)]) -> InstanceType {
-    let mut built = builder(offerings).build();
+fn instance_type_with(offerings: &[(&str, &str)]) -> InstanceType {
+    let mut built = type_builder_with(offerings).build();
     if offerings.is_empty() {
         built.offerings.clear();
     }
     built
 }
 
-fn builder(offerings: &[(&str, &str)]) -> TypeBuilder {
+fn type_builder_with(offerings: &[(&str, &str)]) -> TypeBuilder {
     offerings.iter().fold(instance_type("m"), |of_type, &(zone, capacity)| match capacity {
-        RESERVED => of_type.sold(reserved("cr-2", zone, 1)),
-        capacity => of_type.sold(offering(capacity, zone, 1.0)),
+        RESERVED => of_type.offering(reserved("cr-2", zone, 1)),
+        capacity => of_type.offering(offering(capacity, zone, 1.0)),
     })
 }
 
 #[test]
-fn a_type_that_is_not_sold_any_more_is_drift() {
-    let gone = Some(Drift::InstanceType);
+fn an_instance_type_without_a_matching_offering_is_drift() {
+    let gone = Some(DriftCause::InstanceType);
     let spot = [("type", "m"), (ZONE, "zone-1"), ("capacity-type", "spot")];
     let held =
         [("type", "m"), (ZONE, "zone-1"), ("capacity-type", RESERVED), (RESERVATION_ID, "cr-1")];
     #[rustfmt::skip]
-    let cases: [(&str, Offerings<'_>, Offerings<'_>, Option<Drift>); 9] = [
+    let cases: [(&str, Offerings<'_>, Offerings<'_>, Option<DriftCause>); 9] = [
         ("30/NCD-11: label missing",   &spot[1..], &[("zone-1", "spot")],      gone),
         ("30/NCD-11: no offerings",    &spot,      &[],                        gone),
         ("30/NCD-11: incompatible",    &spot,      &[("zone-2", "spot"), ("zone-1", "on-demand")], gone),
@@ -101,7 +102,7 @@ fn a_type_that_is_not_sold_any_more_is_drift() {
     ];
     let about_reservations = [RESERVATION_ID.to_owned()].into();
     for (case, of_claim, offerings, expected) in cases {
-        let types = [Arc::new(sold(offerings))];
+        let types = [Arc::new(instance_type_with(offerings))];
         let of_claim = labels(of_claim);
         let found = from_catalog(&types, &of_claim, &about_reservations, &testing::well_known());
         assert_eq!(found, expected, "{case}");
@@ -112,7 +113,7 @@ fn a_type_that_is_not_sold_any_more_is_drift() {
 }
 
 #[test]
-fn the_type_is_looked_for_after_an_hour_until_it_was_found() {
+fn the_instance_type_is_checked_after_an_hour_until_found() {
     let now: Timestamp = "2000-06-15T12:30:30Z".parse().unwrap();
     let old = |minutes| now - SignedDuration::from_mins(minutes);
     assert!(is_type_check_due(old(61), false, now), "30/NCD-11");

@@ -15,24 +15,24 @@ fn requested() -> Reboot<'static> {
     Reboot {
         phase: Phase::Requested,
         requested: start(),
-        bound: None,
+        grace_period: None,
         pre_boot_id: None,
         initialized: Some(at(-3600)),
-        memory: Memory::default(),
+        memory: ProcessMemory::default(),
     }
 }
 
 /// Taken by the cloud a minute later, by this process.
 fn issued() -> Reboot<'static> {
-    let memory = Memory { issuing: Some(at(55)), issued: Some(at(60)) };
+    let memory = ProcessMemory { issuing: Some(at(55)), issued: Some(at(60)) };
     let initialized = Some(at(60));
     Reboot { phase: Phase::Issued, pre_boot_id: Some("old"), initialized, memory, ..requested() }
 }
 
-const OLD: Node<'static> = Node { boot_id: "old", is_ready: true };
-const NEW: Node<'static> = Node { boot_id: "new", is_ready: true };
+const OLD: ObservedNode<'static> = ObservedNode { boot_id: "old", is_ready: true };
+const NEW: ObservedNode<'static> = ObservedNode { boot_id: "new", is_ready: true };
 
-fn late(result: FailureResult) -> Step {
+fn timed_out_step(result: FailureResult) -> Step {
     let message = match result {
         FailureResult::RecoveryTimeout => "node did not recover within the observation window",
         _ => "reboot was not issued within the issuance timeout",
@@ -41,13 +41,13 @@ fn late(result: FailureResult) -> Step {
 }
 
 #[test]
-fn steps_follow_from_what_claim_and_node_say() {
+fn reboot_steps_follow_from_the_claim_and_its_node() {
     use FailureResult::{ProviderError, RecoveryTimeout};
-    let bounded = |text| Reboot { bound: Some(text), ..requested() };
+    let bounded = |text| Reboot { grace_period: Some(text), ..requested() };
     let called = Reboot { pre_boot_id: Some("old"), ..requested() };
-    let issuing = Memory { issuing: Some(start()), issued: None };
+    let issuing = ProcessMemory { issuing: Some(start()), issued: None };
     let retrying = Reboot { memory: issuing, ..called };
-    let unready = Node { is_ready: false, ..NEW };
+    let unready = ObservedNode { is_ready: false, ..NEW };
     let until = |seconds| Step::Drain(DrainBound::Until(at(seconds)));
     #[rustfmt::skip]
     let cases = [
@@ -56,27 +56,27 @@ fn steps_follow_from_what_claim_and_node_say() {
         ("45/RB-2",                  bounded("0s"),   Some(OLD),  0,            Step::Drain(DrainBound::None)),
         ("a short bound",            bounded("1s"),   Some(OLD),  0,            until(5)),
         ("45/RB-9",                  requested(),     Some(OLD),  24 * 3600,    Step::Drain(DrainBound::Unbounded)),
-        ("45/RB-7 same boot",        called,          Some(OLD),  3600,         Step::Call),
-        ("45/RB-7 other boot",       called,          Some(NEW),  3600,         Step::NoteIssued),
-        ("45/RB-6 in time",          retrying,        Some(OLD),  5 * MINUTE,   Step::Call),
-        ("45/RB-6 late",             retrying,        Some(OLD),  6 * MINUTE,   late(ProviderError)),
+        ("45/RB-7 same boot",        called,          Some(OLD),  3600,         Step::CallProvider),
+        ("45/RB-7 other boot",       called,          Some(NEW),  3600,         Step::RecordIssued),
+        ("45/RB-6 in time",          retrying,        Some(OLD),  5 * MINUTE,   Step::CallProvider),
+        ("45/RB-6 late",             retrying,        Some(OLD),  6 * MINUTE,   timed_out_step(ProviderError)),
         ("45/RB-11 requested",       requested(),     None,       5 * MINUTE,   Step::Poll),
-        ("45/RB-11 requested, late", requested(),     None,       6 * MINUTE,   late(ProviderError)),
+        ("45/RB-11 requested, late", requested(),     None,       6 * MINUTE,   timed_out_step(ProviderError)),
         ("45/RB-11 issued",          issued(),        None,       20 * MINUTE,  Step::Poll),
-        ("45/RB-11 issued, late",    issued(),        None,       22 * MINUTE,  late(RecoveryTimeout)),
+        ("45/RB-11 issued, late",    issued(),        None,       22 * MINUTE,  timed_out_step(RecoveryTimeout)),
         ("same boot",                issued(),        Some(OLD),  2 * MINUTE,   Step::Observe { has_booted: false }),
         ("45/RB-12",                 issued(),        Some(unready), 2 * MINUTE, Step::Observe { has_booted: true }),
         ("45/RB-13",                 issued(),        Some(NEW),  2 * MINUTE,   Step::Succeed),
         ("at the end",               issued(),        Some(OLD),  21 * MINUTE,  Step::Observe { has_booted: false }),
-        ("45/RB-15",                 issued(),        Some(OLD),  22 * MINUTE,  late(RecoveryTimeout)),
+        ("45/RB-15",                 issued(),        Some(OLD),  22 * MINUTE,  timed_out_step(RecoveryTimeout)),
     ];
     for (case, reboot, node, seconds, step) in cases {
-        assert_eq!(reboot.step(node, at(seconds)), step, "{case}");
+        assert_eq!(reboot.next_step(node, at(seconds)), step, "{case}");
     }
 }
 
 #[test]
-fn a_request_that_makes_no_sense_fails() {
+fn an_invalid_reboot_request_fails() {
     let cases = [
         (
             "5min",
@@ -88,15 +88,15 @@ fn a_request_that_makes_no_sense_fails() {
         ),
     ];
     for (bound, message) in cases {
-        let reboot = Reboot { bound: Some(bound), ..requested() };
+        let reboot = Reboot { grace_period: Some(bound), ..requested() };
         let failure =
             Failure { result: FailureResult::InvalidRequest, message: message.to_owned() };
-        assert_eq!(reboot.step(Some(OLD), start()), Step::Fail(failure), "45/RB-10: {bound}");
+        assert_eq!(reboot.next_step(Some(OLD), start()), Step::Fail(failure), "45/RB-10: {bound}");
     }
 }
 
 #[test]
-fn drains_wait_for_pods_up_to_their_bound() {
+fn a_drain_before_a_reboot_waits_for_pods_up_to_its_bound() {
     let seconds = |n| Some(Duration::from_secs(n));
     let until = DrainBound::Until(at(60));
     #[rustfmt::skip]
@@ -119,21 +119,21 @@ fn drains_wait_for_pods_up_to_their_bound() {
 /// Upstream counts from the creation of a claim that was never initialized, and replaces its node
 /// right after the call.
 #[test]
-fn the_window_starts_with_the_order_whatever_initialized_says() {
+fn the_observation_window_starts_when_the_reboot_is_issued() {
     let hour = 3600;
-    let memory = Memory { issuing: None, issued: Some(at(hour)) };
+    let memory = ProcessMemory { issuing: None, issued: Some(at(hour)) };
     let known = Reboot { initialized: Some(at(-hour)), memory, ..issued() };
     assert_eq!(known.issued(), at(hour));
-    let step = known.step(Some(OLD), at(hour + 19 * MINUTE));
+    let step = known.next_step(Some(OLD), at(hour + 19 * MINUTE));
     assert_eq!(step, Step::Observe { has_booted: false }, "45 §17 #1");
-    let restarted = Reboot { memory: Memory::default(), ..known };
+    let restarted = Reboot { memory: ProcessMemory::default(), ..known };
     assert_eq!(restarted.issued(), start(), "no earlier than the request");
     let initialized = Some(at(60));
     assert_eq!(Reboot { initialized, ..restarted }.issued(), at(60));
 }
 
 #[test]
-fn the_operation_is_named_by_claim_request_and_boot() {
+fn the_operation_id_contains_claim_request_time_and_boot_id() {
     let id = operation_id("uid", at(1), "old");
     assert_eq!(id, "uid-1767225601000000000-old");
     assert_ne!(id, operation_id("uid", at(2), "old"), "45/RB-14");

@@ -15,11 +15,11 @@ pub struct LegacyPolicies(Vec<(RepairPolicy, Option<Regex>)>);
 
 /// A condition that a node is replaced for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Due<'a> {
+pub struct DueRepair<'a> {
     /// Type of the condition.
     pub condition_type: &'a str,
     /// From then on.
-    pub at: Timestamp,
+    pub due_at: Timestamp,
 }
 
 impl LegacyPolicies {
@@ -45,15 +45,15 @@ impl LegacyPolicies {
     }
 
     /// The condition for which the node is replaced first; none if it is healthy.
-    pub fn first_due<'a>(&self, conditions: &[NodeCondition<'a>]) -> Option<Due<'a>> {
-        let due = self.matches(conditions).map(|(policy, condition)| Due {
+    pub fn first_due<'a>(&self, conditions: &[NodeCondition<'a>]) -> Option<DueRepair<'a>> {
+        let due = self.matches(conditions).map(|(policy, condition)| DueRepair {
             condition_type: condition.condition_type,
             // A condition that does not say since when has been there for ever.
-            at: condition
+            due_at: condition
                 .since
-                .map_or(Timestamp::MIN, |since| after(since, policy.toleration_duration)),
+                .map_or(Timestamp::MIN, |since| add_clamped(since, policy.toleration_duration)),
         });
-        due.min_by_key(|due| due.at)
+        due.min_by_key(|due| due.due_at)
     }
 
     /// Whether some policy matches, for however long.
@@ -75,7 +75,7 @@ impl LegacyPolicies {
     }
 }
 
-fn after(time: Timestamp, duration: Duration) -> Timestamp {
+fn add_clamped(time: Timestamp, duration: Duration) -> Timestamp {
     let duration = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
     time.checked_add(duration).unwrap_or(Timestamp::MAX)
 }
@@ -103,11 +103,11 @@ mod tests {
             })
             .collect();
         let due = policies.first_due(&conditions)?;
-        Some(due.at.duration_since(now()).as_mins())
+        Some(due.due_at.duration_since(now()).as_mins())
     }
 
     #[test]
-    fn the_policy_that_is_due_first_counts() {
+    fn the_legacy_policy_that_is_due_first_replaces_the_node() {
         let bad = "BadNode=False/ 30m";
         #[rustfmt::skip]
         let cases = [
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_cannot_be_read_matches_nothing() {
+    fn an_invalid_reason_pattern_matches_no_condition() {
         let (policies, errors) = LegacyPolicies::new(vec![policy("A=False/( 0s")]);
         let condition =
             NodeCondition { condition_type: "A", status: "False", reason: "", since: None };

@@ -11,11 +11,11 @@ use super::NodeCondition;
 use super::policy::{Policies, RepairAction, RepairPolicy};
 
 /// A node that waits so long past its toleration counts as one rank higher.
-const AGING: f64 = 30.0 * 60.0;
+const AGING_SECONDS: f64 = 30.0 * 60.0;
 
 /// A policy that matches a condition of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Match {
+pub struct PolicyMatch {
     /// The policy; of the fallback action, toleration, grace period and priority count.
     pub policy: Arc<RepairPolicy>,
     /// Type of the condition.
@@ -31,15 +31,19 @@ pub struct Match {
 
 impl Policies {
     /// What matches the conditions of a node that was created then.
-    pub fn matches(&self, conditions: &[NodeCondition<'_>], created: Timestamp) -> Vec<Match> {
+    pub fn matches(
+        &self,
+        conditions: &[NodeCondition<'_>],
+        created: Timestamp,
+    ) -> Vec<PolicyMatch> {
         let mut matches = Vec::new();
         for condition in conditions {
-            let Some(group) = self.group(condition) else { continue };
+            let Some(group) = self.policies_for(condition) else { continue };
             let specific = group.iter().filter(|one| one.reason.is_match(condition.reason));
             let before = matches.len();
-            matches.extend(specific.map(|one| self.matched(&one.policy, condition, created)));
+            matches.extend(specific.map(|one| self.policy_match(&one.policy, condition, created)));
             if matches.len() == before {
-                matches.push(self.matched(&self.fallback, condition, created));
+                matches.push(self.policy_match(&self.fallback, condition, created));
             }
         }
         matches
@@ -48,28 +52,31 @@ impl Policies {
     /// Whether a condition is one that the set knows as bad, whatever its reason and for however
     /// long.
     pub fn is_unhealthy(&self, conditions: &[NodeCondition<'_>]) -> bool {
-        conditions.iter().any(|condition| self.group(condition).is_some())
+        conditions.iter().any(|condition| self.policies_for(condition).is_some())
     }
 
-    fn group(&self, condition: &NodeCondition<'_>) -> Option<&Vec<super::policy::Specific>> {
+    fn policies_for(
+        &self,
+        condition: &NodeCondition<'_>,
+    ) -> Option<&Vec<super::policy::ReasonPolicy>> {
         let pair = (condition.condition_type.to_owned(), condition.status.to_owned());
         self.groups.get(&pair)
     }
 
-    fn matched(
+    fn policy_match(
         &self,
         policy: &Arc<RepairPolicy>,
         condition: &NodeCondition<'_>,
         created: Timestamp,
-    ) -> Match {
+    ) -> PolicyMatch {
         // No condition is older than its node.
         let since = condition.since.map_or(created, |since| since.max(created));
-        Match {
+        PolicyMatch {
             policy: Arc::clone(policy),
             condition_type: condition.condition_type.to_owned(),
             status: condition.status.to_owned(),
             reason: condition.reason.to_owned(),
-            eligible: after(since, policy.toleration_duration),
+            eligible: add_clamped(since, policy.toleration_duration),
             rank: self.rank(policy.priority),
         }
     }
@@ -81,7 +88,7 @@ pub struct Repair {
     /// What is done.
     pub action: RepairAction,
     /// The match that says so.
-    pub selected: Match,
+    pub selected: PolicyMatch,
     /// Since when that one is due.
     pub eligible: Timestamp,
     /// The shortest bound of the drain, and the type of the condition that asks for it.
@@ -99,11 +106,15 @@ impl Repair {
 
 /// What the matches of a node come to now; none if nothing is due. After a reboot that ended at
 /// `rebooted`, conditions are put up with once more.
-pub fn resolve(matches: &[Match], now: Timestamp, rebooted: Option<Timestamp>) -> Option<Repair> {
-    let due: Vec<(&Match, Timestamp)> = matches
+pub fn resolve(
+    matches: &[PolicyMatch],
+    now: Timestamp,
+    rebooted: Option<Timestamp>,
+) -> Option<Repair> {
+    let due: Vec<(&PolicyMatch, Timestamp)> = matches
         .iter()
         .map(|one| {
-            let again = rebooted.map(|end| after(end, one.policy.toleration_duration));
+            let again = rebooted.map(|end| add_clamped(end, one.policy.toleration_duration));
             (one, again.map_or(one.eligible, |again| again.max(one.eligible)))
         })
         .filter(|(_, eligible)| *eligible <= now)
@@ -131,17 +142,17 @@ pub fn resolve(matches: &[Match], now: Timestamp, rebooted: Option<Timestamp>) -
 
 #[expect(clippy::cast_precision_loss, reason = "ranks are at most 100")]
 fn score(rank: usize, eligible: Timestamp, now: Timestamp) -> f64 {
-    rank as f64 + now.duration_since(eligible).as_secs_f64() / AGING
+    rank as f64 + now.duration_since(eligible).as_secs_f64() / AGING_SECONDS
 }
 
-fn after(time: Timestamp, duration: Duration) -> Timestamp {
+fn add_clamped(time: Timestamp, duration: Duration) -> Timestamp {
     let duration = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
     time.checked_add(duration).unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::policy::tests::set;
+    use super::super::policy::tests::policies;
     use super::*;
     use RepairAction::{RebootNode, ReplaceNode};
 
@@ -154,12 +165,16 @@ mod tests {
     }
 
     /// A condition that is bad from a minute on, for a reason.
-    fn bad<'a>(condition_type: &'a str, reason: &'a str, since: i64) -> NodeCondition<'a> {
+    fn bad_condition<'a>(
+        condition_type: &'a str,
+        reason: &'a str,
+        since: i64,
+    ) -> NodeCondition<'a> {
         NodeCondition { condition_type, status: "False", reason, since: Some(minute(since)) }
     }
 
-    fn resolved(policies: &[&str], conditions: &[NodeCondition<'_>], at: i64) -> Option<Repair> {
-        let matches = set(policies).unwrap().matches(conditions, start());
+    fn resolve_at(texts: &[&str], conditions: &[NodeCondition<'_>], at: i64) -> Option<Repair> {
+        let matches = policies(texts).unwrap().matches(conditions, start());
         resolve(&matches, minute(at), None)
     }
 
@@ -172,8 +187,8 @@ mod tests {
     fn a_specific_policy_suppresses_the_fallback_while_it_waits() {
         let policies =
             ["Gpu=False/XID(48|63) 10m reboot", "Gpu=False/48Error$ 30m", "Other=False/ 0s"];
-        let conditions = [bad("Gpu", "NvidiaXID48Error", 0)];
-        let at = |minutes| resolved(&policies, &conditions, minutes);
+        let conditions = [bad_condition("Gpu", "NvidiaXID48Error", 0)];
+        let at = |minutes| resolve_at(&policies, &conditions, minutes);
         assert_eq!(at(5), None, "45/RP-2");
         assert_eq!(at(10).unwrap().action, RebootNode, "45/RP-2");
         let last = at(35).unwrap();
@@ -182,25 +197,25 @@ mod tests {
     }
 
     #[test]
-    fn the_fallback_takes_reasons_that_no_policy_knows() {
+    fn the_fallback_matches_reasons_without_a_specific_policy() {
         let policies = ["Storage=False/^Known$ 5m reboot", "Accelerator=False/ 30m"];
-        let conditions = [bad("Storage", "New", 0)];
-        assert_eq!(resolved(&policies, &conditions, 29), None, "45/RP-3");
-        let repair = resolved(&policies, &conditions, 31).unwrap();
+        let conditions = [bad_condition("Storage", "New", 0)];
+        assert_eq!(resolve_at(&policies, &conditions, 29), None, "45/RP-3");
+        let repair = resolve_at(&policies, &conditions, 31).unwrap();
         assert_eq!((repair.action, repair.is_fallback()), (ReplaceNode, true), "45/RP-3");
         assert_eq!(repair.selected.condition_type, "Storage", "45/RP-3");
     }
 
     #[test]
-    fn a_policy_for_any_reason_is_a_specific_one() {
+    fn a_policy_for_any_reason_takes_precedence_over_the_fallback() {
         let policies = ["A=False/.* 0s reboot", "A=False/ 0s"];
-        let repair = resolved(&policies, &[bad("A", "", 0)], 1).unwrap();
+        let repair = resolve_at(&policies, &[bad_condition("A", "", 0)], 1).unwrap();
         assert_eq!(repair.action, RebootNode, "45/RP-4");
     }
 
     #[test]
-    fn conditions_that_no_policy_names_are_no_matter() {
-        let policies = set(&["A=False/ 0s", "B=Unknown/x 0s"]).unwrap();
+    fn conditions_without_a_policy_are_healthy() {
+        let policies = policies(&["A=False/ 0s", "B=Unknown/x 0s"]).unwrap();
         let condition = |condition_type, status| NodeCondition {
             condition_type,
             status,
@@ -223,7 +238,12 @@ mod tests {
     fn score_action_and_bound_may_come_from_different_policies() {
         let policies =
             ["F=False/ 0s", "Low=False/.* 0s priority=10", "High=False/.* 0s priority=90"];
-        let repair = resolved(&policies, &[bad("Low", "", 0), bad("High", "", 135)], 150).unwrap();
+        let repair = resolve_at(
+            &policies,
+            &[bad_condition("Low", "", 0), bad_condition("High", "", 135)],
+            150,
+        )
+        .unwrap();
         assert_score(&repair, 6.0); // 1 + 150/30, against 2 + 15/30
         assert_eq!(repair.selected.condition_type, "High", "45/RP-6");
 
@@ -232,7 +252,9 @@ mod tests {
             "High=False/.* 0s priority=90 grace=5m reboot",
             "Low=False/.* 0s priority=10 grace=15m",
         ];
-        let repair = resolved(&policies, &[bad("Low", "", 0), bad("High", "", 0)], 1).unwrap();
+        let repair =
+            resolve_at(&policies, &[bad_condition("Low", "", 0), bad_condition("High", "", 0)], 1)
+                .unwrap();
         assert_eq!(repair.action, ReplaceNode, "45/RP-7");
         assert_eq!(repair.selected.condition_type, "Low", "45/RP-7");
         let bound = (Duration::from_mins(5), "High".to_owned());
@@ -240,39 +262,39 @@ mod tests {
     }
 
     #[test]
-    fn ties_go_by_age_and_then_by_name_whatever_the_order() {
+    fn equal_policies_are_ordered_by_age_and_then_by_condition() {
         let policies = ["F=False/ 0s", "A=False/.* 0s grace=1m", "B=False/.* 0s grace=1m"];
         let cases = [
-            ("45/RP-8", [bad("A", "", 15), bad("B", "", 0)], "B"),
-            ("45/RP-8", [bad("A", "", 0), bad("B", "", 0)], "A"),
+            ("45/RP-8", [bad_condition("A", "", 15), bad_condition("B", "", 0)], "B"),
+            ("45/RP-8", [bad_condition("A", "", 0), bad_condition("B", "", 0)], "A"),
         ];
         for (case, mut conditions, selected) in cases {
-            let one = resolved(&policies, &conditions, 20).unwrap();
+            let one = resolve_at(&policies, &conditions, 20).unwrap();
             assert_eq!(one.selected.condition_type, selected, "{case}");
             assert_eq!(one.grace_period.as_ref().unwrap().1, selected, "{case}");
             conditions.reverse();
-            assert_eq!(resolved(&policies, &conditions, 20), Some(one), "45/RP-13");
+            assert_eq!(resolve_at(&policies, &conditions, 20), Some(one), "45/RP-13");
         }
     }
 
     #[test]
-    fn conditions_are_no_older_than_their_node_and_start_anew_after_a_reboot() {
-        let policies = set(&["A=False/ 10m"]).unwrap();
+    fn conditions_start_with_the_node_and_anew_after_a_reboot() {
+        let policies = policies(&["A=False/ 10m"]).unwrap();
         for since in [None, Some(minute(-60))] {
-            let condition = NodeCondition { since, ..bad("A", "", 0) };
+            let condition = NodeCondition { since, ..bad_condition("A", "", 0) };
             let matches = policies.matches(&[condition], start());
             assert_eq!(matches[0].eligible, minute(10), "45/RP-9");
         }
-        let matches = policies.matches(&[bad("A", "", 0)], start());
+        let matches = policies.matches(&[bad_condition("A", "", 0)], start());
         let at = |minutes| resolve(&matches, minute(minutes), Some(minute(100)));
         assert_eq!(at(109), None, "45/RP-10");
         assert_eq!(at(110).unwrap().eligible, minute(110), "45/RP-10");
     }
 
     #[test]
-    fn a_condition_of_the_fallback_has_the_fallbacks_rank() {
+    fn a_fallback_match_has_the_rank_of_the_fallback() {
         let policies = ["F=False/ 0s priority=50", "A=False/x 0s priority=10"];
-        let repair = resolved(&policies, &[bad("A", "other", 0)], 0).unwrap();
+        let repair = resolve_at(&policies, &[bad_condition("A", "other", 0)], 0).unwrap();
         assert_eq!(repair.selected.policy.priority, 50, "45/RP-12");
         assert_score(&repair, 1.0);
     }

@@ -80,14 +80,14 @@ impl fmt::Display for RepairPolicy {
 #[derive(Clone, Debug)]
 pub struct Policies {
     /// By condition type and status. A pair of the fallback alone has no policy of its own.
-    pub(super) groups: BTreeMap<(String, String), Vec<Specific>>,
+    pub(super) groups: BTreeMap<(String, String), Vec<ReasonPolicy>>,
     pub(super) fallback: Arc<RepairPolicy>,
     priorities: BTreeSet<u8>,
 }
 
 /// A policy for certain reasons.
 #[derive(Clone, Debug)]
-pub(super) struct Specific {
+pub(super) struct ReasonPolicy {
     pub(super) policy: Arc<RepairPolicy>,
     pub(super) reason: Regex,
 }
@@ -96,24 +96,24 @@ impl Policies {
     /// Checks a set. All that is wrong is told at once.
     pub fn new(policies: Vec<RepairPolicy>) -> Result<Self, InvalidPolicies> {
         let mut problems = Vec::new();
-        let mut groups: BTreeMap<_, Vec<Specific>> = BTreeMap::new();
+        let mut groups: BTreeMap<_, Vec<ReasonPolicy>> = BTreeMap::new();
         let mut fallback: Option<Arc<RepairPolicy>> = None;
         let priorities = policies.iter().map(|policy| policy.priority).collect();
         for (index, policy) in policies.into_iter().enumerate() {
             let policy = Arc::new(policy);
-            problems.extend(problems_of(index, &policy));
+            problems.extend(policy_problems(index, &policy));
             let pair = (policy.condition_type.clone(), policy.condition_status.clone());
             let group = groups.entry(pair).or_default();
             if !policy.reason_regex.is_empty() {
                 match Regex::new(&policy.reason_regex) {
-                    Ok(reason) => group.push(Specific { policy, reason }),
+                    Ok(reason) => group.push(ReasonPolicy { policy, reason }),
                     Err(error) => {
                         // What comes before the last line is a drawing of where it is.
                         let error = error.to_string();
                         let why = error.lines().last().unwrap_or_default();
                         let why = why.trim_start_matches("error: ");
-                        let what = format!("has invalid reason regex, {why}");
-                        problems.push(problem(index, &policy, &what));
+                        let violation = format!("has invalid reason regex, {why}");
+                        problems.push(policy_problem(index, &policy, &violation));
                     }
                 }
             } else if let Some(first) = &fallback {
@@ -143,7 +143,7 @@ impl Policies {
     }
 }
 
-fn problems_of(index: usize, policy: &RepairPolicy) -> Vec<String> {
+fn policy_problems(index: usize, policy: &RepairPolicy) -> Vec<String> {
     let mut found = Vec::new();
     if policy.condition_type.is_empty() {
         found.push("has an empty condition type".to_owned());
@@ -156,14 +156,14 @@ fn problems_of(index: usize, policy: &RepairPolicy) -> Vec<String> {
         let range = format!("[0, {MAX_PRIORITY}]");
         found.push(format!("has priority {priority} outside the supported range {range}"));
     }
-    found.iter().map(|what| problem(index, policy, what)).collect()
+    found.iter().map(|violation| policy_problem(index, policy, violation)).collect()
 }
 
-fn problem(index: usize, policy: &RepairPolicy, what: &str) -> String {
+fn policy_problem(index: usize, policy: &RepairPolicy, violation: &str) -> String {
     let RepairPolicy { condition_type, condition_status, .. } = policy;
     format!(
         "validating repair policy for condition status {condition_status:?}, \
-         policy[{index}]={policy} {what} (condition={condition_type})"
+         policy[{index}]={policy} {violation} (condition={condition_type})"
     )
 }
 
@@ -208,7 +208,7 @@ pub(super) mod tests {
         policy
     }
 
-    pub(in super::super) fn set(texts: &[&str]) -> Result<Policies, InvalidPolicies> {
+    pub(in super::super) fn policies(texts: &[&str]) -> Result<Policies, InvalidPolicies> {
         Policies::new(texts.iter().map(|text| policy(text)).collect())
     }
 
@@ -219,7 +219,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn every_violated_rule_is_told() {
+    fn every_violated_policy_rule_is_reported() {
         let dump = |pair: &str, rest: &str| {
             let (kind, status) = pair.split_once('=').unwrap();
             format!("{{ConditionType:{kind} ConditionStatus:{status} {rest}}}")
@@ -229,10 +229,10 @@ pub(super) mod tests {
                         Priority:0 Action:ReplaceNode";
             dump(pair, rest)
         };
-        let broken = |status: &str, index: usize, dump: &str, what: &str, kind: &str| {
+        let broken = |status: &str, index: usize, dump: &str, violation: &str, kind: &str| {
             format!(
                 "validating repair policy for condition status \"{status}\", \
-                 policy[{index}]={dump} {what} (condition={kind})"
+                 policy[{index}]={dump} {violation} (condition={kind})"
             )
         };
         let reboot = dump(
@@ -256,19 +256,20 @@ pub(super) mod tests {
             ]),
         ];
         for (texts, problems) in cases {
-            assert_eq!(set(&texts).unwrap_err().0, problems, "45/RP-1: {texts:?}");
+            assert_eq!(policies(&texts).unwrap_err().0, problems, "45/RP-1: {texts:?}");
         }
-        let regex = set(&["A=True/ 30m", "A=True/( 30m"]).unwrap_err().0;
+        let regex = policies(&["A=True/ 30m", "A=True/( 30m"]).unwrap_err().0;
         assert_eq!(regex.len(), 1, "45/RP-1");
         assert!(regex[0].contains("policy[1]={ConditionType:A "), "{regex:?}");
         assert!(regex[0].contains("} has invalid reason regex, "), "{regex:?}");
         assert!(regex[0].ends_with(" (condition=A)"), "{regex:?}");
-        assert!(set(&["A=True/ 30m", "A=True/x 0s priority=100 reboot"]).is_ok());
+        assert!(policies(&["A=True/ 30m", "A=True/x 0s priority=100 reboot"]).is_ok());
     }
 
     #[test]
-    fn ranks_are_dense() {
-        let policies = set(&["A=True/ 0s", "B=True/x 0s priority=90", "C=True/x 0s priority=10"]);
+    fn policy_ranks_are_dense() {
+        let policies =
+            policies(&["A=True/ 0s", "B=True/x 0s priority=90", "C=True/x 0s priority=10"]);
         let policies = policies.unwrap();
         assert_eq!([0, 10, 90].map(|priority| policies.rank(priority)), [0, 1, 2]);
     }

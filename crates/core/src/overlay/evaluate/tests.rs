@@ -101,25 +101,25 @@ fn prices(catalog: &Catalog) -> Vec<Vec<f64>> {
 }
 
 fn accepted(evaluation: &Evaluation) -> Vec<&str> {
-    let verdicts = evaluation.verdicts.iter();
-    let accepted = verdicts.filter(|(_, verdict)| *verdict == Verdict::Accepted);
+    let verdicts = evaluation.statuses.iter();
+    let accepted = verdicts.filter(|(_, verdict)| *verdict == OverlayStatus::Accepted);
     accepted.map(|(name, _)| name.as_str()).collect()
 }
 
 const BASE: [f64; 3] = [10.0, 10.0, 4.0];
 
 #[test]
-fn without_overlays_everything_is_the_same_object() {
+fn a_catalog_without_overlays_keeps_its_instance_types() {
     let (pools, catalog) = world();
     let evaluation = evaluate(&pools, &catalog, &[]);
-    assert_eq!(evaluation.verdicts, []);
+    assert_eq!(evaluation.statuses, []);
     for (name, types) in &evaluation.catalog.pools {
         assert!(Arc::ptr_eq(types, &catalog.pools[name]), "40/OV-01: {name}");
     }
 }
 
 #[test]
-fn prices_are_changed_where_an_overlay_selects() {
+fn an_overlay_changes_the_prices_of_selected_offerings() {
     struct Case(&'static str, Vec<NamedOverlay>, [[f64; 3]; 4]);
     let all = |prices| [prices; 4];
     #[rustfmt::skip]
@@ -163,7 +163,7 @@ fn adjustments_are_exact_for_halves_and_quarters() {
 }
 
 #[test]
-fn of_overlays_with_one_weight_the_later_name_is_applied() {
+fn the_later_name_wins_among_overlays_of_equal_weight() {
     struct Case(&'static str, Vec<NamedOverlay>, &'static [&'static str]);
     #[rustfmt::skip]
     let cases = [
@@ -180,7 +180,7 @@ fn of_overlays_with_one_weight_the_later_name_is_applied() {
     for Case(case, overlays, expected) in cases {
         let evaluation = evaluate(&pools, &catalog, &overlays);
         assert_eq!(accepted(&evaluation), expected, "{case}");
-        let conflicts = evaluation.verdicts.iter().filter(|(_, v)| *v == Verdict::Conflict);
+        let conflicts = evaluation.statuses.iter().filter(|(_, v)| *v == OverlayStatus::Conflict);
         assert_eq!(conflicts.count(), overlays.len() - expected.len(), "{case}");
     }
 }
@@ -212,7 +212,7 @@ fn capacity_is_merged_and_the_heavier_overlay_wins() {
 }
 
 #[test]
-fn capacity_goes_to_the_whole_type_if_any_offering_matches() {
+fn capacity_applies_to_the_instance_type_if_any_offering_matches() {
     let (pools, catalog) = world();
     let mut named = capacity("o", 1, &[("x", 1)]);
     named.requirements = labels(&[(ZONE, "a")]);
@@ -224,7 +224,7 @@ fn capacity_goes_to_the_whole_type_if_any_offering_matches() {
 }
 
 #[test]
-fn only_what_is_touched_is_copied_and_marked() {
+fn only_instance_types_with_an_overlay_are_copied_and_marked() {
     let (pools, catalog) = world();
     let selects = [(NODE_POOL, "web"), (TYPE, "small"), (ZONE, "a")];
     let evaluation = evaluate(&pools, &catalog, &[price("o", 1, "1", &selects)]);
@@ -241,7 +241,7 @@ fn only_what_is_touched_is_copied_and_marked() {
 }
 
 #[test]
-fn pools_with_the_same_overlays_go_on_sharing_their_list() {
+fn node_pools_with_equal_overlays_share_one_list_of_types() {
     let (pools, catalog) = world();
     let evaluation = evaluate(&pools, &catalog, &[price("o", 1, "1", &[])]);
     let [general, web] = ["general", "web"].map(|name| &evaluation.catalog.pools[name]);
@@ -249,7 +249,7 @@ fn pools_with_the_same_overlays_go_on_sharing_their_list() {
 }
 
 #[test]
-fn what_an_overlay_does_not_name_stays() {
+fn an_overlay_keeps_all_other_properties_of_an_instance_type() {
     let (pools, mut catalog) = world();
     let mut special = InstanceType::clone(&instance_type("small"));
     special.offerings[0].capacity_override = units(&[("gpu", 1)]);
@@ -267,19 +267,19 @@ fn what_an_overlay_does_not_name_stays() {
 }
 
 #[test]
-fn overlays_with_a_problem_are_left_out_and_others_are_not() {
+fn an_invalid_overlay_does_not_affect_other_overlays() {
     let (pools, catalog) = world();
     let mut broken = price("b", 1, "1", &[]);
     broken.problem = Some("invalid capacity: cpu in resource, restricted".to_owned());
     let evaluation = evaluate(&pools, &catalog, &[price("a", 1, "2", &[]), broken.clone()]);
-    let invalid = Verdict::Invalid(broken.problem.unwrap());
-    let expected = [("b".to_owned(), invalid), ("a".to_owned(), Verdict::Accepted)];
-    assert_eq!(evaluation.verdicts, expected, "40/OV-08");
+    let invalid = OverlayStatus::Invalid(broken.problem.unwrap());
+    let expected = [("b".to_owned(), invalid), ("a".to_owned(), OverlayStatus::Accepted)];
+    assert_eq!(evaluation.statuses, expected, "40/OV-08");
     assert_eq!(prices(&evaluation.catalog), [[2.0; 3]; 4], "40/OV-08");
 }
 
 #[test]
-fn pools_without_types_do_not_hold_up_the_others() {
+fn a_node_pool_without_types_does_not_affect_other_node_pools() {
     let (mut pools, catalog) = world();
     pools.push(pool("broken", &[]));
     let evaluation = evaluate(&pools, &catalog, &[price("a", 1, "2", &[])]);

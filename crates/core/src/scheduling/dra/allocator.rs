@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::claim_plan::ClaimPlan;
 use super::counters::{Amounts, CapacityKey, CounterKey};
-use super::devices::Devices;
-use super::matches::Matches;
-use super::plan::ClaimPlan;
+use super::devices::CandidateDevices;
+use super::matches::SelectorMatches;
 use super::pools::Pools;
-use super::search::{Found, Search};
+use super::search::{DeviceSearch, FoundAllocation};
 use super::tracker::{CandidateId, ClaimDevices, ClaimHold, Tracker, TypeHold};
 use super::types::{
-    Allocated, AttributeBinding, Claim, ClaimKey, ClaimRef, DeviceId, DynamicResources,
-    DynamicState, SliceTemplate,
+    AttributeBinding, Claim, ClaimAllocation, ClaimKey, ClaimRef, DeviceId, DynamicResourceState,
+    DynamicResources, SliceTemplate,
 };
 use crate::id::NodeId;
 use crate::requirement::Requirements;
@@ -30,7 +30,7 @@ const MAX_STEPS: u64 = 1_000_000;
 /// held after [`Self::commit`].
 #[derive(Clone, Debug)]
 pub struct Allocator<'a> {
-    state: &'a DynamicState,
+    state: &'a DynamicResourceState,
     well_known: &'a BTreeSet<String>,
     pools: Arc<Pools<'a>>,
     /// Uids of pods that leave their nodes.
@@ -106,13 +106,13 @@ impl<'a> Allocator<'a> {
         }
         let snapshot = request.snapshot;
         let nodes = snapshot.nodes.iter().enumerate().filter(|(at, node)| {
-            let is_gone = node.is_deleting || request.without.contains(&NodeId::new(*at));
+            let is_gone = node.is_deleting || request.excluded_nodes.contains(&NodeId::new(*at));
             node.object.is_some() && node.is_initialized && !is_gone
         });
         let nodes = nodes.map(|(_, node)| node.name.as_str()).collect();
         let pods = request.pods.iter().filter_map(|id| snapshot.pods.get(id.index()));
         let moving = pods.filter(|pod| pod.node.is_some()).map(|pod| pod.uid.as_str()).collect();
-        Some(Self::new(&snapshot.dynamic, &nodes, moving, &request.catalog.well_known))
+        Some(Self::new(&snapshot.dynamic_resources, &nodes, moving, &request.catalog.well_known))
     }
 
     /// An allocator for a cluster.
@@ -123,7 +123,7 @@ impl<'a> Allocator<'a> {
     ///   (rules 3 and 7).
     /// - `well_known`: labels that may be asked for although nobody defined them.
     pub fn new(
-        state: &'a DynamicState,
+        state: &'a DynamicResourceState,
         nodes: &BTreeSet<&str>,
         moving_pods: BTreeSet<&'a str>,
         well_known: &'a BTreeSet<String>,
@@ -146,7 +146,7 @@ impl<'a> Allocator<'a> {
             }
         }
         let shared: BTreeSet<_> = consumed.iter().map(|(key, _)| &key.device).collect();
-        pools.spend(|id| taken.contains(id) || shared.contains(id));
+        pools.consume_counters(|id| taken.contains(id) || shared.contains(id));
         Self {
             state,
             well_known,
@@ -190,7 +190,7 @@ impl<'a> Allocator<'a> {
             holds: BTreeMap::new(),
             claims: BTreeMap::new(),
         };
-        let open = self.classify(candidate, claims, &mut allocation.requirements)?;
+        let open = self.claims_to_allocate(candidate, claims, &mut allocation.requirements)?;
         if open.is_empty() {
             return Ok(allocation);
         }
@@ -198,14 +198,14 @@ impl<'a> Allocator<'a> {
         requirements.extend(allocation.requirements.iter().cloned());
 
         let views = self.pools.seen_by(&requirements, candidate.node_name, self.well_known);
-        let devices = Devices::new(&self.pools, views, candidate);
+        let devices = CandidateDevices::new(&self.pools, views, candidate);
         let type_count = candidate.types.len();
         let plans = open
             .into_iter()
             .map(|(key, claim)| ClaimPlan::new(self.state, key, claim, &devices, type_count))
             .collect::<Result<Vec<_>, _>>()?;
 
-        let search = Search { allocator: self, candidate, devices: &devices, claims: &plans };
+        let search = DeviceSearch { allocator: self, candidate, devices: &devices, claims: &plans };
         let mut steps = self.max_steps;
         allocation.types.clear();
         for (type_at, candidate_type) in candidate.types.iter().enumerate() {
@@ -232,7 +232,7 @@ impl<'a> Allocator<'a> {
     }
 
     /// The claims that need devices. Those that have some narrow where the pod can go (rule 7).
-    fn classify<'c>(
+    fn claims_to_allocate<'c>(
         &self,
         candidate: &Candidate<'_>,
         claims: &[&'c ClaimKey],
@@ -312,7 +312,7 @@ impl<'a> Allocator<'a> {
         self.well_known
     }
 
-    pub(super) fn matches(&self) -> &Matches {
+    pub(super) fn matches(&self) -> &SelectorMatches {
         &self.state.matches
     }
 
@@ -331,8 +331,8 @@ impl<'a> Allocator<'a> {
     }
 
     /// What claims of the cluster leave of a pool's budget.
-    pub(super) fn budget(&self, key: &CounterKey) -> Option<Quantity> {
-        self.pools.budgets.get(key).copied()
+    pub(super) fn available_counter(&self, key: &CounterKey) -> Option<Quantity> {
+        self.pools.counters.get(key).copied()
     }
 
     #[cfg(test)]
@@ -347,7 +347,13 @@ impl Allocation {
         self.claims.is_empty()
     }
 
-    fn add(&mut self, id: CandidateId, type_name: &str, plans: &[ClaimPlan<'_>], found: Found) {
+    fn add(
+        &mut self,
+        id: CandidateId,
+        type_name: &str,
+        plans: &[ClaimPlan<'_>],
+        found: FoundAllocation,
+    ) {
         for (plan, devices) in plans.iter().zip(found.chosen) {
             self.requirements.extend(devices.requirements.iter().cloned());
             let claim = self.claims.entry(plan.key.clone()).or_insert_with(|| ClaimHold {
@@ -364,6 +370,6 @@ impl Allocation {
 }
 
 /// Whether the candidate can be the node that the devices of a claim belong to.
-fn reaches(allocated: &Allocated, candidate: &Candidate<'_>) -> bool {
+fn reaches(allocated: &ClaimAllocation, candidate: &Candidate<'_>) -> bool {
     allocated.node.as_deref().is_none_or(|node| candidate.node_name == Some(node))
 }

@@ -117,11 +117,11 @@ mod tests {
             ("beyond all values",      "2,8",         Some(9),   None),
             ("the whole is no value",  "2,8",         None,      None),
         ];
-        for (case, text, asked, expected) in rows {
+        for (case, text, requested, expected) in rows {
             let capacity = DeviceCapacity { value: Quantity::from_units(16), policy: policy(text) };
             let capacity = BTreeMap::from([("memory".to_owned(), capacity)]);
-            let requests = asked
-                .map(|asked| ("memory".to_owned(), Quantity::from_units(asked)))
+            let requests = requested
+                .map(|requested| ("memory".to_owned(), Quantity::from_units(requested)))
                 .into_iter()
                 .collect();
             let expected = expected
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_without_the_asked_capacity_cannot_serve() {
+    fn a_device_without_the_requested_capacity_is_rejected() {
         let requests = BTreeMap::from([("cores".to_owned(), Quantity::from_units(1))]);
         assert_eq!(share(&requests, &BTreeMap::new()), None);
     }

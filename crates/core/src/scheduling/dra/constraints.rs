@@ -28,7 +28,7 @@ impl<'a> MatchAttribute<'a> {
     }
 
     /// Whether the constraint is about this request, or this alternative of it.
-    pub(super) fn is_about(&self, request: &str, alternative: Option<&str>) -> bool {
+    pub(super) fn applies_to(&self, request: &str, alternative: Option<&str>) -> bool {
         self.requests.is_empty()
             || self.requests.contains(request)
             || alternative.is_some_and(|alternative| {

@@ -111,7 +111,7 @@ pub(super) fn consumption(id: &DeviceId, device: &Device) -> Amounts<CounterKey>
 
 /// The budgets of an instance type's templates. Of two slices that declare one counter, the later
 /// counts.
-pub(super) fn template_budgets(templates: &[SliceTemplate]) -> BTreeMap<CounterKey, Quantity> {
+pub(super) fn template_counters(templates: &[SliceTemplate]) -> BTreeMap<CounterKey, Quantity> {
     let declared = |template: &SliceTemplate| {
         let (driver, pool) = (template.driver.clone(), template.pool.clone());
         let counters = template.counters.iter().flat_map(|set| {

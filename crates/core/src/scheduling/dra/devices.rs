@@ -9,7 +9,7 @@ use crate::requirement::Requirements;
 
 /// A device that may be chosen.
 #[derive(Debug)]
-pub(super) struct Item<'s> {
+pub(super) struct CandidateDevice<'s> {
     pub(super) id: DeviceId,
     pub(super) device: &'s Device,
     /// The labels that a node needs to use it.
@@ -25,14 +25,14 @@ pub(super) struct Item<'s> {
 /// Devices in the order in which they are tried. A position counts published devices first and goes
 /// on with those of an instance type, so it means nothing without the type.
 #[derive(Debug)]
-pub(super) struct Devices<'s> {
+pub(super) struct CandidateDevices<'s> {
     /// What the candidate sees of pools, with positions of devices.
     pub(super) pools: Vec<(PoolView<'s>, Range<usize>)>,
-    published: Vec<Item<'s>>,
-    templates: Vec<Vec<Item<'s>>>,
+    published: Vec<CandidateDevice<'s>>,
+    templates: Vec<Vec<CandidateDevice<'s>>>,
 }
 
-impl<'s> Devices<'s> {
+impl<'s> CandidateDevices<'s> {
     pub(super) fn new(
         pools: &'s Pools<'_>,
         views: Vec<PoolView<'s>>,
@@ -44,7 +44,7 @@ impl<'s> Devices<'s> {
             let start = published.len();
             published.extend(view.devices.iter().map(|at| {
                 let device = &pools.devices()[*at];
-                Item {
+                CandidateDevice {
                     id: device.id.clone(),
                     device: device.device,
                     topology: device.topology.as_deref(),
@@ -64,7 +64,7 @@ impl<'s> Devices<'s> {
         self.published.len() + self.templates[type_at].len()
     }
 
-    pub(super) fn get(&self, type_at: usize, position: usize) -> &Item<'s> {
+    pub(super) fn get(&self, type_at: usize, position: usize) -> &CandidateDevice<'s> {
         match position.checked_sub(self.published.len()) {
             None => &self.published[position],
             Some(template) => &self.templates[type_at][template],
@@ -77,9 +77,9 @@ impl<'s> Devices<'s> {
     }
 }
 
-fn template_items<'s>(candidate_type: &'s CandidateType<'_>) -> Vec<Item<'s>> {
+fn template_items<'s>(candidate_type: &'s CandidateType<'_>) -> Vec<CandidateDevice<'s>> {
     let items = candidate_type.templates.iter().flat_map(|template| {
-        template.devices.iter().map(|device| Item {
+        template.devices.iter().map(|device| CandidateDevice {
             id: DeviceId {
                 driver: template.driver.clone(),
                 pool: template.pool.clone(),

@@ -1,11 +1,11 @@
 //! Which devices a selector matches, as a table.
 //!
 //! Selectors are CEL, which the core does not speak. Whoever makes a snapshot evaluates every
-//! selector on every device once ([`DynamicState::evaluate_selectors`]), and the search looks the
+//! selector on every device once ([`DynamicResourceState::evaluate_selectors`]), and the search looks the
 //! answers up. A selector sees a device's [shape](DeviceShape) only, so devices that look the same
 //! need one answer, whether they are published or an instance type's templates.
 //!
-//! [`DynamicState::evaluate_selectors`]: super::DynamicState::evaluate_selectors
+//! [`DynamicResourceState::evaluate_selectors`]: super::DynamicResourceState::evaluate_selectors
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,22 +18,22 @@ const MOST_ANSWERS: usize = 50_000_000;
 
 /// Answers by selector and device shape.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Matches {
+pub struct SelectorMatches {
     shapes: BTreeMap<Arc<DeviceShape>, usize>,
-    by_selector: BTreeMap<String, Answers>,
+    by_selector: BTreeMap<String, SelectorResults>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Answers {
+enum SelectorResults {
     /// The selector does not compile.
     Broken(String),
     /// By the position of the shape.
-    Known(Table),
+    Known(ResultTable),
 }
 
 /// What a selector says about each shape: nothing yet, no, yes, or one of the errors.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Table {
+struct ResultTable {
     answers: Vec<u16>,
     errors: Vec<String>,
 }
@@ -49,7 +49,7 @@ pub enum SelectorError {
     NotEvaluated,
 }
 
-impl Table {
+impl ResultTable {
     const UNKNOWN: u16 = 0;
     const NO: u16 = 1;
     const YES: u16 = 2;
@@ -90,7 +90,7 @@ impl Table {
 /// So many different errors of one selector are kept; further devices are told the last one.
 const MOST_ERRORS: usize = 64;
 
-impl Matches {
+impl SelectorMatches {
     /// A table for these selectors and shapes. What this one knows is not asked again.
     #[must_use]
     pub fn refreshed(
@@ -101,18 +101,18 @@ impl Matches {
     ) -> Self {
         // Where the shapes are in this table, looked up once and not for each selector.
         let old: Vec<_> = shapes.iter().map(|shape| self.shapes.get(shape).copied()).collect();
-        let unknown = Table::default();
+        let unknown = ResultTable::default();
         let answers = |selector: &str| {
             let known = match self.by_selector.get(selector) {
-                Some(broken @ Answers::Broken(_)) => return broken.clone(),
-                Some(Answers::Known(known)) => known,
+                Some(broken @ SelectorResults::Broken(_)) => return broken.clone(),
+                Some(SelectorResults::Known(known)) => known,
                 // Asked even without any device, so that a broken selector is always found.
                 None => match evaluate(selector, &DeviceShape::default()) {
-                    Err(SelectorError::Compile(why)) => return Answers::Broken(why),
+                    Err(SelectorError::Compile(why)) => return SelectorResults::Broken(why),
                     _ => &unknown,
                 },
             };
-            let mut table = Table::default();
+            let mut table = ResultTable::default();
             for (shape, old) in shapes.iter().zip(&old) {
                 let known = old.map_or(Err(SelectorError::NotEvaluated), |at| known.get(at));
                 table.push(match known {
@@ -120,7 +120,7 @@ impl Matches {
                     known => known,
                 });
             }
-            Answers::Known(table)
+            SelectorResults::Known(table)
         };
         let most = MOST_ANSWERS / shapes.len().max(1);
         let selectors = selectors.iter().take(most);
@@ -132,8 +132,8 @@ impl Matches {
     /// Whether a device matches a selector.
     pub(super) fn get(&self, selector: &str, shape: &DeviceShape) -> Result<bool, SelectorError> {
         match self.by_selector.get(selector).ok_or(SelectorError::NotEvaluated)? {
-            Answers::Broken(why) => Err(SelectorError::Compile(why.clone())),
-            Answers::Known(table) => {
+            SelectorResults::Broken(why) => Err(SelectorError::Compile(why.clone())),
+            SelectorResults::Known(table) => {
                 table.get(*self.shapes.get(shape).ok_or(SelectorError::NotEvaluated)?)
             }
         }
@@ -155,8 +155,8 @@ impl Matches {
     /// Why a selector does not compile.
     pub(super) fn compile_error(&self, selector: &str) -> Option<String> {
         match self.by_selector.get(selector)? {
-            Answers::Broken(why) => Some(SelectorError::Compile(why.clone()).to_string()),
-            Answers::Known(_) => None,
+            SelectorResults::Broken(why) => Some(SelectorError::Compile(why.clone()).to_string()),
+            SelectorResults::Known(_) => None,
         }
     }
 }
@@ -182,43 +182,43 @@ mod tests {
     }
 
     #[test]
-    fn known_answers_are_not_asked_again() {
-        let asked = RefCell::new(Vec::new());
+    fn known_selector_results_are_not_evaluated_again() {
+        let evaluated = RefCell::new(Vec::new());
         let evaluate = |selector: &str, shape: &DeviceShape| {
-            asked.borrow_mut().push(format!("{selector}({})", shape.driver));
+            evaluated.borrow_mut().push(format!("{selector}({})", shape.driver));
             match selector {
                 "broken" => Err(SelectorError::Compile("no sense".to_owned())),
                 _ => Ok(*shape.driver == *selector),
             }
         };
         let selectors = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
-        let first = Matches::default().refreshed(
+        let first = SelectorMatches::default().refreshed(
             &selectors(&["a", "broken"]),
             [shape("a"), shape("b")].into(),
             &evaluate,
         );
-        assert_eq!(asked.take(), ["a()", "a(a)", "a(b)", "broken()"]);
+        assert_eq!(evaluated.take(), ["a()", "a(a)", "a(b)", "broken()"]);
         let second = first.refreshed(
             &selectors(&["a", "broken"]),
             [shape("0"), shape("b")].into(),
             &evaluate,
         );
-        assert_eq!(asked.take(), ["a(0)"]);
+        assert_eq!(evaluated.take(), ["a(0)"]);
         assert_eq!(second.get("a", &shape("b")), Ok(false));
         let unknown = Err(SelectorError::NotEvaluated);
         assert_eq!(second.get("a", &shape("a")), unknown, "nobody needs it any more");
     }
 
     #[test]
-    fn what_could_not_be_asked_is_asked_the_next_time() {
-        let table = |known: &Matches, answer: Result<bool, SelectorError>| {
+    fn unevaluated_selectors_are_evaluated_on_the_next_refresh() {
+        let table = |known: &SelectorMatches, answer: Result<bool, SelectorError>| {
             let shapes = [shape("a"), shape("b")].into();
             known.refreshed(&["s".to_owned()].into(), shapes, &|_, shape| match &*shape.driver {
                 "b" => answer.clone(),
                 _ => Ok(true),
             })
         };
-        let first = table(&Matches::default(), Err(SelectorError::NotEvaluated));
+        let first = table(&SelectorMatches::default(), Err(SelectorError::NotEvaluated));
         assert_eq!(first.get("s", &shape("b")), Err(SelectorError::NotEvaluated));
         let error = SelectorError::Evaluate("no such key".to_owned());
         let second = table(&first, Err(error.clone()));
@@ -231,9 +231,10 @@ mod tests {
     #[test]
     fn errors_of_a_selector_are_bounded() {
         let shapes = (0..2 * MOST_ERRORS).map(|n| shape(&format!("{n:04}"))).collect();
-        let table = Matches::default().refreshed(&["s".to_owned()].into(), shapes, &|_, shape| {
-            Err(SelectorError::Evaluate(shape.driver.to_string()))
-        });
+        let table =
+            SelectorMatches::default().refreshed(&["s".to_owned()].into(), shapes, &|_, shape| {
+                Err(SelectorError::Evaluate(shape.driver.to_string()))
+            });
         let of = |driver: &str| table.get("s", &shape(driver));
         assert_eq!(of("0001"), Err(SelectorError::Evaluate("0001".to_owned())));
         assert_eq!(of("0127"), Err(SelectorError::Evaluate("0063".to_owned())), "the last kept");

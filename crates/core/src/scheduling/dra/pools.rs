@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::counters::{CounterKey, consumption, counter_key};
-use super::types::{Device, DeviceId, Reach, Slice};
+use super::types::{Device, DeviceId, NodeAccess, Slice};
 use crate::requirement::Requirements;
 use crate::resources::Quantity;
 
@@ -13,9 +13,9 @@ use crate::resources::Quantity;
 #[derive(Debug)]
 pub(super) struct Pools<'a> {
     by_key: Vec<Pool<'a>>,
-    devices: Vec<Published<'a>>,
+    devices: Vec<PublishedDevice<'a>>,
     /// The budgets of all pools.
-    pub(super) budgets: BTreeMap<CounterKey, Quantity>,
+    pub(super) counters: BTreeMap<CounterKey, Quantity>,
 }
 
 /// The slices of one pool at its highest generation.
@@ -40,7 +40,7 @@ struct PoolSlice<'a> {
 
 /// A published device.
 #[derive(Debug)]
-pub(super) struct Published<'a> {
+pub(super) struct PublishedDevice<'a> {
     pub(super) id: DeviceId,
     pub(super) device: &'a Device,
     /// The labels that a node needs to use it; none if all nodes can, or one node by name.
@@ -75,7 +75,7 @@ impl<'a> Pools<'a> {
                 pool.push(slice);
             }
         }
-        let mut pools = Self { by_key: Vec::new(), devices: Vec::new(), budgets: BTreeMap::new() };
+        let mut pools = Self { by_key: Vec::new(), devices: Vec::new(), counters: BTreeMap::new() };
         for ((driver, name), slices) in by_key {
             pools.add(driver, name, &slices);
         }
@@ -89,14 +89,14 @@ impl<'a> Pools<'a> {
         for set in slices.iter().flat_map(|slice| &slice.counters) {
             has_bad_counters |= !sets.insert(set.name.as_str());
             for (counter, amount) in &set.counters {
-                self.budgets.insert(counter_key(&driver, &name, &set.name, counter), *amount);
+                self.counters.insert(counter_key(&driver, &name, &set.name, counter), *amount);
             }
         }
         let mut pool_slices = Vec::new();
         for slice in slices.iter().filter(|slice| slice.counters.is_empty()) {
             let start = self.devices.len();
             let topology = topology(slice).map(Arc::new);
-            self.devices.extend(slice.devices.iter().map(|device| Published {
+            self.devices.extend(slice.devices.iter().map(|device| PublishedDevice {
                 id: DeviceId {
                     driver: driver.clone(),
                     pool: name.clone(),
@@ -104,7 +104,7 @@ impl<'a> Pools<'a> {
                 },
                 device,
                 topology: topology.clone(),
-                is_local: matches!(slice.reach, Reach::Node(_)),
+                is_local: matches!(slice.node_access, NodeAccess::Node(_)),
             }));
             pool_slices.push(PoolSlice { slice, devices: start..self.devices.len() });
             has_bad_counters |=
@@ -112,7 +112,7 @@ impl<'a> Pools<'a> {
                     !sets.contains(set.name.as_str())
                         || set.counters.keys().any(|counter| {
                             let key = counter_key(&driver, &name, &set.name, counter);
-                            !self.budgets.contains_key(&key)
+                            !self.counters.contains_key(&key)
                         })
                 });
         }
@@ -122,15 +122,15 @@ impl<'a> Pools<'a> {
     }
 
     /// All devices, in pools or not.
-    pub(super) fn devices(&self) -> &[Published<'a>] {
+    pub(super) fn devices(&self) -> &[PublishedDevice<'a>] {
         &self.devices
     }
 
     /// Takes what these devices consume out of the budgets.
-    pub(super) fn spend(&mut self, taken: impl Fn(&DeviceId) -> bool) {
+    pub(super) fn consume_counters(&mut self, taken: impl Fn(&DeviceId) -> bool) {
         for published in self.devices.iter().filter(|published| taken(&published.id)) {
             for (key, amount) in consumption(&published.id, published.device).iter() {
-                if let Some(budget) = self.budgets.get_mut(key) {
+                if let Some(budget) = self.counters.get_mut(key) {
                     *budget = budget.saturating_sub(amount);
                 }
             }
@@ -145,13 +145,13 @@ impl<'a> Pools<'a> {
         node_name: Option<&str>,
         well_known: &BTreeSet<String>,
     ) -> Vec<PoolView<'_>> {
-        let reaches = |slice: &Slice| match &slice.reach {
-            Reach::AllNodes => true,
-            Reach::Node(name) => node_name == Some(name),
-            Reach::Selector(terms) => {
+        let reaches = |slice: &Slice| match &slice.node_access {
+            NodeAccess::AllNodes => true,
+            NodeAccess::Node(name) => node_name == Some(name),
+            NodeAccess::Selector(terms) => {
                 terms.iter().any(|term| requirements.compatible(term, well_known).is_ok())
             }
-            Reach::PerDevice => false,
+            NodeAccess::PerDevice => false,
         };
         self.by_key.iter().filter_map(|pool| pool.view(&self.devices, &reaches)).collect()
     }
@@ -160,7 +160,7 @@ impl<'a> Pools<'a> {
 impl Pool<'_> {
     fn view(
         &self,
-        published: &[Published<'_>],
+        published: &[PublishedDevice<'_>],
         reaches: &dyn Fn(&Slice) -> bool,
     ) -> Option<PoolView<'_>> {
         let (seen, unseen): (Vec<_>, Vec<_>) =
@@ -191,10 +191,10 @@ impl Pool<'_> {
 /// The labels that the slice's node selector asks for. Terms are intersected: the API allows only
 /// one.
 fn topology(slice: &Slice) -> Option<Requirements> {
-    match &slice.reach {
-        Reach::Selector(terms) => {
+    match &slice.node_access {
+        NodeAccess::Selector(terms) => {
             Some(terms.iter().flat_map(Requirements::iter).cloned().collect())
         }
-        Reach::AllNodes | Reach::Node(_) | Reach::PerDevice => None,
+        NodeAccess::AllNodes | NodeAccess::Node(_) | NodeAccess::PerDevice => None,
     }
 }

@@ -8,27 +8,27 @@
 use std::collections::BTreeMap;
 
 use super::allocator::{Allocator, Candidate, CandidateType};
+use super::available_devices::AvailableDevices;
+use super::claim_plan::{Alternative, ClaimPlan, DeviceSelection, MAX_DEVICES};
 use super::constraints::MatchAttribute;
 use super::counters::Usage;
-use super::devices::{Devices, Item};
-use super::plan::{Alternative, ClaimPlan, MAX_DEVICES, Wanted};
-use super::stock::Stock;
+use super::devices::{CandidateDevice, CandidateDevices};
 use super::tracker::{ChosenDevice, TypeHold};
 use crate::requirement::Requirements;
 use crate::resources::Quantity;
 
 /// What stays the same for all types of a candidate.
 #[derive(Debug)]
-pub(super) struct Search<'s, 'a> {
+pub(super) struct DeviceSearch<'s, 'a> {
     pub(super) allocator: &'s Allocator<'a>,
     pub(super) candidate: &'s Candidate<'s>,
-    pub(super) devices: &'s Devices<'s>,
+    pub(super) devices: &'s CandidateDevices<'s>,
     pub(super) claims: &'s [ClaimPlan<'s>],
 }
 
 /// Devices for all claims on one type.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FoundAllocation {
     /// The requirements of the candidate, narrowed by the devices.
     pub(super) requirements: Requirements,
     pub(super) hold: TypeHold,
@@ -44,7 +44,7 @@ pub(super) struct FoundDevices {
     pub(super) devices: Vec<ChosenDevice>,
 }
 
-impl Search<'_, '_> {
+impl DeviceSearch<'_, '_> {
     /// Searches with the requirements that earlier types left. Every alternative and device that is
     /// looked at costs a step; with the last one the search has found nothing.
     pub(super) fn run(
@@ -52,13 +52,13 @@ impl Search<'_, '_> {
         type_at: usize,
         requirements: &Requirements,
         steps: &mut u64,
-    ) -> Option<Found> {
+    ) -> Option<FoundAllocation> {
         let candidate_type = &self.candidate.types[type_at];
         let attempt = Attempt {
             search: self,
             type_at,
             candidate_type,
-            stock: Stock::new(self.allocator, self.candidate.id, candidate_type),
+            stock: AvailableDevices::new(self.allocator, self.candidate.id, candidate_type),
             constraints: self.claims.iter().map(|claim| claim.constraints.clone()).collect(),
             requirements: requirements.clone(),
             path: Vec::new(),
@@ -71,7 +71,7 @@ impl Search<'_, '_> {
 /// A decision that is open.
 #[derive(Debug)]
 struct Frame {
-    at: At,
+    decision: Decision,
     /// The option to try next.
     next: usize,
     /// Whether a device was placed that has to be taken back first.
@@ -80,7 +80,7 @@ struct Frame {
 
 /// What a decision is about, as positions.
 #[derive(Clone, Copy, Debug)]
-enum At {
+enum Decision {
     /// Which alternative of a request.
     Choose { claim: usize, request: usize },
     /// Which device for a slot.
@@ -103,10 +103,10 @@ struct Pick {
 
 #[derive(Debug)]
 struct Attempt<'s, 'a> {
-    search: &'s Search<'s, 'a>,
+    search: &'s DeviceSearch<'s, 'a>,
     type_at: usize,
     candidate_type: &'s CandidateType<'s>,
-    stock: Stock<'s, 'a>,
+    stock: AvailableDevices<'s, 'a>,
     /// By claim.
     constraints: Vec<Vec<MatchAttribute<'s>>>,
     requirements: Requirements,
@@ -116,7 +116,7 @@ struct Attempt<'s, 'a> {
 }
 
 impl<'s> Attempt<'s, '_> {
-    fn run(mut self, steps: &mut u64) -> Option<Found> {
+    fn run(mut self, steps: &mut u64) -> Option<FoundAllocation> {
         let Some(first) = self.request_from(0, 0) else { return Some(self.found()) };
         let mut stack = vec![first];
         while let Some(mut frame) = stack.pop() {
@@ -128,30 +128,30 @@ impl<'s> Attempt<'s, '_> {
                 continue;
             }
             match self.advance(&mut frame, steps) {
-                Advance::NoMore => {}
-                Advance::Done => return Some(self.found()),
-                Advance::Next(next) => stack.extend([frame, next]),
+                SearchStep::NoMore => {}
+                SearchStep::Done => return Some(self.found()),
+                SearchStep::Next(next) => stack.extend([frame, next]),
             }
         }
         None
     }
 
     /// Tries options of a decision until one leads on.
-    fn advance(&mut self, frame: &mut Frame, steps: &mut u64) -> Advance {
-        let options = self.options(frame.at);
+    fn advance(&mut self, frame: &mut Frame, steps: &mut u64) -> SearchStep {
+        let options = self.options(frame.decision);
         while frame.next < options && *steps > 0 {
             *steps -= 1;
             let option = frame.next;
             frame.next += 1;
-            let next = match frame.at {
-                At::Choose { claim, request } => {
+            let next = match frame.decision {
+                Decision::Choose { claim, request } => {
                     if !self.can_choose(claim, request, option) {
                         continue;
                     }
                     self.slot_from(claim, request, option, 0)
                 }
-                At::Fill { claim, request, alternative, slot } => {
-                    let position = self.position(frame.at, option);
+                Decision::Fill { claim, request, alternative, slot } => {
+                    let position = self.position(frame.decision, option);
                     if !self.place([claim, request, alternative], position) {
                         continue;
                     }
@@ -159,41 +159,45 @@ impl<'s> Attempt<'s, '_> {
                     self.slot_from(claim, request, alternative, slot + 1)
                 }
             };
-            return next.map_or(Advance::Done, Advance::Next);
+            return next.map_or(SearchStep::Done, SearchStep::Next);
         }
-        Advance::NoMore
+        SearchStep::NoMore
     }
 
     fn alternative(&self, claim: usize, request: usize, alternative: usize) -> &'s Alternative<'s> {
         &self.search.claims[claim].requests[request][alternative]
     }
 
-    fn item(&self, position: usize) -> &'s Item<'s> {
+    fn item(&self, position: usize) -> &'s CandidateDevice<'s> {
         self.search.devices.get(self.type_at, position)
     }
 
     /// How many options a decision has.
-    fn options(&self, at: At) -> usize {
+    fn options(&self, at: Decision) -> usize {
         match at {
-            At::Choose { claim, request } => self.search.claims[claim].requests[request].len(),
-            At::Fill { claim, request, alternative, .. } => {
-                match self.alternative(claim, request, alternative).wanted {
-                    Wanted::Exact(_) => self.search.devices.len(self.type_at),
-                    Wanted::All { .. } => 1,
+            Decision::Choose { claim, request } => {
+                self.search.claims[claim].requests[request].len()
+            }
+            Decision::Fill { claim, request, alternative, .. } => {
+                match self.alternative(claim, request, alternative).selection {
+                    DeviceSelection::Exact(_) => self.search.devices.len(self.type_at),
+                    DeviceSelection::All { .. } => 1,
                 }
             }
         }
     }
 
     /// The device that an option of a slot stands for.
-    fn position(&self, at: At, option: usize) -> usize {
-        let At::Fill { claim, request, alternative, slot } = at else { return option };
-        match &self.alternative(claim, request, alternative).wanted {
-            Wanted::Exact(_) => option,
-            Wanted::All { published, templates } => match slot.checked_sub(published.len()) {
-                None => published[slot],
-                Some(template) => templates[self.type_at][template],
-            },
+    fn position(&self, at: Decision, option: usize) -> usize {
+        let Decision::Fill { claim, request, alternative, slot } = at else { return option };
+        match &self.alternative(claim, request, alternative).selection {
+            DeviceSelection::Exact(_) => option,
+            DeviceSelection::All { published, templates } => {
+                match slot.checked_sub(published.len()) {
+                    None => published[slot],
+                    Some(template) => templates[self.type_at][template],
+                }
+            }
         }
     }
 
@@ -202,7 +206,7 @@ impl<'s> Attempt<'s, '_> {
         while request >= self.search.claims.get(claim)?.requests.len() {
             (claim, request) = (claim + 1, 0);
         }
-        Some(Frame { at: At::Choose { claim, request }, next: 0, has_placed: false })
+        Some(Frame { decision: Decision::Choose { claim, request }, next: 0, has_placed: false })
     }
 
     /// The decision about a slot, or about the next request when all slots are filled.
@@ -221,22 +225,22 @@ impl<'s> Attempt<'s, '_> {
         if slot >= plan.slots(self.type_at) {
             return self.request_from(claim, request + 1);
         }
-        let next = match (&plan.wanted, self.path.last()) {
-            (Wanted::Exact(_), Some(pick)) if slot > 0 => {
+        let next = match (&plan.selection, self.path.last()) {
+            (DeviceSelection::Exact(_), Some(pick)) if slot > 0 => {
                 let is_shared = self.item(pick.position).device.shape.allows_multiple;
                 pick.position + usize::from(!is_shared)
             }
             _ => 0,
         };
-        let at = At::Fill { claim, request, alternative, slot };
-        Some(Frame { at, next, has_placed: false })
+        let at = Decision::Fill { claim, request, alternative, slot };
+        Some(Frame { decision: at, next, has_placed: false })
     }
 
     /// Whether an alternative has devices at all, and not too many for the claim.
     fn can_choose(&self, claim: usize, request: usize, alternative: usize) -> bool {
         let plan = self.alternative(claim, request, alternative);
         let placed = self.path.iter().filter(|pick| pick.claim == claim).count();
-        !plan.is_hopeless(self.type_at)
+        !plan.has_no_devices(self.type_at)
             && placed.saturating_add(plan.slots(self.type_at)) <= MAX_DEVICES
     }
 
@@ -285,7 +289,7 @@ impl<'s> Attempt<'s, '_> {
         [claim, request, alternative]: [usize; 3],
         position: usize,
         plan: &Alternative<'_>,
-        item: &Item<'_>,
+        item: &CandidateDevice<'_>,
     ) -> bool {
         let matches = self.search.allocator.matches();
         *self
@@ -299,13 +303,13 @@ impl<'s> Attempt<'s, '_> {
         &mut self,
         claim: usize,
         plan: &Alternative<'_>,
-        item: &Item<'_>,
+        item: &CandidateDevice<'_>,
     ) -> Option<Vec<usize>> {
         let bindings = self.candidate_type.bindings;
         let mut joined = Vec::new();
         let constraints = &mut self.constraints[claim];
         for at in 0..constraints.len() {
-            if !constraints[at].is_about(plan.request, plan.name) {
+            if !constraints[at].applies_to(plan.request, plan.name) {
                 continue;
             }
             if !constraints[at].add(&item.id, &item.device.shape, bindings) {
@@ -320,7 +324,7 @@ impl<'s> Attempt<'s, '_> {
         Some(joined)
     }
 
-    fn found(self) -> Found {
+    fn found(self) -> FoundAllocation {
         let mut chosen = vec![FoundDevices::default(); self.search.claims.len()];
         for pick in &self.path {
             let item = self.item(pick.position);
@@ -336,13 +340,13 @@ impl<'s> Attempt<'s, '_> {
                 consumed: pick.consumed.clone(),
             });
         }
-        Found { requirements: self.requirements, hold: self.stock.into_hold(), chosen }
+        FoundAllocation { requirements: self.requirements, hold: self.stock.into_hold(), chosen }
     }
 }
 
 /// Where a decision leads.
 #[derive(Debug)]
-enum Advance {
+enum SearchStep {
     /// Nowhere: no option is left.
     NoMore,
     /// To another decision.

@@ -1,6 +1,6 @@
 //! Cases of spec 20 §3.19.
 
 mod claims;
-mod holding;
-mod searching;
-mod world;
+mod device_holds;
+mod device_search;
+mod test_cluster;

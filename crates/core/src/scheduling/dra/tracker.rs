@@ -75,7 +75,7 @@ impl ClaimHold {
 /// Holdings of all candidates.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Tracker {
-    held: BTreeMap<CandidateId, Held>,
+    held: BTreeMap<CandidateId, CandidateHolds>,
     /// Who holds a published device that goes to one claim only.
     holders: BTreeMap<DeviceId, CandidateId>,
     /// What all candidates keep of published budgets and devices.
@@ -84,7 +84,7 @@ pub(super) struct Tracker {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Held {
+struct CandidateHolds {
     types: BTreeMap<String, TypeHold>,
     reserve: Reserve,
 }
@@ -109,13 +109,13 @@ impl Tracker {
             None => true,
             Some(holder) if *holder != candidate => false,
             Some(_) => self
-                .of(candidate, type_name)
+                .type_hold(candidate, type_name)
                 .is_none_or(|hold| !hold.published.devices.contains(device)),
         }
     }
 
     /// What a type of a candidate holds.
-    pub(super) fn of(&self, candidate: CandidateId, type_name: &str) -> Option<&TypeHold> {
+    pub(super) fn type_hold(&self, candidate: CandidateId, type_name: &str) -> Option<&TypeHold> {
         self.held.get(&candidate)?.types.get(type_name)
     }
 
@@ -172,7 +172,7 @@ impl Tracker {
     }
 }
 
-impl Held {
+impl CandidateHolds {
     /// Makes the reserve the largest amounts over the types, and tells the sum of all reserves.
     fn update_reserve(&mut self, sum: &mut Reserve) {
         let mut reserve = Reserve::default();

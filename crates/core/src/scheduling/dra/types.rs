@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use super::matches::{Matches, SelectorError};
+use super::matches::{SelectorError, SelectorMatches};
 use crate::catalog::Catalog;
 use crate::requirement::Requirements;
 use crate::resources::Quantity;
@@ -49,7 +49,7 @@ pub struct DeviceId {
 
 /// Published devices, claims and classes of the cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct DynamicState {
+pub struct DynamicResourceState {
     /// All ResourceSlices, by name: the order is the order in which devices are tried.
     pub slices: Vec<Arc<Slice>>,
     /// All ResourceClaims.
@@ -57,10 +57,10 @@ pub struct DynamicState {
     /// All DeviceClasses by name.
     pub classes: BTreeMap<String, Arc<DeviceClass>>,
     /// Which devices the selectors of claims and classes match.
-    pub matches: Arc<Matches>,
+    pub matches: Arc<SelectorMatches>,
 }
 
-impl DynamicState {
+impl DynamicResourceState {
     /// Fills [`Self::matches`] for every selector of a claim or class and every device that is
     /// published or may be, with CEL given as a function. Answers that are known are kept, those
     /// that nobody needs any more are dropped.
@@ -84,10 +84,10 @@ impl DynamicState {
         let of_classes = self.classes.values().flat_map(|class| &class.selectors);
         let of_claims =
             self.claims.values().flat_map(|claim| &claim.requests).flat_map(|request| {
-                let queries: &[DeviceQuery] = match &request.ask {
-                    Ask::Exactly(query) => std::slice::from_ref(query),
-                    Ask::FirstAvailable(queries) => queries,
-                    Ask::Unsupported => &[],
+                let queries: &[DeviceQuery] = match &request.kind {
+                    DeviceRequestKind::Exactly(query) => std::slice::from_ref(query),
+                    DeviceRequestKind::FirstAvailable(queries) => queries,
+                    DeviceRequestKind::Unsupported => &[],
                 };
                 queries.iter().flat_map(|query| &query.selectors)
             });
@@ -112,7 +112,7 @@ pub struct Slice {
     /// The Node that owns it. Slices of nodes that are not there, or not initialised, do not count.
     pub owner_node: Option<String>,
     /// Which nodes can use its devices.
-    pub reach: Reach,
+    pub node_access: NodeAccess,
     /// The devices.
     pub devices: Vec<Device>,
     /// Budgets that devices of the pool share. A slice with budgets has no devices.
@@ -121,7 +121,7 @@ pub struct Slice {
 
 /// Which nodes can use the devices of a slice.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Reach {
+pub enum NodeAccess {
     /// Every node.
     AllNodes,
     /// The node of this name, and no node to come.
@@ -243,7 +243,7 @@ pub struct Claim {
     /// What must hold between them.
     pub constraints: Vec<Constraint>,
     /// `status.allocation`.
-    pub allocation: Option<Allocated>,
+    pub allocation: Option<ClaimAllocation>,
     /// `status.reservedFor`.
     pub reserved_for: Vec<Consumer>,
 }
@@ -262,7 +262,7 @@ impl Claim {
 
 /// What a claim was given by the scheduler of the cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Allocated {
+pub struct ClaimAllocation {
     /// The labels of its node selector, all terms intersected.
     pub requirements: Requirements,
     /// The node of its node selector (`metadata.name`), if the devices are a node's own.
@@ -295,12 +295,12 @@ pub struct DeviceRequest {
     /// The name.
     pub name: String,
     /// What is asked.
-    pub ask: Ask,
+    pub kind: DeviceRequestKind,
 }
 
 /// What a request asks.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Ask {
+pub enum DeviceRequestKind {
     /// This.
     Exactly(DeviceQuery),
     /// The first of these that can be had.
@@ -339,12 +339,12 @@ pub struct Constraint {
     /// The requests, or alternatives as `request/alternative`, that it is about; empty for all.
     pub requests: BTreeSet<String>,
     /// What must hold.
-    pub rule: Rule,
+    pub rule: ConstraintRule,
 }
 
 /// A rule between devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Rule {
+pub enum ConstraintRule {
     /// All have the same value of this attribute.
     MatchAttribute(String),
     /// All have different values of an attribute. Refused.

@@ -2,22 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use super::ask::Ask;
+use super::input::{Attachments, SolverInput, union};
+use super::relaxable_pod::RelaxablePod;
 use super::reservations::Reservations;
 use super::templates::Template;
 use super::topology::Topology;
-use super::types::{self, Filter, Kept};
-use super::world::{Attachments, World, union};
+use super::types::{self, FilteredTypes, TypeFilter};
 use crate::host_port::HostPort;
 use crate::id::PodId;
 use crate::labels::HOSTNAME;
-use crate::reason::{VolumeLimit, Why};
+use crate::rejection::{RejectionReason, VolumeLimitExceeded};
 use crate::requirement::{Requirement, Requirements};
 use crate::resources::Resources;
-use crate::taint::untolerated;
+use crate::taint::untolerated_taints;
 
 /// A NodeClaim to be.
-pub(super) struct Claim {
+pub(super) struct InFlightClaim {
     /// The position of its template.
     pub template: usize,
     /// A name that no node has, for hostname topology.
@@ -41,7 +41,7 @@ pub(super) struct Change {
     pub reservations: BTreeSet<String>,
 }
 
-impl Claim {
+impl InFlightClaim {
     /// The `number`-th NodeClaim of the solve, still empty.
     pub(super) fn new(
         position: usize,
@@ -70,46 +70,49 @@ impl Claim {
     /// volumes the first that passes is taken, and the last refusal counts.
     pub(super) fn with_pod(
         &self,
-        world: &World<'_>,
+        input: &SolverInput<'_>,
         template: &Template<'_>,
         topology: &Topology<'_>,
         reservations: &Reservations,
-        ask: &Ask<'_>,
+        relaxable: &RelaxablePod<'_>,
         may_relax: bool,
-    ) -> Result<Change, Why> {
-        let untolerated = untolerated(&template.pool.taints, &ask.spec.tolerations);
+    ) -> Result<Change, RejectionReason> {
+        let untolerated = untolerated_taints(&template.pool.taints, &relaxable.spec.tolerations);
         if !untolerated.is_empty() {
-            return Err(Why::Taints(untolerated.into_iter().cloned().collect()));
+            return Err(RejectionReason::Taints(untolerated.into_iter().cloned().collect()));
         }
-        let candidates = self.attaching(template, &ask.attachments)?;
+        let candidates = self.attachable_types(template, &relaxable.attachments)?;
         // A preference that contradicts a requirement must not make the label look unwanted.
-        for asked in [&ask.all, &ask.strict] {
-            self.requirements.compatible(asked, world.well_known()).map_err(Why::Requirements)?;
+        for required in [&relaxable.all, &relaxable.strict] {
+            self.requirements
+                .compatible(required, input.well_known())
+                .map_err(RejectionReason::Requirements)?;
         }
         let mut with_pod = self.requirements.clone();
-        with_pod.extend(ask.all.iter().cloned());
+        with_pod.extend(relaxable.all.iter().cloned());
 
-        let total = self.requests.merge(&ask.spec.requests);
-        let filter = Filter {
-            world,
+        let total = self.requests.merge(&relaxable.spec.requests);
+        let filter = TypeFilter {
+            input,
             list: template.list,
             groups: &template.groups,
             taken_ports: &self.ports,
-            ports: &ask.spec.host_ports,
-            requests: &ask.spec.requests,
+            ports: &relaxable.spec.host_ports,
+            requests: &relaxable.spec.requests,
             total: &total,
         };
-        let try_volumes = |volumes: &Requirements| -> Result<Change, Why> {
-            let Kept { types, requirements } =
-                narrowed(topology, ask, &filter, &candidates, &with_pod, volumes, may_relax)?;
+        let try_volumes = |volumes: &Requirements| -> Result<Change, RejectionReason> {
+            let FilteredTypes { types, requirements } =
+                narrowed(topology, relaxable, &filter, &candidates, &with_pod, volumes, may_relax)?;
             let kept = types.iter().map(|&position| &*template.list[position]);
             let reservations = reservations
-                .offered(world, &self.reservations, kept, &requirements)
-                .map_err(Why::Reserved)?;
+                .reservations_to_hold(input, &self.reservations, kept, &requirements)
+                .map_err(RejectionReason::Reserved)?;
             Ok(Change { requirements, types, reservations })
         };
-        let mut result = try_volumes(ask.alternatives.first().unwrap_or(&Requirements::default()));
-        for volumes in ask.alternatives.iter().skip(1) {
+        let mut result =
+            try_volumes(relaxable.volume_topologies.first().unwrap_or(&Requirements::default()));
+        for volumes in relaxable.volume_topologies.iter().skip(1) {
             if result.is_err() {
                 result = try_volumes(volumes);
             }
@@ -118,11 +121,11 @@ impl Claim {
     }
 
     /// The types that can attach the volumes of the NodeClaim and of the pod (spec 45 §11.2).
-    fn attaching(
+    fn attachable_types(
         &self,
         template: &Template<'_>,
         attachments: &Attachments,
-    ) -> Result<Vec<usize>, Why> {
+    ) -> Result<Vec<usize>, RejectionReason> {
         if attachments.is_empty() {
             return Ok(self.types.clone());
         }
@@ -143,7 +146,7 @@ impl Claim {
         let culprit = all.iter().find(|(driver, claims)| {
             self.types.iter().all(|&position| exceeds(position, driver, claims.len()))
         });
-        Err(Why::VolumeLimit(culprit.map(|(driver, claims)| VolumeLimit {
+        Err(RejectionReason::VolumeLimit(culprit.map(|(driver, claims)| VolumeLimitExceeded {
             driver: driver.clone(),
             count: claims.len(),
             limit: self.types.iter().filter_map(|&p| limit(p, driver)).max().unwrap_or(0),
@@ -151,14 +154,14 @@ impl Claim {
     }
 
     /// Places the pod.
-    pub(super) fn add(&mut self, ask: &Ask<'_>, change: Change) {
-        self.pods.push(ask.id);
+    pub(super) fn add(&mut self, relaxable: &RelaxablePod<'_>, change: Change) {
+        self.pods.push(relaxable.id);
         self.requirements = change.requirements;
         self.types = change.types;
         self.reservations = change.reservations;
-        self.requests.add(&ask.spec.requests);
-        self.ports.extend(ask.spec.host_ports.iter().cloned());
-        self.attachments = union(&self.attachments, &ask.attachments);
+        self.requests.add(&relaxable.spec.requests);
+        self.ports.extend(relaxable.spec.host_ports.iter().cloned());
+        self.attachments = union(&self.attachments, &relaxable.attachments);
     }
 }
 
@@ -166,15 +169,15 @@ impl Claim {
 /// requirements, since it may collapse them to one domain.
 fn narrowed(
     topology: &Topology<'_>,
-    ask: &Ask<'_>,
-    filter: &Filter<'_>,
+    relaxable: &RelaxablePod<'_>,
+    filter: &TypeFilter<'_>,
     candidates: &[usize],
     with_pod: &Requirements,
     volumes: &Requirements,
     may_relax: bool,
-) -> Result<Kept, Why> {
-    let well_known = filter.world.well_known();
-    with_pod.compatible(volumes, well_known).map_err(Why::VolumeTopology)?;
+) -> Result<FilteredTypes, RejectionReason> {
+    let well_known = filter.input.well_known();
+    with_pod.compatible(volumes, well_known).map_err(RejectionReason::VolumeTopology)?;
     let mut requirements = with_pod.clone();
     requirements.extend(volumes.iter().cloned());
 
@@ -183,9 +186,13 @@ fn narrowed(
         there.add(Requirement::in_values(key, [domain]));
         filter.cheapest(candidates, &there)
     };
-    let domains = topology.narrow(ask, &requirements, &price).map_err(Why::Topology)?;
-    requirements.takes_domains(&domains, well_known).map_err(Why::TopologyResult)?;
+    let domains =
+        topology.narrow(relaxable, &requirements, &price).map_err(RejectionReason::Topology)?;
+    requirements
+        .compatible_with_domains(&domains, well_known)
+        .map_err(RejectionReason::TopologyResult)?;
     requirements.extend(domains.iter().cloned());
 
-    types::filter(filter, candidates, &requirements, may_relax).map_err(Why::InstanceTypes)
+    types::filter(filter, candidates, &requirements, may_relax)
+        .map_err(RejectionReason::InstanceTypes)
 }

@@ -2,23 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use super::ask::Ask;
+use super::input::{Attachments, SolverInput, union};
+use super::relaxable_pod::RelaxablePod;
 use super::templates;
 use super::topology::Topology;
-use super::world::{Attachments, World, union};
 use crate::host_port::HostPort;
 use crate::id::{NodeId, PodId};
 use crate::labels::HOSTNAME;
-use crate::pod::{Owner, Phase};
+use crate::pod::{OwnerKind, Phase};
 use crate::requirement::{Requirement, Requirements};
 use crate::resources::{Quantity, Resources};
-use crate::snapshot::Node;
-use crate::taint::untolerated;
+use crate::snapshot::StateNode;
+use crate::taint::untolerated_taints;
 
 /// A node with what is left of it.
-pub(super) struct Existing<'a> {
+pub(super) struct ExistingNode<'a> {
     pub id: NodeId,
-    pub node: &'a Node,
+    pub node: &'a StateNode,
     /// The labels and the hostname: facts, whatever pods come.
     pub requirements: Requirements,
     pub hostname: String,
@@ -31,15 +31,15 @@ pub(super) struct Existing<'a> {
     is_under_consolidate_after: bool,
 }
 
-impl<'a> Existing<'a> {
-    pub(super) fn new(world: &World<'a>, id: NodeId) -> Self {
-        let node = world.snapshot.node(id);
+impl<'a> ExistingNode<'a> {
+    pub(super) fn new(input: &SolverInput<'a>, id: NodeId) -> Self {
+        let node = input.snapshot.node(id);
         let hostname = node.labels.get(HOSTNAME).unwrap_or(&node.name).clone();
-        let mut requirements = world.labels(&node.labels);
+        let mut requirements = input.labels(&node.labels);
         requirements.add(Requirement::in_values(HOSTNAME, [hostname.as_str()]));
         let mut attachments = Attachments::new();
-        for pod in world.pods_on(id) {
-            if let Ok(own) = world.snapshot.volumes.attachments(pod) {
+        for pod in input.pods_on(id) {
+            if let Ok(own) = input.snapshot.volumes.attachments(pod) {
                 attachments = union(&attachments, &own);
             }
         }
@@ -49,27 +49,30 @@ impl<'a> Existing<'a> {
             requirements,
             hostname,
             pods: Vec::new(),
-            remaining: remaining(world, id),
-            ports: world.pods_on(id).flat_map(|pod| pod.spec.host_ports.clone()).collect(),
+            remaining: remaining(input, id),
+            ports: input.pods_on(id).flat_map(|pod| pod.spec.host_ports.clone()).collect(),
             attachments,
-            volume_limits: volume_limits(world, node),
-            is_under_consolidate_after: is_under_consolidate_after(world, node),
+            volume_limits: volume_limits(input, node),
+            is_under_consolidate_after: is_under_consolidate_after(input, node),
         }
     }
 
     /// Whether the node takes the pod.
     pub(super) fn accepts(
         &self,
-        world: &World<'_>,
+        input: &SolverInput<'_>,
         topology: &Topology<'_>,
-        ask: &Ask<'_>,
+        relaxable: &RelaxablePod<'_>,
     ) -> bool {
-        (!self.is_under_consolidate_after || may_always_move(world, ask))
-            && untolerated(&self.node.taints, &ask.spec.tolerations).is_empty()
-            && self.attaches(&ask.attachments)
-            && !self.ports.iter().any(|port| ask.spec.host_ports.iter().any(|p| p.collides(port)))
-            && ask.spec.requests.fits_in(&self.remaining)
-            && self.suits(topology, ask)
+        (!self.is_under_consolidate_after || may_always_move(input, relaxable))
+            && untolerated_taints(&self.node.taints, &relaxable.spec.tolerations).is_empty()
+            && self.attaches(&relaxable.attachments)
+            && !self
+                .ports
+                .iter()
+                .any(|port| relaxable.spec.host_ports.iter().any(|p| p.conflicts_with(port)))
+            && relaxable.spec.requests.fits_in(&self.remaining)
+            && self.suits(topology, relaxable)
     }
 
     /// Distinct claims of every driver with this pod, held against the limits.
@@ -81,45 +84,47 @@ impl<'a> Existing<'a> {
 
     /// Labels, volumes and topology. Only labels that the node has can be asked for, and what a pod
     /// asks adds none: upstream takes `rack NotIn [a]` for a rack that can be picked from.
-    fn suits(&self, topology: &Topology<'_>, ask: &Ask<'_>) -> bool {
+    fn suits(&self, topology: &Topology<'_>, relaxable: &RelaxablePod<'_>) -> bool {
         let nothing = std::collections::BTreeSet::new();
-        let suits = |asked: &Requirements| self.requirements.compatible(asked, &nothing).is_ok();
-        suits(&ask.all)
-            && suits(&ask.strict)
-            && (ask.alternatives.is_empty() || ask.alternatives.iter().any(suits))
-            && topology
-                .narrow(ask, &self.requirements, &|_, _| None)
-                .is_ok_and(|narrowed| self.requirements.takes_domains(&narrowed, &nothing).is_ok())
+        let suits =
+            |required: &Requirements| self.requirements.compatible(required, &nothing).is_ok();
+        suits(&relaxable.all)
+            && suits(&relaxable.strict)
+            && (relaxable.volume_topologies.is_empty()
+                || relaxable.volume_topologies.iter().any(suits))
+            && topology.narrow(relaxable, &self.requirements, &|_, _| None).is_ok_and(|narrowed| {
+                self.requirements.compatible_with_domains(&narrowed, &nothing).is_ok()
+            })
     }
 
     /// Places the pod.
-    pub(super) fn add(&mut self, ask: &Ask<'_>) {
-        self.pods.push(ask.id);
-        self.remaining = self.remaining.subtract(&ask.spec.requests);
-        self.ports.extend(ask.spec.host_ports.iter().cloned());
-        self.attachments = union(&self.attachments, &ask.attachments);
+    pub(super) fn add(&mut self, relaxable: &RelaxablePod<'_>) {
+        self.pods.push(relaxable.id);
+        self.remaining = self.remaining.subtract(&relaxable.spec.requests);
+        self.ports.extend(relaxable.spec.host_ports.iter().cloned());
+        self.attachments = union(&self.attachments, &relaxable.attachments);
     }
 }
 
 /// Allocatable less bound pods, less daemons that have not come yet.
-fn remaining(world: &World<'_>, id: NodeId) -> Resources {
-    let node = world.snapshot.node(id);
-    let labels = world.labels(&node.labels);
+fn remaining(input: &SolverInput<'_>, id: NodeId) -> Resources {
+    let node = input.snapshot.node(id);
+    let labels = input.labels(&node.labels);
     let nothing = std::collections::BTreeSet::new();
-    let daemons: Vec<_> = world
+    let daemons: Vec<_> = input
         .snapshot
         .daemons
         .iter()
         .filter(|daemon| {
-            templates::runs_on(world, &daemon.spec, &node.taints, |requirements| {
+            templates::runs_on(input, &daemon.spec, &node.taints, |requirements| {
                 labels.compatible(requirements, &nothing).is_ok()
             })
         })
         .collect();
     let (mut used, mut used_by_daemons) = (Resources::default(), Resources::default());
-    for pod in world.pods_on(id) {
+    for pod in input.pods_on(id) {
         used.add(&pod.spec.requests);
-        if pod.owner == Owner::DaemonSet {
+        if pod.owner == OwnerKind::DaemonSet {
             used_by_daemons.add(&pod.spec.requests);
         }
     }
@@ -132,10 +137,10 @@ fn remaining(world: &World<'_>, id: NodeId) -> Resources {
 }
 
 /// Published counts; the instance type's for drivers that are not published (spec 45 §11.2).
-fn volume_limits(world: &World<'_>, node: &Node) -> BTreeMap<String, u32> {
+fn volume_limits(input: &SolverInput<'_>, node: &StateNode) -> BTreeMap<String, u32> {
     let mut limits: BTreeMap<_, _> =
-        world.type_of(node).map_or_else(BTreeMap::new, |own| own.volume_limits.clone());
-    for (driver, published) in &node.published_drivers {
+        input.type_of(node).map_or_else(BTreeMap::new, |own| own.volume_limits.clone());
+    for (driver, published) in &node.published_volume_limits {
         match published {
             Some(limit) => limits.insert(driver.clone(), *limit),
             None => limits.remove(driver),
@@ -144,10 +149,10 @@ fn volume_limits(world: &World<'_>, node: &Node) -> BTreeMap<String, u32> {
     limits
 }
 
-fn is_under_consolidate_after(world: &World<'_>, node: &Node) -> bool {
-    let pool = world.snapshot.pools.iter().find(|pool| node.pool.as_ref() == Some(&pool.name));
+fn is_under_consolidate_after(input: &SolverInput<'_>, node: &StateNode) -> bool {
+    let pool = input.snapshot.pools.iter().find(|pool| node.pool.as_ref() == Some(&pool.name));
     let (Some(now), Some(after), Some(initialized)) = (
-        world.options.enforce_consolidate_after,
+        input.options.enforce_consolidate_after,
         pool.and_then(|pool| pool.consolidate_after),
         node.initialized_at.filter(|_| node.is_managed),
     ) else {
@@ -157,7 +162,7 @@ fn is_under_consolidate_after(world: &World<'_>, node: &Node) -> bool {
 }
 
 /// Pending pods, and pods of nodes that go away anyway.
-fn may_always_move(world: &World<'_>, ask: &Ask<'_>) -> bool {
-    ask.pod.phase == Phase::Pending
-        || ask.pod.node.is_some_and(|node| world.snapshot.node(node).is_deleting)
+fn may_always_move(input: &SolverInput<'_>, relaxable: &RelaxablePod<'_>) -> bool {
+    relaxable.pod.phase == Phase::Pending
+        || relaxable.pod.node.is_some_and(|node| input.snapshot.node(node).is_deleting)
 }

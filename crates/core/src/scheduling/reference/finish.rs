@@ -2,28 +2,29 @@
 
 use std::sync::Arc;
 
-use super::claim::Claim;
+use super::claim::InFlightClaim;
+use super::input::SolverInput;
 use super::templates::Template;
 use super::types;
-use super::world::World;
 use crate::catalog::{CAPACITY_TYPE, RESERVED};
 use crate::labels::HOSTNAME;
-use crate::plan::PlannedClaim;
-use crate::reason::Refusal;
+use crate::plan::PlannedNodeClaim;
+use crate::rejection::PodRejection;
 use crate::requirement::{Requirement, Requirements};
 use crate::resources::Resources;
 use crate::scheduling::{MinValuesPolicy, min_values};
 
 /// The finished NodeClaim, or why its pods have no place after all.
 pub(super) fn finish(
-    world: &World<'_>,
+    input: &SolverInput<'_>,
     template: &Template<'_>,
-    claim: Claim,
-) -> Result<PlannedClaim, Refusal> {
-    let requirements = requirements(world, &claim);
+    claim: InFlightClaim,
+) -> Result<PlannedNodeClaim, PodRejection> {
+    let requirements = requirements(input, &claim);
     let requests = claim.requests.merge(&least_overhead(template, &claim));
     let price = |position: usize| {
-        let price = template.list[position].cheapest_launch(&requirements, world.well_known());
+        let price =
+            template.list[position].cheapest_launch_price(&requirements, input.well_known());
         price.unwrap_or(f64::INFINITY)
     };
     let mut types = claim.types;
@@ -31,16 +32,17 @@ pub(super) fn finish(
         let by_name = || template.list[a].name.cmp(&template.list[b].name);
         price(a).total_cmp(&price(b)).then_with(by_name)
     });
-    types.truncate(world.listed_types);
-    if world.options.min_values == MinValuesPolicy::Strict {
+    types.truncate(input.listed_types);
+    if input.options.min_values == MinValuesPolicy::Strict {
         let offered = types.iter().map(|&position| &template.list[position].requirements);
-        min_values::needed(&requirements, offered)
-            .map_err(|unmet| Refusal::Truncated { pool: template.pool.name.clone(), unmet })?;
+        min_values::required_type_count(&requirements, offered).map_err(|unmet| {
+            PodRejection::MinValuesMissedAfterTruncation { pool: template.pool.name.clone(), unmet }
+        })?;
     }
     let kept = types.iter().map(|&position| &*template.list[position]);
-    Ok(PlannedClaim {
+    Ok(PlannedNodeClaim {
         pool: template.id,
-        cheapest: types::cheapest(world, kept, &requirements),
+        lowest_price: types::cheapest(input, kept, &requirements),
         pods: claim.pods,
         instance_types: types
             .iter()
@@ -55,14 +57,14 @@ pub(super) fn finish(
 }
 
 /// Without the hostname; pinned to the reservations that the NodeClaim holds.
-fn requirements(world: &World<'_>, claim: &Claim) -> Requirements {
+fn requirements(input: &SolverInput<'_>, claim: &InFlightClaim) -> Requirements {
     let holds = !claim.reservations.is_empty();
     let is_dropped = |key: &str| key == HOSTNAME || (holds && key == CAPACITY_TYPE);
     let kept = claim.requirements.iter().filter(|requirement| !is_dropped(requirement.key()));
     let mut requirements: Requirements = kept.cloned().collect();
     if holds {
         requirements.add(Requirement::in_values(CAPACITY_TYPE, [RESERVED]));
-        if let Some(label) = &world.catalog.reservation_id_label {
+        if let Some(label) = &input.catalog.reservation_id_label {
             requirements.add(Requirement::in_values(label, claim.reservations.iter().cloned()));
         }
     }
@@ -71,7 +73,7 @@ fn requirements(world: &World<'_>, claim: &Claim) -> Requirements {
 
 /// The least overhead of the daemon groups that still have a type. Groups without daemons are left
 /// out of the minimum.
-fn least_overhead(template: &Template<'_>, claim: &Claim) -> Resources {
+fn least_overhead(template: &Template<'_>, claim: &InFlightClaim) -> Resources {
     let groups = template.groups.iter();
     let possible = groups.filter(|group| group.types.iter().any(|t| claim.types.contains(t)));
     Resources::min(possible.filter_map(|group| group.overhead.as_ref()))

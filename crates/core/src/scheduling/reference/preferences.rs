@@ -1,6 +1,6 @@
 //! Giving up what a pod prefers, one step at a time (spec 20 §3.15).
 
-use crate::pod::{PodSpec, Weighted};
+use crate::pod::{PodSpec, WeightedTerm};
 use crate::taint::Toleration;
 
 /// Relaxes the spec by the first step that applies. False when there is nothing left to give up.
@@ -22,7 +22,7 @@ fn drop_required_term(spec: &mut PodSpec) -> bool {
     applies
 }
 
-fn drop_heaviest<T>(preferences: &mut Vec<Weighted<T>>) -> bool {
+fn drop_heaviest<T>(preferences: &mut Vec<WeightedTerm<T>>) -> bool {
     preferences.sort_by_key(|preference| std::cmp::Reverse(preference.weight));
     let applies = !preferences.is_empty();
     if applies {
@@ -33,9 +33,9 @@ fn drop_heaviest<T>(preferences: &mut Vec<Weighted<T>>) -> bool {
 
 /// The first constraint that is not required; the last one takes its slot.
 fn drop_spread(spec: &mut PodSpec) -> bool {
-    let position = spec.spread.iter().position(|constraint| !constraint.is_required);
+    let position = spec.topology_spread.iter().position(|constraint| !constraint.is_required);
     if let Some(position) = position {
-        spec.spread.swap_remove(position);
+        spec.topology_spread.swap_remove(position);
     }
     position.is_some()
 }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::world::World;
+use super::input::SolverInput;
 use crate::catalog::{InstanceType, Offering};
-use crate::reason::ReservedRefusal;
+use crate::rejection::ReservedOfferingRejection;
 use crate::requirement::Requirements;
 use crate::scheduling::ReservedMode;
 
@@ -15,14 +15,14 @@ pub(super) struct Reservations {
 
 impl Reservations {
     /// The least capacity that any pool sees, available or not, and the credits of known ones.
-    pub(super) fn new(world: &World<'_>) -> Self {
+    pub(super) fn new(input: &SolverInput<'_>) -> Self {
         let mut left: BTreeMap<String, u32> = BTreeMap::new();
-        let types = world.snapshot.pools.iter().flat_map(|pool| world.types(pool));
+        let types = input.snapshot.pools.iter().flat_map(|pool| input.types(pool));
         for offering in types.flat_map(|t| &t.offerings).filter(|o| o.is_reserved()) {
-            let capacity = left.entry(id(world, offering)).or_insert(offering.reservation_capacity);
+            let capacity = left.entry(id(input, offering)).or_insert(offering.reservation_capacity);
             *capacity = offering.reservation_capacity.min(*capacity);
         }
-        for (id, credit) in &world.options.reservation_credits {
+        for (id, credit) in &input.options.reservation_credits {
             left.entry(id.clone())
                 .and_modify(|capacity| *capacity = capacity.saturating_add(*credit));
         }
@@ -30,24 +30,24 @@ impl Reservations {
     }
 
     /// What a NodeClaim that holds `held` would hold with these types and requirements.
-    pub(super) fn offered<'t>(
+    pub(super) fn reservations_to_hold<'t>(
         &self,
-        world: &World<'_>,
+        input: &SolverInput<'_>,
         held: &BTreeSet<String>,
         types: impl IntoIterator<Item = &'t InstanceType>,
         requirements: &Requirements,
-    ) -> Result<BTreeSet<String>, ReservedRefusal> {
-        if !world.options.reserved_capacity {
+    ) -> Result<BTreeSet<String>, ReservedOfferingRejection> {
+        if !input.options.reserved_capacity {
             return Ok(BTreeSet::new());
         }
         let (mut fallback, mut full, mut real) = (false, false, false);
         let mut reserved = BTreeSet::new();
         for offering in types.into_iter().flat_map(|t| &t.offerings).filter(|o| o.available) {
-            if requirements.compatible(&offering.requirements, world.well_known()).is_err() {
+            if requirements.compatible(&offering.requirements, input.well_known()).is_err() {
                 continue;
             }
-            let id = id(world, offering);
-            let credit = world.options.reservation_credits.get(&id).copied().unwrap_or(0);
+            let id = id(input, offering);
+            let credit = input.options.reservation_credits.get(&id).copied().unwrap_or(0);
             if !offering.is_reserved() {
                 fallback = true;
             } else if offering.reservation_capacity == 0 && credit == 0 {
@@ -59,19 +59,19 @@ impl Reservations {
                 }
             }
         }
-        let is_strict = world.options.reserved == ReservedMode::Strict;
+        let is_strict = input.options.reserved_mode == ReservedMode::Strict;
         if is_strict && real && reserved.is_empty() {
-            return Err(ReservedRefusal::HeldByOthers);
+            return Err(ReservedOfferingRejection::HeldByOthers);
         }
         if full && !real && !fallback {
             return Err(if is_strict {
-                ReservedRefusal::Full
+                ReservedOfferingRejection::Full
             } else {
-                ReservedRefusal::FullFallThrough
+                ReservedOfferingRejection::FullInFallbackMode
             });
         }
         if is_strict && !held.is_empty() && reserved.is_empty() {
-            return Err(ReservedRefusal::WouldLose);
+            return Err(ReservedOfferingRejection::WouldLoseReservations);
         }
         Ok(reserved)
     }
@@ -87,7 +87,7 @@ impl Reservations {
     }
 }
 
-fn id(world: &World<'_>, offering: &Offering) -> String {
-    let label = world.catalog.reservation_id_label.as_deref();
+fn id(input: &SolverInput<'_>, offering: &Offering) -> String {
+    let label = input.catalog.reservation_id_label.as_deref();
     offering.reservation_id(label).unwrap_or_default().to_owned()
 }

@@ -4,100 +4,101 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::ask::Ask;
-use super::claim::{Change, Claim};
-use super::existing::Existing;
+use super::claim::{Change, InFlightClaim};
+use super::existing::ExistingNode;
 use super::finish;
+use super::input::SolverInput;
 use super::preferences;
+use super::relaxable_pod::RelaxablePod;
 use super::reservations::Reservations;
 use super::templates::{self, Template};
 use super::topology::{Placement, Topology};
-use super::world::World;
 use super::zones;
 use crate::id::PodId;
 use crate::plan::{Plan, UnusablePool};
 use crate::pod::{Phase, Pod};
-use crate::reason::{PoolRefusal, Refusal, Why};
+use crate::rejection::{PodRejection, PoolRejection, RejectionReason};
 use crate::requirement::Requirement;
 use crate::resources::{CPU, MEMORY};
 use crate::scheduling::{Fuel, MinValuesPolicy};
 
 /// Everything that changes in the course of a solve.
 pub(super) struct Solver<'a> {
-    world: &'a World<'a>,
+    input: &'a SolverInput<'a>,
     templates: Vec<Template<'a>>,
     unusable: Vec<UnusablePool>,
-    existing: Vec<Existing<'a>>,
+    existing: Vec<ExistingNode<'a>>,
     /// In the order they were opened.
-    claims: Vec<Claim>,
+    claims: Vec<InFlightClaim>,
     /// Positions in `claims` in the order they are tried.
     order: Vec<usize>,
     topology: Topology<'a>,
     reservations: Reservations,
     /// The pods as they were written.
-    asks: BTreeMap<PodId, Ask<'a>>,
-    refused: BTreeMap<PodId, Refusal>,
+    relaxable_pods: BTreeMap<PodId, RelaxablePod<'a>>,
+    rejected: BTreeMap<PodId, PodRejection>,
 }
 
 /// How a try with all its relaxations ended.
 enum Outcome {
     Placed,
-    Refused(Refusal),
+    Rejected(PodRejection),
     OutOfFuel,
 }
 
 impl<'a> Solver<'a> {
-    pub(super) fn new(world: &'a World<'a>) -> Self {
-        let asks: BTreeMap<_, _> = world.pods.iter().map(|&id| (id, Ask::new(world, id))).collect();
-        let mut topology = Topology::new(world);
-        for id in &world.pods {
-            topology.update(&asks[id], &[]);
+    pub(super) fn new(input: &'a SolverInput<'a>) -> Self {
+        let relaxable_pods: BTreeMap<_, _> =
+            input.pods.iter().map(|&id| (id, RelaxablePod::new(input, id))).collect();
+        let mut topology = Topology::new(input);
+        for id in &input.pods {
+            topology.update(&relaxable_pods[id], &[]);
         }
-        let (templates, unusable) = templates::build(world);
-        let existing: Vec<_> = world.nodes.iter().map(|&id| Existing::new(world, id)).collect();
+        let (templates, unusable) = templates::build(input);
+        let existing: Vec<_> = input.nodes.iter().map(|&id| ExistingNode::new(input, id)).collect();
         for node in &existing {
             topology.register_host(&node.hostname);
         }
         Self {
-            world,
+            input,
             templates,
             unusable,
             existing,
             claims: Vec::new(),
             order: Vec::new(),
             topology,
-            reservations: Reservations::new(world),
-            asks,
-            refused: BTreeMap::new(),
+            reservations: Reservations::new(input),
+            relaxable_pods,
+            rejected: BTreeMap::new(),
         }
     }
 
     pub(super) fn run(mut self, fuel: &mut Fuel<'_>) -> Plan {
         let effective_zones = self.effective_zones();
-        let mut queue = Queue::new(self.world);
-        while let Some(id) = queue.pop(self.topology.learned) {
+        let mut queue = Queue::new(self.input);
+        while let Some(id) = queue.pop(self.topology.learned_domain_count) {
             match self.try_pod(id, fuel) {
                 Outcome::Placed => {
-                    self.refused.remove(&id);
+                    self.rejected.remove(&id);
                 }
-                Outcome::Refused(refusal) => {
-                    self.refused.insert(id, refusal);
-                    let unrelaxed = self.asks[&id].clone();
+                Outcome::Rejected(refusal) => {
+                    self.rejected.insert(id, refusal);
+                    let unrelaxed = self.relaxable_pods[&id].clone();
                     self.update_topology(&unrelaxed);
-                    queue.push(id, self.topology.learned);
+                    queue.push(id, self.topology.learned_domain_count);
                 }
                 Outcome::OutOfFuel => break,
             }
         }
-        self.plan(effective_zones, fuel.is_dry())
+        self.plan(effective_zones, fuel.is_used_up())
     }
 
     fn effective_zones(&self) -> BTreeMap<String, usize> {
         let mut zones = BTreeMap::new();
-        for id in &self.world.pods {
-            let ask = &self.asks[id];
-            if ask.pod.phase == Phase::Pending {
-                *zones.entry(zones::effective(&self.topology, ask)).or_insert(0) += 1;
+        for id in &self.input.pods {
+            let relaxable = &self.relaxable_pods[id];
+            if relaxable.pod.phase == Phase::Pending {
+                *zones.entry(zones::effective_zone(&self.topology, relaxable)).or_insert(0) += 1;
             }
         }
         zones
@@ -105,24 +106,24 @@ impl<'a> Solver<'a> {
 
     /// Tries the pod as it was written, then with one preference less each time.
     fn try_pod(&mut self, id: PodId, fuel: &mut Fuel<'_>) -> Outcome {
-        let mut ask = self.asks[&id].clone();
-        let tolerate = self.world.tolerates_prefer_no_schedule();
+        let mut relaxable = self.relaxable_pods[&id].clone();
+        let tolerate = self.input.tolerates_prefer_no_schedule();
         loop {
-            if !fuel.may_go_on() {
+            if !fuel.may_continue() {
                 return Outcome::OutOfFuel;
             }
-            let Err(refusal) = self.add(&ask) else { return Outcome::Placed };
-            let is_final =
-                refusal.is_reserved() || matches!(refusal, Refusal::DynamicResourcesIgnored);
-            if is_final || !preferences::relax(&mut ask.spec, tolerate) {
-                return Outcome::Refused(refusal);
+            let Err(refusal) = self.add(&relaxable) else { return Outcome::Placed };
+            let is_final = refusal.waits_for_reservation()
+                || matches!(refusal, PodRejection::DynamicResourcesIgnored);
+            if is_final || !preferences::relax(&mut relaxable.spec, tolerate) {
+                return Outcome::Rejected(refusal);
             }
-            ask.recompute(self.world);
-            self.update_topology(&ask);
+            relaxable.recompute(self.input);
+            self.update_topology(&relaxable);
         }
     }
 
-    fn update_topology(&mut self, ask: &Ask<'_>) {
+    fn update_topology(&mut self, relaxable: &RelaxablePod<'_>) {
         let on_nodes = self.existing.iter().flat_map(|node| {
             let (taints, requirements) = (&node.node.taints[..], &node.requirements);
             node.pods.iter().map(move |&pod| Placement { pod, taints, requirements })
@@ -133,61 +134,67 @@ impl<'a> Solver<'a> {
             claim.pods.iter().map(move |&pod| Placement { pod, taints, requirements })
         });
         let placements: Vec<_> = on_nodes.chain(on_claims).collect();
-        self.topology.update(ask, &placements);
+        self.topology.update(relaxable, &placements);
     }
 
     /// Places the pod on the first existing node, open NodeClaim or new NodeClaim that takes it.
-    fn add(&mut self, ask: &Ask<'_>) -> Result<(), Refusal> {
-        if let Some(refusal) = &ask.refusal {
+    fn add(&mut self, relaxable: &RelaxablePod<'_>) -> Result<(), PodRejection> {
+        if let Some(refusal) = &relaxable.rejection {
             return Err(refusal.clone());
         }
-        if self.add_to_existing(ask) || self.add_to_open_claim(ask) {
+        if self.add_to_existing(relaxable) || self.add_to_open_claim(relaxable) {
             return Ok(());
         }
         if self.templates.is_empty() {
-            return Err(Refusal::NoUsablePool);
+            return Err(PodRejection::NoUsablePool);
         }
-        self.add_to_new_claim(ask).map_err(Refusal::Pools)
+        self.add_to_new_claim(relaxable).map_err(PodRejection::Pools)
     }
 
-    fn add_to_existing(&mut self, ask: &Ask<'_>) -> bool {
-        let accepts = |node: &&mut Existing<'_>| node.accepts(self.world, &self.topology, ask);
+    fn add_to_existing(&mut self, relaxable: &RelaxablePod<'_>) -> bool {
+        let accepts =
+            |node: &&mut ExistingNode<'_>| node.accepts(self.input, &self.topology, relaxable);
         let Some(node) = self.existing.iter_mut().find(accepts) else { return false };
-        node.add(ask);
+        node.add(relaxable);
         let (taints, requirements) = (&node.node.taints[..], &node.requirements);
-        self.topology.record(&Placement { pod: ask.id, taints, requirements });
+        self.topology.record(&Placement { pod: relaxable.id, taints, requirements });
         true
     }
 
     /// The NodeClaims with the fewest pods are tried first.
-    fn add_to_open_claim(&mut self, ask: &Ask<'_>) -> bool {
+    fn add_to_open_claim(&mut self, relaxable: &RelaxablePod<'_>) -> bool {
         self.order.sort_by_key(|&position| self.claims[position].pods.len());
         let accepted = self.order.iter().find_map(|&position| {
-            let change = self.with_pod(&self.claims[position], ask, false).ok()?;
+            let change = self.with_pod(&self.claims[position], relaxable, false).ok()?;
             Some((position, change))
         });
         let Some((position, change)) = accepted else { return false };
-        self.place(position, ask, change);
+        self.place(position, relaxable, change);
         true
     }
 
     /// One refusal per template; none after one that makes the pod wait for a reservation.
-    fn add_to_new_claim(&mut self, ask: &Ask<'_>) -> Result<(), Vec<PoolRefusal>> {
+    fn add_to_new_claim(&mut self, relaxable: &RelaxablePod<'_>) -> Result<(), Vec<PoolRejection>> {
         let mut refusals = Vec::new();
         for position in 0..self.templates.len() {
-            match self.new_claim(position, ask) {
+            match self.new_claim(position, relaxable) {
                 Ok((mut claim, change)) => {
                     claim.min_values_relaxed = self.is_relaxed(position, &change);
                     self.order.push(self.claims.len());
                     self.claims.push(claim);
-                    self.place(self.claims.len() - 1, ask, change);
+                    self.place(self.claims.len() - 1, relaxable, change);
                     self.take_from_limits(position);
                     return Ok(());
                 }
                 Err(why) => {
-                    let defers = matches!(&why, Why::Reserved(refusal) if refusal.defers());
+                    let defers =
+                        matches!(&why, RejectionReason::Reserved(refusal) if refusal.defers_pod());
                     let Template { id, pool, .. } = &self.templates[position];
-                    refusals.push(PoolRefusal { pool: *id, name: pool.name.clone(), why });
+                    refusals.push(PoolRejection {
+                        pool: *id,
+                        name: pool.name.clone(),
+                        reason: why,
+                    });
                     if defers {
                         break;
                     }
@@ -197,38 +204,55 @@ impl<'a> Solver<'a> {
         Err(refusals)
     }
 
-    fn new_claim(&self, position: usize, ask: &Ask<'_>) -> Result<(Claim, Change), Why> {
+    fn new_claim(
+        &self,
+        position: usize,
+        relaxable: &RelaxablePod<'_>,
+    ) -> Result<(InFlightClaim, Change), RejectionReason> {
         let template = &self.templates[position];
         let all = template.types.iter().map(|&position| (position, &template.list[position]));
         let within = template.remaining.filter(all, |(_, own)| &own.capacity);
-        let types = within.map_err(Why::Limits)?.into_iter().map(|(position, _)| position);
-        let claim = Claim::new(position, template, types.collect(), self.claims.len() + 1);
-        let may_relax = self.world.options.min_values == MinValuesPolicy::BestEffort;
-        let change = self.with_pod(&claim, ask, may_relax)?;
+        let types =
+            within.map_err(RejectionReason::Limits)?.into_iter().map(|(position, _)| position);
+        let claim = InFlightClaim::new(position, template, types.collect(), self.claims.len() + 1);
+        let may_relax = self.input.options.min_values == MinValuesPolicy::BestEffort;
+        let change = self.with_pod(&claim, relaxable, may_relax)?;
         Ok((claim, change))
     }
 
-    fn with_pod(&self, claim: &Claim, ask: &Ask<'_>, may_relax: bool) -> Result<Change, Why> {
+    fn with_pod(
+        &self,
+        claim: &InFlightClaim,
+        relaxable: &RelaxablePod<'_>,
+        may_relax: bool,
+    ) -> Result<Change, RejectionReason> {
         let template = &self.templates[claim.template];
-        claim.with_pod(self.world, template, &self.topology, &self.reservations, ask, may_relax)
+        claim.with_pod(
+            self.input,
+            template,
+            &self.topology,
+            &self.reservations,
+            relaxable,
+            may_relax,
+        )
     }
 
     /// Whether some minValues is lower than the template's.
     fn is_relaxed(&self, position: usize, change: &Change) -> bool {
         self.templates[position].requirements.iter().any(|original| {
             let now = change.requirements.get(original.key()).and_then(Requirement::min_values);
-            matches!((now, original.min_values()), (Some(now), Some(asked)) if now < asked)
+            matches!((now, original.min_values()), (Some(now), Some(original_min)) if now < original_min)
         })
     }
 
-    fn place(&mut self, position: usize, ask: &Ask<'_>, change: Change) {
+    fn place(&mut self, position: usize, relaxable: &RelaxablePod<'_>, change: Change) {
         let claim = &mut self.claims[position];
         self.reservations.exchange(&claim.reservations, &change.reservations);
-        claim.add(ask, change);
+        claim.add(relaxable, change);
         self.topology.register_host(&claim.hostname);
         let taints = &self.templates[claim.template].pool.taints;
         let requirements = &claim.requirements;
-        self.topology.record(&Placement { pod: ask.id, taints, requirements });
+        self.topology.record(&Placement { pod: relaxable.id, taints, requirements });
     }
 
     /// The newest NodeClaim may become the largest of its types.
@@ -243,21 +267,21 @@ impl<'a> Solver<'a> {
         let mut claims = Vec::new();
         for claim in self.claims {
             let pods = claim.pods.clone();
-            match finish::finish(self.world, &self.templates[claim.template], claim) {
+            match finish::finish(self.input, &self.templates[claim.template], claim) {
                 Ok(claim) => claims.push(claim),
-                Err(refusal) => self.refused.extend(pods.iter().map(|&id| (id, refusal.clone()))),
+                Err(refusal) => self.rejected.extend(pods.iter().map(|&id| (id, refusal.clone()))),
             }
         }
         let taken = self.existing.into_iter().filter(|node| !node.pods.is_empty());
-        let refused = self.refused.into_iter();
+        let refused = self.rejected.into_iter();
         Plan {
             claims,
-            existing: taken.map(|node| (node.id, node.pods)).collect(),
-            refused: refused.map(|(id, refusal)| (id, Arc::new(refusal))).collect(),
+            existing_nodes: taken.map(|node| (node.id, node.pods)).collect(),
+            rejected: refused.map(|(id, refusal)| (id, Arc::new(refusal))).collect(),
             explanations: BTreeMap::new(),
             unusable_pools: self.unusable,
             effective_zones,
-            ran_dry,
+            was_cut_short: ran_dry,
         }
     }
 }
@@ -271,14 +295,14 @@ struct Queue {
 }
 
 impl Queue {
-    fn new(world: &World<'_>) -> Self {
-        let mut pods = world.pods.clone();
+    fn new(input: &SolverInput<'_>) -> Self {
+        let mut pods = input.pods.clone();
         let rank = |pod: &Pod| {
             let requests = &pod.spec.requests;
             let size = (Reverse(requests.amount(CPU)), Reverse(requests.amount(MEMORY)));
             (size, pod.created, pod.uid.clone())
         };
-        pods.sort_by_key(|&id| rank(world.snapshot.pod(id)));
+        pods.sort_by_key(|&id| rank(input.snapshot.pod(id)));
         Self { pods: pods.into(), at_push: BTreeMap::new() }
     }
 

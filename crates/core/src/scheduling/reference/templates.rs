@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::types::{self, Filter};
-use super::world::World;
+use super::input::SolverInput;
+use super::types::{self, TypeFilter};
 use crate::catalog::InstanceType;
 use crate::host_port::HostPort;
 use crate::id::PoolId;
@@ -13,9 +13,9 @@ use crate::pod::PodSpec;
 use crate::requirement::{Requirement, Requirements};
 use crate::resources::{PODS, Quantity, Resources};
 use crate::scheduling::MinValuesPolicy;
-use crate::scheduling::limits::Remaining;
+use crate::scheduling::limits::RemainingLimits;
 use crate::snapshot::{Daemon, Pool};
-use crate::taint::{Taint, Toleration, untolerated};
+use crate::taint::{Taint, Toleration, untolerated_taints};
 
 /// The prototype of a pool's NodeClaims.
 pub(super) struct Template<'a> {
@@ -30,7 +30,7 @@ pub(super) struct Template<'a> {
     /// Those types by the daemons that run on them.
     pub groups: Vec<DaemonGroup>,
     /// What the limits still allow.
-    pub remaining: Remaining,
+    pub remaining: RemainingLimits,
 }
 
 /// Instance types that get the same daemons.
@@ -44,10 +44,10 @@ pub(super) struct DaemonGroup {
 }
 
 /// Templates in the order of trial, and the pools that have none.
-pub(super) fn build<'a>(world: &World<'a>) -> (Vec<Template<'a>>, Vec<UnusablePool>) {
+pub(super) fn build<'a>(input: &SolverInput<'a>) -> (Vec<Template<'a>>, Vec<UnusablePool>) {
     let (mut templates, mut unusable) = (Vec::new(), Vec::new());
-    for &id in &world.pools {
-        match template(world, id) {
+    for &id in &input.pools {
+        match template(input, id) {
             Ok(template) => templates.push(template),
             Err(pool) => unusable.push(pool),
         }
@@ -55,14 +55,14 @@ pub(super) fn build<'a>(world: &World<'a>) -> (Vec<Template<'a>>, Vec<UnusablePo
     (templates, unusable)
 }
 
-fn template<'a>(world: &World<'a>, id: PoolId) -> Result<Template<'a>, UnusablePool> {
-    let pool = world.snapshot.pool(id);
-    let list = world.types(pool);
-    let requirements = requirements(world, pool);
+fn template<'a>(input: &SolverInput<'a>, id: PoolId) -> Result<Template<'a>, UnusablePool> {
+    let pool = input.snapshot.pool(id);
+    let list = input.types(pool);
+    let requirements = requirements(input, pool);
     let everything =
         [DaemonGroup { types: (0..list.len()).collect(), overhead: None, ports: Vec::new() }];
-    let filter = Filter {
-        world,
+    let filter = TypeFilter {
+        input,
         list,
         groups: &everything,
         taken_ports: &[],
@@ -70,22 +70,25 @@ fn template<'a>(world: &World<'a>, id: PoolId) -> Result<Template<'a>, UnusableP
         requests: &Resources::default(),
         total: &Resources::default(),
     };
-    let is_best_effort = world.options.min_values == MinValuesPolicy::BestEffort;
+    let is_best_effort = input.options.min_values == MinValuesPolicy::BestEffort;
     let kept = types::filter(&filter, &everything[0].types, &requirements, is_best_effort);
     let types = kept
-        .map_err(|refusal| UnusablePool { pool: id, min_values: refusal.min_values.is_some() })?
+        .map_err(|refusal| UnusablePool {
+            pool: id,
+            misses_min_values: refusal.min_values.is_some(),
+        })?
         .types;
-    let groups = daemon_groups(world, &requirements, &pool.taints, list, &types);
-    let nodes = world.nodes.iter().map(|&node| world.snapshot.node(node));
+    let groups = daemon_groups(input, &requirements, &pool.taints, list, &types);
+    let nodes = input.nodes.iter().map(|&node| input.snapshot.node(node));
     let own = nodes.filter(|node| node.pool.as_ref() == Some(&pool.name));
-    let remaining = Remaining::new(&pool.limits, own.map(|node| &node.capacity));
+    let remaining = RemainingLimits::new(&pool.limits, own.map(|node| &node.capacity));
     Ok(Template { id, pool, requirements, list, types, groups, remaining })
 }
 
-fn requirements(world: &World<'_>, pool: &Pool) -> Requirements {
+fn requirements(input: &SolverInput<'_>, pool: &Pool) -> Requirements {
     let class = &pool.node_class;
     let class_label = format!("{}/{}", class.group, class.kind.to_lowercase());
-    let labels = world.labels(&pool.labels);
+    let labels = input.labels(&pool.labels);
     // Validation refuses NodePools that name a hostname; here it is left out.
     let own = pool.requirements.iter().chain(labels.iter()).filter(|own| own.key() != HOSTNAME);
     let mut requirements: Requirements = own.cloned().collect();
@@ -102,7 +105,7 @@ fn requirements(world: &World<'_>, pool: &Pool) -> Requirements {
 }
 
 fn daemon_groups(
-    world: &World<'_>,
+    input: &SolverInput<'_>,
     template: &Requirements,
     taints: &[Taint],
     list: &[Arc<InstanceType>],
@@ -111,13 +114,13 @@ fn daemon_groups(
     let mut groups: Vec<(Vec<&Daemon>, Vec<usize>)> = Vec::new();
     for &position in types {
         let runs = |spec: &PodSpec| {
-            runs_on(world, spec, taints, |requirements| {
-                template.compatible(requirements, world.well_known()).is_ok()
+            runs_on(input, spec, taints, |requirements| {
+                template.compatible(requirements, input.well_known()).is_ok()
                     && list[position].requirements.intersects(requirements).is_ok()
             })
         };
         let daemons: Vec<&Daemon> =
-            world.snapshot.daemons.iter().filter(|daemon| runs(&daemon.spec)).collect();
+            input.snapshot.daemons.iter().filter(|daemon| runs(&daemon.spec)).collect();
         match groups.iter_mut().find(|(known, _)| *known == daemons) {
             Some((_, types)) => types.push(position),
             None => groups.push((daemons, vec![position])),
@@ -137,17 +140,17 @@ fn daemon_groups(
 /// its node selector and one of its terms. A pure test over all terms, with PreferNoSchedule
 /// tolerated (spec 20 Q7).
 pub(super) fn runs_on(
-    world: &World<'_>,
+    input: &SolverInput<'_>,
     spec: &PodSpec,
     taints: &[Taint],
     suits: impl Fn(&Requirements) -> bool,
 ) -> bool {
-    if spec.asks_dynamic_resources && world.options.ignore_dynamic_resources {
+    if spec.requests_dynamic_resources && input.options.ignore_dynamic_resources {
         return false;
     }
     let mut tolerations = spec.tolerations.clone();
     tolerations.push(Toleration::prefer_no_schedule());
-    if !untolerated(taints, &tolerations).is_empty() {
+    if !untolerated_taints(taints, &tolerations).is_empty() {
         return false;
     }
     alternatives(spec).iter().any(suits)

@@ -2,23 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ask::Ask;
-use super::world::World;
+use super::input::SolverInput;
+use super::relaxable_pod::RelaxablePod;
 use crate::id::{NodeId, PodId};
 use crate::labels::HOSTNAME;
 use crate::pod::{AffinityTerm, Pod, PodSpec, SpreadConstraint};
-use crate::reason::TopologyRefusal;
+use crate::rejection::TopologyRejection;
 use crate::requirement::{Requirement, Requirements};
 use crate::scheduling::PreferencePolicy;
 use crate::selector::{Condition, Expression, Selector};
 use crate::taint::Taint;
 
 mod group;
-mod universe;
+mod pool_domains;
 
-pub(super) use group::Group;
-use group::{Identity, Kind, NodeFilter};
-use universe::Universe;
+pub(super) use group::TopologyGroup;
+use group::{GroupIdentity, Kind, NodeFilter};
+use pool_domains::PoolDomains;
 
 /// Where a pod of this solve was placed.
 pub(super) struct Placement<'p> {
@@ -28,16 +28,16 @@ pub(super) struct Placement<'p> {
 }
 
 /// Asked for the lowest price that a candidate has in a domain of a key.
-pub(super) type PriceOf<'p> = &'p dyn Fn(&str, &str) -> Option<f64>;
+pub(super) type DomainPrice<'p> = &'p dyn Fn(&str, &str) -> Option<f64>;
 
 /// All groups, in the order of creation.
 pub(super) struct Topology<'a> {
-    world: &'a World<'a>,
-    universe: Universe,
+    input: &'a SolverInput<'a>,
+    pool_domains: PoolDomains,
     /// Constraints of the pods to place.
-    direct: Vec<Group>,
+    direct: Vec<TopologyGroup>,
     /// Required anti-affinity of any pod, to protect others from it.
-    inverse: Vec<Group>,
+    inverse: Vec<TopologyGroup>,
     /// The direct groups of each pod, in the order of its constraints.
     direct_of: BTreeMap<PodId, Vec<usize>>,
     /// The inverse groups of each pod; these are never given up.
@@ -45,28 +45,28 @@ pub(super) struct Topology<'a> {
     /// Hostnames of nodes and NodeClaims that take part.
     hosts: BTreeSet<String>,
     /// How many domains groups learned of from their owners (Q9).
-    pub(super) learned: usize,
+    pub(super) learned_domain_count: usize,
 }
 
 impl<'a> Topology<'a> {
     /// Knows the anti-affinity of bound pods, and nothing of the pods to place.
-    pub(super) fn new(world: &'a World<'a>) -> Self {
+    pub(super) fn new(input: &'a SolverInput<'a>) -> Self {
         let mut topology = Self {
-            world,
-            universe: Universe::new(world),
+            input,
+            pool_domains: PoolDomains::new(input),
             direct: Vec::new(),
             inverse: Vec::new(),
             direct_of: BTreeMap::new(),
             inverse_of: BTreeMap::new(),
             hosts: BTreeSet::new(),
-            learned: 0,
+            learned_domain_count: 0,
         };
-        for (position, pod) in world.snapshot.pods.iter().enumerate() {
+        for (position, pod) in input.snapshot.pods.iter().enumerate() {
             let id = PodId::new(position);
-            let node = pod.node.map(|node| world.snapshot.node(node));
+            let node = pod.node.map(|node| input.snapshot.node(node));
             let object = node.and_then(|node| node.object.as_ref());
             if let (Some(object), false, false) =
-                (object, pod.is_terminal(), world.batch.contains(&id))
+                (object, pod.is_terminal(), input.batch.contains(&id))
             {
                 for group in topology.join_inverse(pod, &pod.spec) {
                     let group = &mut topology.inverse[group];
@@ -91,46 +91,46 @@ impl<'a> Topology<'a> {
 
     /// Makes the pod the owner of exactly the groups that it asks for now. Groups that are new count
     /// what was placed before them (spec 20 §4.4, Q3).
-    pub(super) fn update(&mut self, ask: &Ask<'_>, placements: &[Placement<'_>]) {
-        let joined = self.join_inverse(ask.pod, &ask.spec);
-        self.inverse_of.entry(ask.id).or_default().extend(joined);
+    pub(super) fn update(&mut self, relaxable: &RelaxablePod<'_>, placements: &[Placement<'_>]) {
+        let joined = self.join_inverse(relaxable.pod, &relaxable.spec);
+        self.inverse_of.entry(relaxable.id).or_default().extend(joined);
         let mut own: Vec<usize> = Vec::new();
-        for identity in self.constraints(ask) {
+        for identity in self.constraints(relaxable) {
             let known = self.direct.iter().position(|group| group.identity == identity);
             let position = known.unwrap_or_else(|| {
-                let group = self.counted(identity, ask, placements);
+                let group = self.new_counted_group(identity, relaxable, placements);
                 self.direct.push(group);
                 self.direct.len() - 1
             });
-            self.let_in(position, &ask.spec);
+            self.register_tolerated_domains(position, &relaxable.spec);
             if !own.contains(&position) {
                 own.push(position);
             }
         }
-        self.direct_of.insert(ask.id, own);
+        self.direct_of.insert(relaxable.id, own);
     }
 
     /// The groups of the pod's constraints in a fixed order: spread, affinity, anti-affinity;
     /// required before preferred, which count only while preferences are respected.
-    fn constraints(&self, ask: &Ask<'_>) -> Vec<Identity> {
-        let spec = &ask.spec;
-        let respects = self.world.options.preferences == PreferencePolicy::Respect;
-        let preferred = |terms: &'_ [crate::pod::Weighted<AffinityTerm>]| -> Vec<AffinityTerm> {
+    fn constraints(&self, relaxable: &RelaxablePod<'_>) -> Vec<GroupIdentity> {
+        let spec = &relaxable.spec;
+        let respects = self.input.options.preferences == PreferencePolicy::Respect;
+        let preferred = |terms: &'_ [crate::pod::WeightedTerm<AffinityTerm>]| -> Vec<AffinityTerm> {
             let terms = terms.iter().filter(|_| respects);
             terms.map(|preference| preference.term.clone()).collect()
         };
-        let spread = spec.spread.iter().filter(|spread| spread.is_required || respects);
+        let spread = spec.topology_spread.iter().filter(|spread| spread.is_required || respects);
         let affinity = [&spec.pod_affinity[..], &preferred(&spec.preferred_pod_affinity)].concat();
         let anti =
             [&spec.pod_anti_affinity[..], &preferred(&spec.preferred_pod_anti_affinity)].concat();
-        let mut all: Vec<_> = spread.map(|spread| spread_identity(ask, spread)).collect();
-        all.extend(affinity.iter().map(|term| self.term(Kind::Affinity, ask.pod, term)));
-        all.extend(anti.iter().map(|term| self.term(Kind::AntiAffinity, ask.pod, term)));
+        let mut all: Vec<_> = spread.map(|spread| spread_identity(relaxable, spread)).collect();
+        all.extend(affinity.iter().map(|term| self.term(Kind::Affinity, relaxable.pod, term)));
+        all.extend(anti.iter().map(|term| self.term(Kind::AntiAffinity, relaxable.pod, term)));
         all
     }
 
-    fn term(&self, kind: Kind, pod: &Pod, term: &AffinityTerm) -> Identity {
-        Identity {
+    fn term(&self, kind: Kind, pod: &Pod, term: &AffinityTerm) -> GroupIdentity {
+        GroupIdentity {
             kind,
             key: term.topology_key.clone(),
             namespaces: self.namespaces(pod, term),
@@ -148,7 +148,7 @@ impl<'a> Topology<'a> {
             None if term.namespaces.is_empty() => BTreeSet::from([pod.namespace.clone()]),
             None => listed.collect(),
             Some(selector) => {
-                let all = self.world.snapshot.namespaces.iter();
+                let all = self.input.snapshot.namespaces.iter();
                 let selected = all.filter(|(_, labels)| selector.matches(labels));
                 selected.map(|(name, _)| name.clone()).chain(listed).collect()
             }
@@ -165,8 +165,8 @@ impl<'a> Topology<'a> {
                 self.inverse.push(self.empty(identity));
                 self.inverse.len() - 1
             });
-            let domains = self.universe.tolerated(&term.topology_key, &spec.tolerations);
-            self.learned += self.inverse[position].register(&domains);
+            let domains = self.pool_domains.tolerated(&term.topology_key, &spec.tolerations);
+            self.learned_domain_count += self.inverse[position].register(&domains);
             joined.push(position);
         }
         joined
@@ -174,17 +174,17 @@ impl<'a> Topology<'a> {
 
     /// Affinity and anti-affinity groups know the domains that any of their owners tolerates (Q9).
     /// Owners of a spread group tolerate the same, if that matters to it.
-    fn let_in(&mut self, position: usize, spec: &PodSpec) {
+    fn register_tolerated_domains(&mut self, position: usize, spec: &PodSpec) {
         let group = &mut self.direct[position];
         if group.identity.kind != Kind::Spread {
-            let domains = self.universe.tolerated(&group.identity.key, &spec.tolerations);
-            self.learned += group.register(&domains);
+            let domains = self.pool_domains.tolerated(&group.identity.key, &spec.tolerations);
+            self.learned_domain_count += group.register(&domains);
         }
     }
 
     /// A group without any domain but the hosts.
-    fn empty(&self, identity: Identity) -> Group {
-        let mut group = Group::new(identity);
+    fn empty(&self, identity: GroupIdentity) -> TopologyGroup {
+        let mut group = TopologyGroup::new(identity);
         if group.identity.key == HOSTNAME {
             group.register(&self.hosts);
         }
@@ -192,46 +192,51 @@ impl<'a> Topology<'a> {
     }
 
     /// A new direct group, with the domains and counts of the cluster and of this solve.
-    fn counted(&self, identity: Identity, ask: &Ask<'_>, placements: &[Placement<'_>]) -> Group {
+    fn new_counted_group(
+        &self,
+        identity: GroupIdentity,
+        relaxable: &RelaxablePod<'_>,
+        placements: &[Placement<'_>],
+    ) -> TopologyGroup {
         let mut group = self.empty(identity);
         if let Some(filter) = group.identity.filter.clone() {
             let domains = if filter.honors_taints {
-                self.universe.tolerated(&group.identity.key, &ask.spec.tolerations)
+                self.pool_domains.tolerated(&group.identity.key, &relaxable.spec.tolerations)
             } else {
-                self.universe.all(&group.identity.key)
+                self.pool_domains.all(&group.identity.key)
             };
             group.register(&domains);
         }
-        for &id in &self.world.nodes {
-            let node = self.world.snapshot.node(id);
+        for &id in &self.input.nodes {
+            let node = self.input.snapshot.node(id);
             if let (Some(domain), true) =
                 (node.labels.get(&group.identity.key), self.is_counted(&group, id))
             {
                 group.register([domain]);
             }
         }
-        for (position, pod) in self.world.snapshot.pods.iter().enumerate() {
-            let is_excluded = self.world.batch.contains(&PodId::new(position)) || !pod.is_active();
+        for (position, pod) in self.input.snapshot.pods.iter().enumerate() {
+            let is_excluded = self.input.batch.contains(&PodId::new(position)) || !pod.is_active();
             let node = pod.node.filter(|_| !is_excluded && group.selects(pod));
             let node = node.filter(|&node| self.is_counted(&group, node));
             group.record(node.and_then(|node| self.domain(node, &group.identity.key)));
         }
         for placement in placements {
-            group.place(self.world.snapshot.pod(placement.pod), placement);
+            group.place(self.input.snapshot.pod(placement.pod), placement);
         }
         group
     }
 
     /// Whether pods on a node count: it has a Node object that passes the filter.
-    fn is_counted(&self, group: &Group, node: NodeId) -> bool {
-        let object = self.world.snapshot.node(node).object.as_ref();
+    fn is_counted(&self, group: &TopologyGroup, node: NodeId) -> bool {
+        let object = self.input.snapshot.node(node).object.as_ref();
         object
-            .is_some_and(|object| group.admits(&object.taints, &self.world.labels(&object.labels)))
+            .is_some_and(|object| group.admits(&object.taints, &self.input.labels(&object.labels)))
     }
 
     /// The domain of a bound pod. A node without hostname label counts under its name (Q19).
     fn domain(&self, node: NodeId, key: &str) -> Option<String> {
-        let node = self.world.snapshot.node(node);
+        let node = self.input.snapshot.node(node);
         let label = node.object.as_ref()?.labels.get(key).cloned();
         label.or_else(|| (key == HOSTNAME).then(|| node.name.clone()))
     }
@@ -240,26 +245,26 @@ impl<'a> Topology<'a> {
     /// group sees the node as it was before.
     pub(super) fn narrow(
         &self,
-        ask: &Ask<'_>,
+        relaxable: &RelaxablePod<'_>,
         node: &Requirements,
-        price: PriceOf<'_>,
-    ) -> Result<Requirements, Box<TopologyRefusal>> {
+        price: DomainPrice<'_>,
+    ) -> Result<Requirements, Box<TopologyRejection>> {
         let mut narrowed = node.clone();
         // The first group that leaves nothing is the pod's error, so their order must not come from
         // the order of pods in the snapshot.
-        let inverse = self.inverse.iter().filter(|group| group.selects(ask.pod));
-        let mut inverse: Vec<&Group> = inverse.collect();
+        let inverse = self.inverse.iter().filter(|group| group.selects(relaxable.pod));
+        let mut inverse: Vec<&TopologyGroup> = inverse.collect();
         inverse.sort_by_key(|group| {
-            let Identity { key, namespaces, selector, .. } = &group.identity;
+            let GroupIdentity { key, namespaces, selector, .. } = &group.identity;
             (key, namespaces, selector)
         });
-        for group in self.owned(ask.id).chain(inverse) {
+        for group in self.owned(relaxable.id).chain(inverse) {
             let key = &group.identity.key;
-            let pod_domains = domains(&ask.strict, key);
+            let pod_domains = domains(&relaxable.strict, key);
             let node_domains = domains(node, key);
-            let left = group.next(ask.pod, &pod_domains, &node_domains, price);
+            let left = group.next_domains(relaxable.pod, &pod_domains, &node_domains, price);
             if left.is_empty() {
-                return Err(Box::new(group.refusal(pod_domains, node_domains)));
+                return Err(Box::new(group.rejection(pod_domains, node_domains)));
             }
             narrowed.add(left);
         }
@@ -267,14 +272,14 @@ impl<'a> Topology<'a> {
     }
 
     /// The direct groups of a pod, in the order of its constraints.
-    pub(super) fn owned(&self, pod: PodId) -> impl Iterator<Item = &Group> {
+    pub(super) fn owned(&self, pod: PodId) -> impl Iterator<Item = &TopologyGroup> {
         let own = self.direct_of.get(&pod).into_iter().flatten();
         own.map(|&position| &self.direct[position])
     }
 
     /// Counts a pod where it was placed (spec 20 §4.6).
     pub(super) fn record(&mut self, placement: &Placement<'_>) {
-        let pod = self.world.snapshot.pod(placement.pod);
+        let pod = self.input.snapshot.pod(placement.pod);
         for group in &mut self.direct {
             group.place(pod, placement);
         }
@@ -291,23 +296,23 @@ pub(super) fn domains(requirements: &Requirements, key: &str) -> Requirement {
     requirements.get(key).cloned().unwrap_or_else(|| Requirement::exists(key))
 }
 
-fn spread_identity(ask: &Ask<'_>, spread: &SpreadConstraint) -> Identity {
+fn spread_identity(relaxable: &RelaxablePod<'_>, spread: &SpreadConstraint) -> GroupIdentity {
     let mut selector = spread.selector.clone();
     if let Selector::Matching(selector) = &mut selector {
         for key in &spread.match_label_keys {
-            if let Some(value) = ask.pod.labels.get(key) {
+            if let Some(value) = relaxable.pod.labels.get(key) {
                 let condition = Condition::In(BTreeSet::from([value.clone()]));
                 selector.expressions.insert(Expression { key: key.clone(), condition });
             }
         }
     }
-    Identity {
+    GroupIdentity {
         kind: Kind::Spread,
         key: spread.topology_key.clone(),
-        namespaces: BTreeSet::from([ask.pod.namespace.clone()]),
+        namespaces: BTreeSet::from([relaxable.pod.namespace.clone()]),
         selector,
         max_skew: spread.max_skew,
         min_domains: spread.min_domains,
-        filter: Some(NodeFilter::new(&ask.spec, spread)),
+        filter: Some(NodeFilter::new(&relaxable.spec, spread)),
     }
 }

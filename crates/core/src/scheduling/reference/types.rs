@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
+use super::input::SolverInput;
 use super::templates::DaemonGroup;
-use super::world::World;
 use crate::catalog::{InstanceType, Offering};
 use crate::host_port::HostPort;
 use crate::labels::HOSTNAME;
-use crate::reason::{TypeFlags, TypesRefusal};
+use crate::rejection::{InstanceTypesRejection, TypeFlags};
 use crate::requirement::Requirements;
 use crate::resources::Resources;
 use crate::scheduling::min_values;
 
 /// What does not change between requirements that are tried.
-pub(super) struct Filter<'f> {
-    pub world: &'f World<'f>,
+pub(super) struct TypeFilter<'f> {
+    pub input: &'f SolverInput<'f>,
     /// The pool's list in the catalog.
     pub list: &'f [Arc<InstanceType>],
     pub groups: &'f [DaemonGroup],
@@ -29,26 +29,26 @@ pub(super) struct Filter<'f> {
 }
 
 /// What passed.
-pub(super) struct Kept {
+pub(super) struct FilteredTypes {
     /// Positions in the pool's list, ascending.
     pub types: Vec<usize>,
     /// The requirements, with minValues lowered if that was allowed and needed.
     pub requirements: Requirements,
 }
 
-impl Filter<'_> {
+impl TypeFilter<'_> {
     /// Groups whose daemons leave the pod's ports alone.
     fn groups(&self) -> impl Iterator<Item = &DaemonGroup> {
         let is_free = |group: &&DaemonGroup| {
             let mut taken = group.ports.iter().chain(self.taken_ports);
-            !taken.any(|port| self.ports.iter().any(|own| own.collides(port)))
+            !taken.any(|port| self.ports.iter().any(|own| own.conflicts_with(port)))
         };
         self.groups.iter().filter(is_free)
     }
 
     /// The candidates that meet the requirements, are large enough and can be bought, whatever
     /// minValues say; and what the candidates had between them.
-    pub(super) fn pass(
+    pub(super) fn passing_types(
         &self,
         candidates: &[usize],
         requirements: &Requirements,
@@ -91,7 +91,7 @@ impl Filter<'_> {
         for group in candidate.allocatable_groups() {
             let suits = group.offerings.iter().any(|&position| {
                 let offering = &candidate.offerings[position].requirements;
-                requirements.compatible(offering, self.world.well_known()).is_ok()
+                requirements.compatible(offering, self.input.well_known()).is_ok()
             });
             has_offering |= suits;
             fits |= suits && need.fits_in(&group.allocatable);
@@ -115,13 +115,13 @@ impl Filter<'_> {
         candidates: &[usize],
         requirements: &Requirements,
     ) -> Option<f64> {
-        let (kept, _) = self.pass(candidates, requirements);
+        let (kept, _) = self.passing_types(candidates, requirements);
         let mut lowest: Option<f64> = None;
         for group in self.groups() {
             let need = group.overhead.iter().fold(self.total.clone(), |sum, own| sum.merge(own));
             for &position in group.types.iter().filter(|position| kept.contains(position)) {
                 let bought = large_enough(&self.list[position], &need);
-                let price = cheapest_of(self.world, bought, requirements);
+                let price = cheapest_of(self.input, bought, requirements);
                 lowest = lowest.into_iter().chain(price).min_by(f64::total_cmp);
             }
         }
@@ -138,15 +138,15 @@ fn large_enough<'t>(candidate: &'t InstanceType, need: &Resources) -> Vec<&'t Of
 
 /// The lowest price of an available offering that suits.
 pub(super) fn cheapest<'t>(
-    world: &World<'_>,
+    input: &SolverInput<'_>,
     types: impl IntoIterator<Item = &'t InstanceType>,
     requirements: &Requirements,
 ) -> Option<f64> {
-    cheapest_of(world, types.into_iter().flat_map(|candidate| &candidate.offerings), requirements)
+    cheapest_of(input, types.into_iter().flat_map(|candidate| &candidate.offerings), requirements)
 }
 
 fn cheapest_of<'t>(
-    world: &World<'_>,
+    input: &SolverInput<'_>,
     offerings: impl IntoIterator<Item = &'t Offering>,
     requirements: &Requirements,
 ) -> Option<f64> {
@@ -154,7 +154,7 @@ fn cheapest_of<'t>(
         .into_iter()
         .filter(|offering| offering.available)
         .filter(|offering| {
-            requirements.compatible(&offering.requirements, world.well_known()).is_ok()
+            requirements.compatible(&offering.requirements, input.well_known()).is_ok()
         })
         .map(|offering| offering.price)
         .min_by(f64::total_cmp)
@@ -162,23 +162,23 @@ fn cheapest_of<'t>(
 
 /// The candidates that pass, or why none does.
 pub(super) fn filter(
-    filter: &Filter<'_>,
+    filter: &TypeFilter<'_>,
     candidates: &[usize],
     requirements: &Requirements,
     may_relax: bool,
-) -> Result<Kept, Box<TypesRefusal>> {
-    let (types, flags) = filter.pass(candidates, requirements);
+) -> Result<FilteredTypes, Box<InstanceTypesRejection>> {
+    let (types, flags) = filter.passing_types(candidates, requirements);
     let offered = types.iter().map(|&position| &filter.list[position].requirements);
-    let unmet = min_values::needed(requirements, offered).err();
+    let unmet = min_values::required_type_count(requirements, offered).err();
     if !types.is_empty() && (unmet.is_none() || may_relax) {
         let requirements = match &unmet {
             Some(unmet) => unmet.relaxed(requirements),
             None => requirements.clone(),
         };
-        return Ok(Kept { types, requirements });
+        return Ok(FilteredTypes { types, requirements });
     }
     let shown = requirements.iter().filter(|requirement| requirement.key() != HOSTNAME);
-    Err(Box::new(TypesRefusal {
+    Err(Box::new(InstanceTypesRejection {
         min_values: unmet.filter(|_| !may_relax),
         flags,
         requirements: shown.cloned().collect(),

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use super::ask::Ask;
+use super::relaxable_pod::RelaxablePod;
 use super::topology::{Topology, domains};
 use crate::labels::ZONE;
-use crate::reason::TopologyKind;
+use crate::rejection::TopologyKind;
 use crate::requirement::{Operator, Requirement, Requirements};
 
 /// A zone, `flexible` or `none`.
-pub(super) fn effective(topology: &Topology<'_>, ask: &Ask<'_>) -> String {
-    let Some(by_topology) = by_topology(topology, ask) else { return "none".to_owned() };
-    let own = domains(&ask.strict, ZONE);
-    let by_volumes = by_volumes(&ask.alternatives);
+pub(super) fn effective_zone(topology: &Topology<'_>, relaxable: &RelaxablePod<'_>) -> String {
+    let Some(by_topology) = by_topology(topology, relaxable) else { return "none".to_owned() };
+    let own = domains(&relaxable.strict, ZONE);
+    let by_volumes = by_volumes(&relaxable.volume_topologies);
     let candidates = if own.operator() == Operator::In {
         own.values().clone()
     } else if let Some(zones) = &by_volumes {
@@ -35,16 +35,19 @@ pub(super) fn effective(topology: &Topology<'_>, ask: &Ask<'_>) -> String {
 }
 
 /// The zones that all groups of the pod allow, empty for any; none when some group allows no zone.
-fn by_topology(topology: &Topology<'_>, ask: &Ask<'_>) -> Option<BTreeSet<String>> {
+fn by_topology(topology: &Topology<'_>, relaxable: &RelaxablePod<'_>) -> Option<BTreeSet<String>> {
     let anywhere = Requirement::exists(ZONE);
-    let pod_domains = domains(&ask.all, ZONE);
+    let pod_domains = domains(&relaxable.all, ZONE);
     let mut common: Option<BTreeSet<String>> = None;
-    for group in topology.owned(ask.id).filter(|group| group.identity.key == ZONE) {
+    for group in topology.owned(relaxable.id).filter(|group| group.identity.key == ZONE) {
         let valid: BTreeSet<String> = if group.identity.kind == TopologyKind::Spread {
-            let valid = group.valid_spread(ask.pod, &pod_domains, &anywhere);
+            let valid = group.valid_spread(relaxable.pod, &pod_domains, &anywhere);
             valid.into_iter().map(str::to_owned).collect()
         } else {
-            group.next(ask.pod, &pod_domains, &anywhere, &|_, _| None).values().clone()
+            group
+                .next_domains(relaxable.pod, &pod_domains, &anywhere, &|_, _| None)
+                .values()
+                .clone()
         };
         if valid.is_empty() {
             return None;

@@ -2,7 +2,7 @@
 //!
 //! Only resources that some pod or daemon of the solve requests, or some NodePool limits, have a
 //! column: nothing else can make a difference, except that a total which is overdrawn elsewhere
-//! takes no pod at all ([`Columns::is_overdrawn`]).
+//! takes no pod at all ([`ResourceColumns::is_overdrawn`]).
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -14,12 +14,12 @@ pub(super) type Amounts = SmallVec<[i128; 4]>;
 
 /// Which resources matter.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Columns {
+pub(super) struct ResourceColumns {
     names: Vec<String>,
     by_name: FxHashMap<String, usize>,
 }
 
-impl Columns {
+impl ResourceColumns {
     pub(super) fn add(&mut self, resources: &Resources) {
         for (name, _) in resources.iter() {
             if !self.by_name.contains_key(name) {
@@ -79,7 +79,7 @@ pub(super) fn subtract(from: &mut Amounts, other: &Amounts) {
 }
 
 /// Whether each amount is at most the one beside it.
-pub(super) fn within(amounts: &[i128], bounds: &[i128]) -> bool {
+pub(super) fn fits_within(amounts: &[i128], bounds: &[i128]) -> bool {
     amounts.iter().zip(bounds).all(|(amount, bound)| amount <= bound)
 }
 

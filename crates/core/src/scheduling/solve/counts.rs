@@ -3,41 +3,43 @@
 use rustc_hash::FxHashMap;
 
 /// Domains below this always have a place in the list.
-const ALWAYS: usize = 64;
+const MIN_DENSE_DOMAINS: usize = 64;
 /// A list is at most so many times as long as there are domains with pods.
-const SPARSE: usize = 4;
+const MAX_DENSE_RATIO: usize = 4;
 
 /// Pods by domain number. A list as long as it pays, since it is looked at for every candidate;
 /// beyond, a map: twenty thousand groups with a pod each on one of as many hosts would need lists of
 /// 1.6 GB.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
-    near: Vec<u32>,
-    far: FxHashMap<usize, u32>,
+    dense: Vec<u32>,
+    sparse: FxHashMap<usize, u32>,
     occupied: usize,
 }
 
 impl Counts {
     pub(super) fn get(&self, domain: usize) -> u32 {
-        match self.near.get(domain) {
+        match self.dense.get(domain) {
             Some(&count) => count,
-            None if self.far.is_empty() => 0,
-            None => self.far.get(&domain).copied().unwrap_or(0),
+            None if self.sparse.is_empty() => 0,
+            None => self.sparse.get(&domain).copied().unwrap_or(0),
         }
     }
 
     pub(super) fn add(&mut self, domain: usize, pods: u32) {
-        if self.near.len() <= domain && domain < ALWAYS.max(SPARSE * self.occupied) {
-            let before = self.near.len();
-            self.near.resize(domain + 1, 0);
-            let moved = self.near.iter_mut().enumerate().skip(before);
-            if !self.far.is_empty() {
-                moved.for_each(|(domain, count)| *count = self.far.remove(&domain).unwrap_or(0));
+        if self.dense.len() <= domain
+            && domain < MIN_DENSE_DOMAINS.max(MAX_DENSE_RATIO * self.occupied)
+        {
+            let before = self.dense.len();
+            self.dense.resize(domain + 1, 0);
+            let moved = self.dense.iter_mut().enumerate().skip(before);
+            if !self.sparse.is_empty() {
+                moved.for_each(|(domain, count)| *count = self.sparse.remove(&domain).unwrap_or(0));
             }
         }
-        let count = match self.near.get_mut(domain) {
+        let count = match self.dense.get_mut(domain) {
             Some(count) => count,
-            None => self.far.entry(domain).or_insert(0),
+            None => self.sparse.entry(domain).or_insert(0),
         };
         self.occupied += usize::from(*count == 0 && pods > 0);
         *count = count.saturating_add(pods);
@@ -45,9 +47,9 @@ impl Counts {
 
     /// Takes pods away that were added before.
     pub(super) fn remove(&mut self, domain: usize, pods: u32) {
-        let count = match self.near.get_mut(domain) {
+        let count = match self.dense.get_mut(domain) {
             Some(count) => count,
-            None => match self.far.get_mut(&domain) {
+            None => match self.sparse.get_mut(&domain) {
                 Some(count) => count,
                 None => return,
             },
@@ -64,8 +66,8 @@ impl Counts {
 
     /// Domains with pods, in no order.
     pub(super) fn domains(&self) -> impl Iterator<Item = usize> {
-        let near = self.near.iter().enumerate().filter(|(_, count)| **count > 0);
-        let far = self.far.iter().filter(|(_, count)| **count > 0);
+        let near = self.dense.iter().enumerate().filter(|(_, count)| **count > 0);
+        let far = self.sparse.iter().filter(|(_, count)| **count > 0);
         near.map(|(domain, _)| domain).chain(far.map(|(domain, _)| *domain))
     }
 }

@@ -1,10 +1,10 @@
 //! Devices for the ResourceClaims of a pod (spec 20 §3.8, §3.9 steps b and e).
 
 use super::Solver;
+use super::claim_placement::placeholder_hostname;
 use super::existing::ExistingNode;
-use super::on_claims::placeholder;
-use super::store::SetId;
-use crate::bits::Bits;
+use super::requirement_store::SetId;
+use crate::bit_set::BitSet;
 use crate::labels::{HOSTNAME, INSTANCE_TYPE};
 use crate::requirement::{Requirement, Requirements};
 use crate::scheduling::dra::{Allocation, Candidate, CandidateId, CandidateType};
@@ -15,7 +15,7 @@ pub(super) const NO_TYPE: &str =
 
 /// Devices that were found for a pod, and for which types.
 #[derive(Debug)]
-pub(super) struct Devices {
+pub(super) struct DeviceAllocation {
     pub(super) allocation: Allocation,
     /// The types that were looked at, by position in the list.
     types: Vec<u32>,
@@ -23,14 +23,18 @@ pub(super) struct Devices {
 
 impl Solver<'_> {
     /// Looks for the devices of a class on an existing node.
-    pub(super) fn devices_on_node(&self, node: &ExistingNode, class: usize) -> Option<Devices> {
+    pub(super) fn devices_on_node(
+        &self,
+        node: &ExistingNode,
+        class: usize,
+    ) -> Option<DeviceAllocation> {
         let allocator = self.allocator.as_ref()?;
-        let facts = self.world.snapshot.node(node.id);
+        let facts = self.input.snapshot.node(node.id);
         let name = facts.labels.get(INSTANCE_TYPE);
-        let types = facts.pool.as_ref().and_then(|pool| self.world.catalog.pools.get(pool));
+        let types = facts.pool.as_ref().and_then(|pool| self.input.catalog.pools.get(pool));
         let own = types.and_then(|types| types.iter().find(|t| Some(&t.name) == name));
         let labels = facts.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        let mut requirements = Requirements::from_labels(labels, &self.world.catalog.aliases);
+        let mut requirements = Requirements::from_labels(labels, &self.input.catalog.aliases);
         let hostname = self.topology.host_name(node.host);
         requirements.add(Requirement::in_values(HOSTNAME, [hostname]));
         let candidate = Candidate {
@@ -44,23 +48,23 @@ impl Solver<'_> {
             )],
         };
         let allocation = allocator.allocate(&candidate, &self.classes[class].devices).ok()?;
-        Some(Devices { allocation, types: Vec::new() })
+        Some(DeviceAllocation { allocation, types: Vec::new() })
     }
 
     /// The same on a NodeClaim, which has `set` and `variants` before the pod.
     pub(super) fn devices_on_claim(
         &self,
         claim: Option<usize>,
-        (set, variants): (SetId, &Bits),
+        (set, variants): (SetId, &BitSet),
         template: usize,
         class: usize,
-    ) -> Result<Devices, String> {
+    ) -> Result<DeviceAllocation, String> {
         let Some(allocator) = &self.allocator else { return Err(NO_TYPE.to_owned()) };
         let index = claim.unwrap_or(self.claims.len());
         let types = &self.types[self.templates[template].types];
         let positions = types.types_of(variants);
         let mut requirements = self.store.plain(set);
-        requirements.add(Requirement::in_values(HOSTNAME, [placeholder(index)]));
+        requirements.add(Requirement::in_values(HOSTNAME, [placeholder_hostname(index)]));
         let candidate = Candidate {
             id: CandidateId::InFlight(super::id(index)),
             node_name: None,
@@ -74,14 +78,14 @@ impl Solver<'_> {
         let allocation = allocator
             .allocate(&candidate, &self.classes[class].devices)
             .map_err(|text| format!("allocating dynamic resources, {text}"))?;
-        Ok(Devices { allocation, types: positions })
+        Ok(DeviceAllocation { allocation, types: positions })
     }
 
     /// Keeps the types that have the devices.
     pub(super) fn keep_with_devices(
         &self,
-        variants: &mut Bits,
-        devices: &Devices,
+        variants: &mut BitSet,
+        devices: &DeviceAllocation,
         template: usize,
     ) {
         let types = &self.types[self.templates[template].types];
@@ -99,7 +103,7 @@ impl Solver<'_> {
     }
 
     /// Holds devices for a NodeClaim, and gives up those of types that it will not become.
-    pub(super) fn hold_on_claim(&mut self, index: usize, devices: Devices) {
+    pub(super) fn hold_on_claim(&mut self, index: usize, devices: DeviceAllocation) {
         let Some(allocator) = &mut self.allocator else { return };
         let claim = &mut self.claims[index];
         claim.has_devices = true;
@@ -115,7 +119,7 @@ impl Solver<'_> {
     }
 
     /// Gives up the devices of types that a NodeClaim had before and has no more.
-    pub(super) fn release_devices(&mut self, index: usize, before: &Bits) {
+    pub(super) fn release_devices(&mut self, index: usize, before: &BitSet) {
         let Some(allocator) = &mut self.allocator else { return };
         let claim = &self.claims[index];
         let types = &self.types[self.templates[claim.template].types];
@@ -126,7 +130,7 @@ impl Solver<'_> {
     }
 
     /// Holds devices for an existing node.
-    pub(super) fn hold_on_node(&mut self, index: usize, devices: Devices) {
+    pub(super) fn hold_on_node(&mut self, index: usize, devices: DeviceAllocation) {
         let candidate = CandidateId::Node(self.existing.nodes[index].id);
         if let Some(allocator) = &mut self.allocator {
             allocator.commit(candidate, devices.allocation);

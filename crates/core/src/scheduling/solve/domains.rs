@@ -2,8 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
-use super::store::{KeyId, ReqId, Store};
-use crate::bits::Bits;
+use super::requirement_store::{KeyId, ReqId, RequirementStore};
+use crate::bit_set::BitSet;
 use crate::requirement::Requirement;
 
 /// The domains of a key that any group has heard of. Numbers are given in order of appearance and
@@ -14,9 +14,9 @@ pub(super) struct Domains {
     names: Vec<String>,
     numbers: FxHashMap<String, usize>,
     /// The requirement `key In [domains]`.
-    exactly: FxHashMap<Bits, ReqId>,
+    requirements: FxHashMap<BitSet, ReqId>,
     /// The domains that a requirement allows; forgotten when a domain is added.
-    allowed: FxHashMap<ReqId, Bits>,
+    allowed: FxHashMap<ReqId, BitSet>,
 }
 
 impl Domains {
@@ -25,7 +25,7 @@ impl Domains {
             key,
             names: Vec::new(),
             numbers: FxHashMap::default(),
-            exactly: FxHashMap::default(),
+            requirements: FxHashMap::default(),
             allowed: FxHashMap::default(),
         }
     }
@@ -38,7 +38,7 @@ impl Domains {
         self.names.push(name.to_owned());
         self.numbers.insert(name.to_owned(), number);
         self.allowed.clear();
-        self.exactly.clear();
+        self.requirements.clear();
         number
     }
 
@@ -51,12 +51,16 @@ impl Domains {
     }
 
     /// The domains that a requirement allows; all of them without one.
-    pub(super) fn allowed(&mut self, requirement: Option<ReqId>, store: &Store<'_>) -> Bits {
-        let Some(requirement) = requirement else { return Bits::all(self.len()) };
+    pub(super) fn allowed(
+        &mut self,
+        requirement: Option<ReqId>,
+        store: &RequirementStore<'_>,
+    ) -> BitSet {
+        let Some(requirement) = requirement else { return BitSet::full(self.len()) };
         let names = &self.names;
         let answer = self.allowed.entry(requirement).or_insert_with(|| {
             let plain = store.get(requirement);
-            let mut bits = Bits::none(names.len());
+            let mut bits = BitSet::empty(names.len());
             for (number, _) in names.iter().enumerate().filter(|(_, name)| plain.has(name)) {
                 bits.insert(number);
             }
@@ -66,14 +70,18 @@ impl Domains {
     }
 
     /// The requirement that asks for one of these domains.
-    pub(super) fn exactly(&mut self, domains: &Bits, store: &mut Store<'_>) -> ReqId {
-        if let Some(&id) = self.exactly.get(domains) {
+    pub(super) fn requirement_for(
+        &mut self,
+        domains: &BitSet,
+        store: &mut RequirementStore<'_>,
+    ) -> ReqId {
+        if let Some(&id) = self.requirements.get(domains) {
             return id;
         }
         let names = domains.iter().map(|number| self.names[number].as_str());
         let requirement = Requirement::in_values(store.key_name(self.key), names);
         let id = store.requirement(&requirement);
-        self.exactly.insert(domains.clone(), id);
+        self.requirements.insert(domains.clone(), id);
         id
     }
 }

@@ -1,32 +1,32 @@
 //! Nodes that exist, and what they can still take (spec 20 §3.4, §3.8).
 
-mod making;
+mod from_snapshot;
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::amounts::{Amounts, Columns, subtract, widen, within};
-use super::store::{SetId, Store, number};
-use super::world::World;
+use super::amounts::{Amounts, ResourceColumns, fits_within, subtract, widen};
+use super::input::SolverInput;
+use super::requirement_store::{RequirementStore, SetId, number};
 use crate::host_port::HostPort;
 use crate::id::{NodeId, PodId};
-use crate::scheduling::sizes::Sizes;
+use crate::scheduling::list_sizes::ListSizes;
 use crate::volume::Attachments;
-use making::bound;
-pub(super) use making::{Daemons, used_by, used_by_pool};
+use from_snapshot::bound;
+pub(super) use from_snapshot::{ExpectedDaemons, used_by, used_by_pool};
 
 /// The nodes of a solve in the order they are tried.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Existing {
+pub(super) struct ExistingNodes {
     pub(super) nodes: Vec<ExistingNode>,
     /// By node of the snapshot: its position here.
     positions: Arc<[Option<u32>]>,
     /// By node of the snapshot: the pods that stay on it. Not kept for a single question.
     pub(super) bound: Arc<[Vec<PodId>]>,
     /// Nodes that took pods, each once.
-    taking: Vec<usize>,
+    nodes_with_new_pods: Vec<usize>,
     /// What the question changed, so that it can be taken back; none while changes are for good.
     changes: Option<Vec<Change>>,
     /// How many neighbours share one bound of what is left.
@@ -39,34 +39,34 @@ pub(super) struct Existing {
     /// Where to begin for who asked before: nodes before are too full for it or of a kind that it
     /// cannot go to, and nodes only fill up while a question is answered. A pass of consolidation over
     /// 2,000 half-empty nodes spent 72 % of its 4.2 s looking for the first node; it takes 0.6 s now.
-    starts: FxHashMap<Asker, usize>,
+    starts: FxHashMap<SearchKey, usize>,
 }
 
 /// Who asks for a node: a class of pods, in one of its shapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Asker {
+pub(super) struct SearchKey {
     pub(super) class: usize,
     pub(super) shape: u32,
 }
 
 /// What those who ask for a node think of one that has room.
-pub(super) trait Judge {
+pub(super) trait NodePredicate {
     /// Whether nodes of this kind may ever take the pod: labels and taints, which stay as they are.
-    fn may_suit(&mut self, node: &ExistingNode) -> bool;
+    fn may_ever_fit_kind(&mut self, node: &ExistingNode) -> bool;
     /// Whether nodes of this kind may take it now. Implies the former.
-    fn suits(&mut self, node: &ExistingNode) -> bool;
+    fn fits_kind(&mut self, node: &ExistingNode) -> bool;
     /// Whether this node of a kind that suits takes it.
-    fn takes(&mut self, node: &ExistingNode) -> bool;
+    fn fits_node(&mut self, node: &ExistingNode) -> bool;
 }
 
 #[derive(Clone, Debug)]
 enum Change {
     /// A node took its first pod: what it had before.
-    Took { position: usize, remaining: Amounts, ports: usize, attached: Option<Attachments> },
+    PodAdded { position: usize, remaining: Amounts, ports: usize, attached: Option<Attachments> },
     /// A node is gone.
     Removed(usize),
     /// A node became another.
-    Became(usize, Box<ExistingNode>),
+    NodeReplaced(usize, Box<ExistingNode>),
     /// A block got another bound.
     Bounded(usize, Amounts),
 }
@@ -85,7 +85,7 @@ pub(super) struct ExistingNode {
     /// Whether the question takes it as gone.
     pub(super) is_removed: bool,
     /// Whether its consolidateAfter keeps pods off that can stay where they are.
-    pub(super) waits: bool,
+    pub(super) is_under_consolidate_after: bool,
     pub(super) pods: Vec<PodId>,
     pub(super) ports: Vec<HostPort>,
     pub(super) attached: Attachments,
@@ -93,28 +93,28 @@ pub(super) struct ExistingNode {
     attach_limits: BTreeMap<String, u32>,
 }
 
-impl Existing {
+impl ExistingNodes {
     pub(super) fn new(
-        world: &World<'_>,
-        sizes: Sizes,
-        columns: &Columns,
+        input: &SolverInput<'_>,
+        sizes: ListSizes,
+        columns: &ResourceColumns,
         hosts: &[usize],
-        (daemons, store): (&mut Daemons<'_>, &mut Store<'_>),
+        (daemons, store): (&mut ExpectedDaemons<'_>, &mut RequirementStore<'_>),
     ) -> Self {
-        let bound = bound(world);
-        let mut nodes: Vec<ExistingNode> = Vec::with_capacity(world.candidates.len());
-        let mut positions = vec![None; world.snapshot.nodes.len()];
-        for &index in &world.candidates {
-            let pods = bound[index].iter().map(|&pod| world.snapshot.pod(pod));
+        let bound = bound(input);
+        let mut nodes: Vec<ExistingNode> = Vec::with_capacity(input.candidates.len());
+        let mut positions = vec![None; input.snapshot.nodes.len()];
+        for &index in &input.candidates {
+            let pods = bound[index].iter().map(|&pod| input.snapshot.pod(pod));
             let (host, pods) = (hosts[index], pods.collect::<Vec<_>>());
             let making = (&mut *daemons, &mut *store);
             positions[index] = Some(number(nodes.len()));
-            nodes.push(ExistingNode::new(index, host, &pods, world, columns, making));
+            nodes.push(ExistingNode::new(index, host, &pods, input, columns, making));
         }
         let mut existing = Self {
             nodes,
             positions: positions.into(),
-            bound: if world.is_open { bound.into() } else { [].into() },
+            bound: if input.accepts_any_request { bound.into() } else { [].into() },
             block: sizes.nodes_per_block,
             ..Self::default()
         };
@@ -154,14 +154,14 @@ impl Existing {
     pub(super) fn first(
         &mut self,
         need: &Amounts,
-        asker: Asker,
-        judge: &mut impl Judge,
+        key: SearchKey,
+        predicate: &mut impl NodePredicate,
     ) -> Option<usize> {
-        let start = self.starts.get(&asker).copied().unwrap_or(0);
-        let mut seen = Seen { until: start, is_whole: true };
-        let found = self.first_from(start, need, judge, &mut seen);
+        let start = self.starts.get(&key).copied().unwrap_or(0);
+        let mut seen = ExhaustedPrefix { until: start, is_complete: true };
+        let found = self.first_from(start, need, predicate, &mut seen);
         if seen.until > start {
-            self.starts.insert(asker, seen.until);
+            self.starts.insert(key, seen.until);
         }
         found
     }
@@ -170,28 +170,28 @@ impl Existing {
         &mut self,
         start: usize,
         need: &Amounts,
-        judge: &mut impl Judge,
-        seen: &mut Seen,
+        predicate: &mut impl NodePredicate,
+        seen: &mut ExhaustedPrefix,
     ) -> Option<usize> {
         for block in start / self.block..self.bounds.len() {
             let nodes = self.block(block);
             let mut kinds = self.kinds[block].iter().map(|&node| &self.nodes[node]);
-            if !within(need, &self.bounds[block]) {
+            if !fits_within(need, &self.bounds[block]) {
                 seen.pass(nodes.end);
                 continue;
             }
-            if !kinds.clone().any(|node| judge.suits(node)) {
-                if kinds.any(|node| judge.may_suit(node)) {
-                    seen.is_whole = false;
+            if !kinds.clone().any(|node| predicate.fits_kind(node)) {
+                if kinds.any(|node| predicate.may_ever_fit_kind(node)) {
+                    seen.is_complete = false;
                 }
                 seen.pass(nodes.end);
                 continue;
             }
             for index in nodes.start.max(start)..nodes.end {
                 let node = &self.nodes[index];
-                if node.fits(need) && judge.may_suit(node) {
-                    seen.is_whole = false;
-                    if judge.suits(node) && judge.takes(node) {
+                if node.fits(need) && predicate.may_ever_fit_kind(node) {
+                    seen.is_complete = false;
+                    if predicate.fits_kind(node) && predicate.fits_node(node) {
                         return Some(index);
                     }
                 }
@@ -227,10 +227,10 @@ impl Existing {
     ) {
         let node = &mut self.nodes[position];
         if node.pods.is_empty() {
-            self.taking.push(position);
+            self.nodes_with_new_pods.push(position);
         }
         if let Some(changes) = &mut self.changes {
-            changes.push(Change::Took {
+            changes.push(Change::PodAdded {
                 position,
                 remaining: node.remaining.clone(),
                 ports: node.ports.len(),
@@ -241,9 +241,9 @@ impl Existing {
     }
 
     /// Nodes that took pods, in the order they are tried.
-    pub(super) fn taking(&mut self) -> impl Iterator<Item = (NodeId, Vec<PodId>)> {
-        self.taking.sort_unstable();
-        let Self { taking, nodes, .. } = self;
+    pub(super) fn drain_placements(&mut self) -> impl Iterator<Item = (NodeId, Vec<PodId>)> {
+        self.nodes_with_new_pods.sort_unstable();
+        let Self { nodes_with_new_pods: taking, nodes, .. } = self;
         taking.iter().map(|&position| {
             let node = &mut nodes[position];
             (node.id, std::mem::take(&mut node.pods))
@@ -256,7 +256,7 @@ impl Existing {
     }
 
     /// Starts a question: what follows can be [rolled back](Self::roll_back).
-    pub(super) fn ask(&mut self) {
+    pub(super) fn begin_request(&mut self) {
         self.changes = Some(Vec::new());
         self.starts.clear();
     }
@@ -276,18 +276,18 @@ impl Existing {
             widen(&mut bound, &node.remaining);
         }
         let before = std::mem::replace(&mut self.nodes[position], node);
-        self.note(Change::Became(position, Box::new(before)));
+        self.note(Change::NodeReplaced(position, Box::new(before)));
         self.set_bound(block, bound);
     }
 
     /// Everything as it was before the question.
     pub(super) fn roll_back(&mut self) {
-        for position in self.taking.drain(..) {
+        for position in self.nodes_with_new_pods.drain(..) {
             self.nodes[position].pods.clear();
         }
         for change in self.changes.take().into_iter().flatten().rev() {
             match change {
-                Change::Took { position, remaining, ports, attached } => {
+                Change::PodAdded { position, remaining, ports, attached } => {
                     let node = &mut self.nodes[position];
                     node.remaining = remaining;
                     node.ports.truncate(ports);
@@ -296,7 +296,7 @@ impl Existing {
                     }
                 }
                 Change::Removed(position) => self.nodes[position].is_removed = false,
-                Change::Became(position, before) => self.nodes[position] = *before,
+                Change::NodeReplaced(position, before) => self.nodes[position] = *before,
                 Change::Bounded(block, before) => self.bounds[block] = before,
             }
         }
@@ -304,14 +304,14 @@ impl Existing {
 }
 
 /// How far nodes are known not to take a pod for good.
-struct Seen {
+struct ExhaustedPrefix {
     until: usize,
-    is_whole: bool,
+    is_complete: bool,
 }
 
-impl Seen {
+impl ExhaustedPrefix {
     fn pass(&mut self, end: usize) {
-        if self.is_whole {
+        if self.is_complete {
             self.until = end;
         }
     }
@@ -319,7 +319,7 @@ impl Seen {
 
 impl ExistingNode {
     fn fits(&self, need: &Amounts) -> bool {
-        self.is_usable && !self.is_removed && within(need, &self.remaining)
+        self.is_usable && !self.is_removed && fits_within(need, &self.remaining)
     }
 
     /// Whether the volumes of a pod can be attached as well.

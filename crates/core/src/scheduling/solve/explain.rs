@@ -4,21 +4,28 @@
 //! did it miss?
 
 use super::Solver;
-use super::shape::Shape;
+use super::shape::PodShape;
 use super::templates::Template;
 use crate::catalog::InstanceType;
-use crate::reason::{Explanation, Miss, PoolExplanation, Refusal, TypeMiss};
-use crate::requirement::{Incompatible, Requirements};
+use crate::rejection::{
+    Explanation, FailedCheck, InstanceTypeMismatch, PodRejection, PoolExplanation,
+};
+use crate::requirement::{IncompatibleRequirements, Requirements};
 use crate::resources::{Quantity, Resources};
 
 impl Solver<'_> {
     /// What each NodePool that was tried lacks for a pod of this class.
-    pub(super) fn explain(&self, class: usize, shape: &Shape, refusal: &Refusal) -> Explanation {
-        let Refusal::Pools(pools) = refusal else { return Explanation::default() };
-        let mut asked = self.store.plain_split(shape.all);
+    pub(super) fn explain(
+        &self,
+        class: usize,
+        shape: &PodShape,
+        refusal: &PodRejection,
+    ) -> Explanation {
+        let PodRejection::Pools(pools) = refusal else { return Explanation::default() };
+        let mut required = self.store.plain_split(shape.all);
         // Of several places for its volumes the first stands for all.
-        if let Some(&place) = self.classes[class].alternatives.first() {
-            asked.extend(self.store.plain_split(place).iter().cloned());
+        if let Some(&place) = self.classes[class].volume_topologies.first() {
+            required.extend(self.store.plain_split(place).iter().cloned());
         }
         let pools = pools
             .iter()
@@ -27,8 +34,8 @@ impl Solver<'_> {
                     self.templates.iter().find(|template| template.pool_id == refusal.pool)?;
                 Some(PoolExplanation {
                     pool: refusal.name.clone(),
-                    why: refusal.why.clone(),
-                    types: self.misses(template, class, &asked),
+                    reason: refusal.reason.clone(),
+                    types: self.misses(template, class, &required),
                 })
             })
             .collect();
@@ -36,16 +43,21 @@ impl Solver<'_> {
     }
 
     /// All types of a pool with what they lack, nearest miss first.
-    fn misses(&self, template: &Template<'_>, class: usize, asked: &Requirements) -> Vec<TypeMiss> {
+    fn misses(
+        &self,
+        template: &Template<'_>,
+        class: usize,
+        required: &Requirements,
+    ) -> Vec<InstanceTypeMismatch> {
         let mut requirements = self.store.plain(template.set);
-        requirements.extend(asked.iter().cloned());
+        requirements.extend(required.iter().cloned());
         let types = &self.types[template.types];
         // Types that the pool itself rules out come last, whatever else they lack: they are no help.
         let mut is_usable = vec![false; types.list.len()];
         for position in types.types_of(&template.variants) {
             is_usable[position as usize] = true;
         }
-        let mut misses: Vec<((bool, usize), f64, TypeMiss)> = types
+        let mut misses: Vec<((bool, usize), f64, InstanceTypeMismatch)> = types
             .list
             .iter()
             .enumerate()
@@ -56,7 +68,7 @@ impl Solver<'_> {
                 let price = prices.map(|offering| offering.price).min_by(f64::total_cmp);
                 let name = instance_type.name.clone();
                 let rank = (!is_usable[position], misses.len());
-                let miss = TypeMiss { instance_type: name, misses };
+                let miss = InstanceTypeMismatch { instance_type: name, failed_checks: misses };
                 (rank, price.unwrap_or(f64::INFINITY), miss)
             })
             .collect();
@@ -73,17 +85,19 @@ impl Solver<'_> {
         class: usize,
         requirements: &Requirements,
         (position, instance_type): (usize, &InstanceType),
-    ) -> Vec<Miss> {
+    ) -> Vec<FailedCheck> {
         let class = &self.classes[class];
         let mut misses = Vec::new();
         // Each key is a miss of its own, so that a type that misses fewer is nearer.
         match instance_type.requirements.intersects(requirements) {
             Ok(()) => {}
-            Err(Incompatible::Conflicts(conflicts)) => {
-                let one = |conflict| Miss::Requirement(Incompatible::Conflicts(vec![conflict]));
+            Err(IncompatibleRequirements::Conflicts(conflicts)) => {
+                let one = |conflict| {
+                    FailedCheck::Requirement(IncompatibleRequirements::Conflicts(vec![conflict]))
+                };
                 misses.extend(conflicts.into_iter().map(one));
             }
-            Err(why) => misses.push(Miss::Requirement(why)),
+            Err(why) => misses.push(FailedCheck::Requirement(why)),
         }
         let types = &self.types[template.types];
         let group = template.groups.iter().find(|group| {
@@ -93,10 +107,10 @@ impl Solver<'_> {
         let needed = class.plain_requests.merge(overhead.unwrap_or(&Resources::default()));
         misses.extend(shortages(instance_type, &needed));
         let collides = |port: &_| {
-            group.is_some_and(|group| group.ports.iter().any(|other| other.collides(port)))
+            group.is_some_and(|group| group.ports.iter().any(|other| other.conflicts_with(port)))
         };
         if class.ports.iter().any(collides) {
-            misses.push(Miss::HostPort);
+            misses.push(FailedCheck::HostPort);
         }
         let well_known = self.store.well_known();
         let offers = instance_type.offerings.iter().any(|offering| {
@@ -104,29 +118,28 @@ impl Solver<'_> {
                 && requirements.compatible(&offering.requirements, well_known).is_ok()
         });
         if !offers {
-            misses.push(Miss::Offering);
+            misses.push(FailedCheck::Offering);
         }
         if template.exceeds_limits(&self.columns.amounts(&instance_type.capacity)) {
-            misses.push(Miss::Limits);
+            misses.push(FailedCheck::Limits);
         }
         misses
     }
 }
 
 /// Resources of which the largest offering of a type has too little.
-fn shortages(instance_type: &InstanceType, needed: &Resources) -> Vec<Miss> {
-    let short_of = |allocatable: &Resources| -> Vec<Miss> {
-        needed
-            .iter()
-            .map(|(name, needed)| (name, needed, allocatable.amount(name)))
-            .filter(|(_, needed, available)| needed > available)
-            .map(|(name, needed, available): (&str, Quantity, Quantity)| Miss::Resource {
-                name: name.to_owned(),
-                needed,
-                available,
-            })
-            .collect()
-    };
+fn shortages(instance_type: &InstanceType, needed: &Resources) -> Vec<FailedCheck> {
+    let short_of =
+        |allocatable: &Resources| -> Vec<FailedCheck> {
+            needed
+                .iter()
+                .map(|(name, needed)| (name, needed, allocatable.amount(name)))
+                .filter(|(_, needed, available)| needed > available)
+                .map(|(name, needed, available): (&str, Quantity, Quantity)| {
+                    FailedCheck::Resource { name: name.to_owned(), needed, available }
+                })
+                .collect()
+        };
     let groups = instance_type.allocatable_groups();
     groups.iter().map(|group| short_of(&group.allocatable)).min_by_key(Vec::len).unwrap_or_default()
 }

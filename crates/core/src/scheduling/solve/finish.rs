@@ -4,11 +4,11 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 use super::Solver;
-use super::store::{SetId, Undefined, number};
-use crate::bits::Bits;
+use super::requirement_store::{SetId, UndefinedLabels, number};
+use crate::bit_set::BitSet;
 use crate::catalog::{CAPACITY_TYPE, RESERVED};
-use crate::plan::{Plan, PlannedClaim};
-use crate::reason::Refusal;
+use crate::plan::{Plan, PlannedNodeClaim};
+use crate::rejection::PodRejection;
 use crate::requirement::{Requirement, Requirements};
 use crate::resources::Resources;
 use crate::scheduling::dra::CandidateId;
@@ -19,20 +19,20 @@ const MOST_LISTED: usize = 4096;
 
 /// What many NodeClaims share: worked out once for each requirement set.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Finishing {
+pub(super) struct PlanCache {
     requirements: FxHashMap<(SetId, Vec<String>), (SetId, Arc<Requirements>)>,
     /// By list of types and final set: the types in the order of their price.
     orders: FxHashMap<(usize, SetId), Arc<[u32]>>,
     /// By final set and types: the types that are listed, and the lowest price.
-    listed: FxHashMap<(usize, SetId, Bits), Listed>,
+    listed: FxHashMap<(usize, SetId, BitSet), ListedTypes>,
 }
 
 /// Instance types, cheapest first, and the lowest price.
-type Listed = (Arc<[u32]>, Option<f64>);
+type ListedTypes = (Arc<[u32]>, Option<f64>);
 
-impl Finishing {
+impl PlanCache {
     /// Keeps what thousands of questions leave behind within bounds.
-    fn forget_some(&mut self) {
+    fn trim(&mut self) {
         if self.listed.len() > MOST_LISTED {
             self.listed.clear();
         }
@@ -41,8 +41,8 @@ impl Finishing {
 
 impl Solver<'_> {
     pub(super) fn finish(&mut self, fuel: &mut Fuel<'_>) -> Plan {
-        let (mut refused, explanations) = self.refusals(fuel);
-        let mut shared = std::mem::take(&mut self.finishing);
+        let (mut refused, explanations) = self.rejections(fuel);
+        let mut shared = std::mem::take(&mut self.plan_cache);
         let mut claims = Vec::with_capacity(self.claims.len());
         for index in 0..self.claims.len() {
             match self.finish_claim(index, &mut shared) {
@@ -55,25 +55,25 @@ impl Solver<'_> {
                 }
             }
         }
-        shared.forget_some();
-        self.finishing = shared;
+        shared.trim();
+        self.plan_cache = shared;
         Plan {
             claims,
-            existing: self.existing.taking().collect(),
-            refused,
+            existing_nodes: self.existing.drain_placements().collect(),
+            rejected: refused,
             explanations,
             unusable_pools: self.unusable_pools.clone(),
             effective_zones: std::mem::take(&mut self.effective_zones),
-            ran_dry: fuel.is_dry(),
+            was_cut_short: fuel.is_used_up(),
         }
     }
 
     fn finish_claim(
         &mut self,
         index: usize,
-        shared: &mut Finishing,
-    ) -> Result<PlannedClaim, Refusal> {
-        let reservations = self.reservations.of(index);
+        shared: &mut PlanCache,
+    ) -> Result<PlannedNodeClaim, PodRejection> {
+        let reservations = self.reservations.held_by(index);
         let (set, requirements) = self.final_requirements(index, &reservations, shared);
         let claim = &self.claims[index];
         let list = self.templates[claim.template].types;
@@ -88,26 +88,31 @@ impl Solver<'_> {
         let claim = &self.claims[index];
         let template = &self.templates[claim.template];
         let wants_values = requirements.has_min_values()
-            && self.world.options.min_values == MinValuesPolicy::Strict;
+            && self.input.options.min_values == MinValuesPolicy::Strict;
         if wants_values {
             let list = &self.types[list].list;
             let offered =
                 instance_types.iter().map(|&position| &list[position as usize].requirements);
-            min_values::needed(&requirements, offered)
-                .map_err(|unmet| Refusal::Truncated { pool: template.pool.name.clone(), unmet })?;
+            min_values::required_type_count(&requirements, offered).map_err(|unmet| {
+                PodRejection::MinValuesMissedAfterTruncation {
+                    pool: template.pool.name.clone(),
+                    unmet,
+                }
+            })?;
         }
         let mut requests = Resources::default();
         for pod in &claim.pods {
             let class = self.class_of(*pod);
             requests.add(self.classes[class].plain_requests);
         }
-        let groups = template.groups.iter().filter(|group| group.variants.meets(&claim.variants));
+        let groups =
+            template.groups.iter().filter(|group| group.variants.intersects(&claim.variants));
         requests.add(&Resources::min(groups.filter_map(|group| group.overhead.as_ref())));
         let candidate = CandidateId::InFlight(number(index));
         let dynamic_drivers = self.allocator.as_ref().map(|own| own.drivers(candidate));
         let dynamic_drivers = dynamic_drivers.unwrap_or_default();
         let claim = &mut self.claims[index];
-        Ok(PlannedClaim {
+        Ok(PlannedNodeClaim {
             pool: self.templates[claim.template].pool_id,
             pods: std::mem::take(&mut claim.pods),
             instance_types,
@@ -115,7 +120,7 @@ impl Solver<'_> {
             requests,
             reservations,
             min_values_relaxed: claim.min_values_relaxed,
-            cheapest,
+            lowest_price: cheapest,
             dynamic_drivers,
         })
     }
@@ -125,7 +130,7 @@ impl Solver<'_> {
         &mut self,
         index: usize,
         reservations: &[String],
-        shared: &mut Finishing,
+        shared: &mut PlanCache,
     ) -> (SetId, Arc<Requirements>) {
         let key = (self.claims[index].set, reservations.to_vec());
         if let Some(known) = shared.requirements.get(&key) {
@@ -136,7 +141,7 @@ impl Solver<'_> {
             let reserved = Requirement::in_values(CAPACITY_TYPE, [RESERVED]);
             let reserved = self.store.requirement(&reserved);
             set = self.store.replace(set, reserved);
-            if let Some(label) = &self.world.catalog.reservation_id_label {
+            if let Some(label) = &self.input.catalog.reservation_id_label {
                 let ids = Requirement::in_values(label, reservations.iter().cloned());
                 let ids = self.store.requirement(&ids);
                 set = self.store.tighten(set, ids);
@@ -154,8 +159,9 @@ impl Solver<'_> {
         for (instance_type, sets) in types.list.iter().zip(&types.offerings) {
             let mut lowest = f64::INFINITY;
             let offerings = instance_type.offerings.iter().zip(sets);
-            for (offering, &asked) in offerings.filter(|(offering, _)| offering.is_launchable()) {
-                if self.store.compatible(set, asked, Undefined::WellKnown) {
+            for (offering, &required) in offerings.filter(|(offering, _)| offering.is_launchable())
+            {
+                if self.store.compatible(set, required, UndefinedLabels::WellKnown) {
                     lowest = if offering.price.total_cmp(&lowest).is_lt() {
                         offering.price
                     } else {
@@ -175,7 +181,7 @@ impl Solver<'_> {
 
     /// The types that a NodeClaim lists, cheapest first, and the lowest price among their available
     /// offerings that suit.
-    fn listed(&mut self, index: usize, set: SetId, shared: &mut Finishing) -> Listed {
+    fn listed(&mut self, index: usize, set: SetId, shared: &mut PlanCache) -> ListedTypes {
         let list = self.templates[self.claims[index].template].types;
         let order = if let Some(order) = shared.orders.get(&(list, set)) {
             order.clone()
@@ -202,9 +208,9 @@ impl Solver<'_> {
         for &position in listed {
             let position = position as usize;
             let offerings = types.list[position].offerings.iter().zip(&types.offerings[position]);
-            for (offering, &asked) in offerings.filter(|(offering, _)| offering.available) {
+            for (offering, &required) in offerings.filter(|(offering, _)| offering.available) {
                 let is_lower = lowest.is_none_or(|price| offering.price.total_cmp(&price).is_lt());
-                if is_lower && self.store.compatible(set, asked, Undefined::WellKnown) {
+                if is_lower && self.store.compatible(set, required, UndefinedLabels::WellKnown) {
                     lowest = Some(offering.price);
                 }
             }

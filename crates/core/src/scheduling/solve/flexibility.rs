@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::Solver;
-use super::reservations::Found;
-use super::store::{KeyId, SetId, Undefined};
-use crate::bits::Bits;
-use crate::reason::ReservedRefusal;
+use super::requirement_store::{KeyId, SetId, UndefinedLabels};
+use super::reservations::FoundOfferings;
+use crate::bit_set::BitSet;
+use crate::rejection::ReservedOfferingRejection;
 
 impl Solver<'_> {
     /// Keys whose minValues the types miss, with the number of values that they have (spec 45
@@ -14,7 +14,7 @@ impl Solver<'_> {
     pub(super) fn lacking_min_values(
         &mut self,
         set: SetId,
-        variants: &Bits,
+        variants: &BitSet,
         template: usize,
     ) -> Vec<(KeyId, u32)> {
         let types = &self.types[self.templates[template].types];
@@ -58,27 +58,29 @@ impl Solver<'_> {
     pub(super) fn reservable(
         &mut self,
         set: SetId,
-        variants: &Bits,
+        variants: &BitSet,
         template: usize,
         claim: Option<usize>,
-    ) -> Result<BTreeSet<String>, ReservedRefusal> {
-        let label = self.world.catalog.reservation_id_label.as_deref();
+    ) -> Result<BTreeSet<String>, ReservedOfferingRejection> {
+        let label = self.input.catalog.reservation_id_label.as_deref();
         let types = &self.types[self.templates[template].types];
-        let mut found = Found::default();
+        let mut found = FoundOfferings::default();
         for instance_type in types.types_of(variants) {
             let position = instance_type as usize;
             let offerings = types.list[position].offerings.iter().zip(&types.offerings[position]);
-            for (offering, &asked) in offerings {
-                if !offering.available || !self.store.compatible(set, asked, Undefined::WellKnown) {
+            for (offering, &required) in offerings {
+                if !offering.available
+                    || !self.store.compatible(set, required, UndefinedLabels::WellKnown)
+                {
                     continue;
                 }
                 let id = offering.reservation_id(label).unwrap_or_default();
                 let reserved =
                     offering.is_reserved().then_some((id, offering.reservation_capacity));
-                self.reservations.look_at(&mut found, claim, reserved);
+                self.reservations.inspect_offering(&mut found, claim, reserved);
             }
         }
-        self.reservations.judge(&found, claim, self.world.options.reserved)?;
+        self.reservations.check(&found, claim, self.input.options.reserved_mode)?;
         Ok(found.reservable)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use crate::pod::{PodSpec, Weighted};
+use crate::pod::{PodSpec, WeightedTerm};
 use crate::taint::Toleration;
 
 /// Takes the next step of relaxation on a copy of a pod's spec. Returns whether there was one.
@@ -17,8 +17,10 @@ pub(super) fn relax(spec: &mut PodSpec, tolerate_prefer_no_schedule: bool) -> bo
     {
         return true;
     }
-    if let Some(position) = spec.spread.iter().position(|constraint| !constraint.is_required) {
-        spec.spread.swap_remove(position);
+    if let Some(position) =
+        spec.topology_spread.iter().position(|constraint| !constraint.is_required)
+    {
+        spec.topology_spread.swap_remove(position);
         return true;
     }
     let toleration = Toleration::prefer_no_schedule();
@@ -29,7 +31,7 @@ pub(super) fn relax(spec: &mut PodSpec, tolerate_prefer_no_schedule: bool) -> bo
     false
 }
 
-fn drop_heaviest<T>(terms: &mut Vec<Weighted<T>>) -> bool {
+fn drop_heaviest<T>(terms: &mut Vec<WeightedTerm<T>>) -> bool {
     terms.sort_by_key(|preference| Reverse(preference.weight));
     if terms.is_empty() {
         return false;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::world::World;
-use crate::reason::ReservedRefusal;
+use super::input::SolverInput;
+use crate::rejection::ReservedOfferingRejection;
 use crate::scheduling::ReservedMode;
 
 /// What is left of each reservation, and who holds what.
@@ -19,7 +19,7 @@ pub(super) struct Reservations {
 
 /// What a placement finds among its compatible offerings.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct FoundOfferings {
     /// Reservations that can be had.
     pub(super) reservable: BTreeSet<String>,
     has_real: bool,
@@ -28,11 +28,11 @@ pub(super) struct Found {
 }
 
 impl Reservations {
-    pub(super) fn new(world: &World<'_>) -> Self {
-        let label = world.catalog.reservation_id_label.as_deref();
+    pub(super) fn new(input: &SolverInput<'_>) -> Self {
+        let label = input.catalog.reservation_id_label.as_deref();
         let mut left: BTreeMap<String, i64> = BTreeMap::new();
         let mut lists = Vec::new();
-        for types in world.pools.iter().filter_map(|pool| world.catalog.pools.get(&pool.name)) {
+        for types in input.pools.iter().filter_map(|pool| input.catalog.pools.get(&pool.name)) {
             // Pools often share a list.
             if lists.iter().any(|&list| std::sync::Arc::ptr_eq(list, types)) {
                 continue;
@@ -47,12 +47,12 @@ impl Reservations {
             }
         }
         let mut reservations = Self { capacity: left, ..Self::default() };
-        reservations.start(&world.options.reservation_credits);
+        reservations.reset(&input.options.reservation_credits);
         reservations
     }
 
     /// Nobody holds anything, and these slots are free beside those that the cloud knows of.
-    pub(super) fn start(&mut self, credits: &BTreeMap<String, u32>) {
+    pub(super) fn reset(&mut self, credits: &BTreeMap<String, u32>) {
         self.held.clear();
         self.left.clone_from(&self.capacity);
         self.credits.clone_from(credits);
@@ -65,9 +65,9 @@ impl Reservations {
 
     /// Looks at one available, compatible offering of a placement on `claim`, none for a new one: the reservation's id
     /// and capacity, none for an offering that is not reserved.
-    pub(super) fn look_at(
+    pub(super) fn inspect_offering(
         &self,
-        found: &mut Found,
+        found: &mut FoundOfferings,
         claim: Option<usize>,
         reserved: Option<(&str, u32)>,
     ) {
@@ -92,27 +92,27 @@ impl Reservations {
     }
 
     /// Whether the placement may go on with what it found.
-    pub(super) fn judge(
+    pub(super) fn check(
         &self,
-        found: &Found,
+        found: &FoundOfferings,
         claim: Option<usize>,
         mode: ReservedMode,
-    ) -> Result<(), ReservedRefusal> {
+    ) -> Result<(), ReservedOfferingRejection> {
         let is_strict = mode == ReservedMode::Strict;
         let held = claim.and_then(|claim| self.held.get(&claim));
         let holds_some = held.is_some_and(|held| !held.is_empty());
         if is_strict && found.has_real && found.reservable.is_empty() {
-            return Err(ReservedRefusal::HeldByOthers);
+            return Err(ReservedOfferingRejection::HeldByOthers);
         }
         if found.has_full && !found.has_real && !found.has_fallback {
             return Err(if is_strict {
-                ReservedRefusal::Full
+                ReservedOfferingRejection::Full
             } else {
-                ReservedRefusal::FullFallThrough
+                ReservedOfferingRejection::FullInFallbackMode
             });
         }
         if is_strict && holds_some && found.reservable.is_empty() {
-            return Err(ReservedRefusal::WouldLose);
+            return Err(ReservedOfferingRejection::WouldLoseReservations);
         }
         Ok(())
     }
@@ -133,7 +133,7 @@ impl Reservations {
     }
 
     /// What a claim holds, sorted.
-    pub(super) fn of(&self, claim: usize) -> Vec<String> {
+    pub(super) fn held_by(&self, claim: usize) -> Vec<String> {
         self.held.get(&claim).into_iter().flatten().cloned().collect()
     }
 }

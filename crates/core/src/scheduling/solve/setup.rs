@@ -4,33 +4,33 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::amounts::Columns;
-use super::census::asked_about;
-use super::chains::Chains;
-use super::existing::{Daemons, Existing, used_by_pool};
-use super::finish::Finishing;
-use super::groups::GroupId;
-use super::order::Order;
+use super::amounts::ResourceColumns;
+use super::bound_pods::labels_used_by_selectors;
+use super::claim_order::ClaimOrder;
+use super::existing::{ExistingNodes, ExpectedDaemons, used_by_pool};
+use super::finish::PlanCache;
+use super::input::{SolveMode, SolverInput};
+use super::relaxation_chains::RelaxationChains;
+use super::requirement_store::RequirementStore;
 use super::reservations::Reservations;
-use super::store::Store;
-use super::templates::{Template, TemplateMaking};
+use super::templates::{Template, TemplateContext};
 use super::topology::Topology;
-use super::types::Types;
-use super::world::{Purpose, World};
-use super::{Class, Solver, id};
+use super::topology_groups::GroupId;
+use super::types::InstanceTypeIndex;
+use super::{PodClass, Solver, id};
 use crate::catalog::Catalog;
+use crate::copy_on_write::CopyOnWrite;
 use crate::host_port::HostPort;
 use crate::id::PodId;
 use crate::plan::UnusablePool;
-use crate::pod::{Controller, Phase, Pod, PodSpec};
-use crate::reason::Refusal;
+use crate::pod::{ControllerRef, Phase, Pod, PodSpec};
+use crate::rejection::PodRejection;
 use crate::resources::{NODES, Resources};
-use crate::scheduling::default_spread::Deduction;
+use crate::scheduling::default_spread::DefaultSpread;
 use crate::scheduling::dra::ClaimRef;
-use crate::scheduling::sizes::Sizes;
+use crate::scheduling::list_sizes::ListSizes;
 use crate::scheduling::{MinValuesPolicy, Options};
 use crate::selector::{Labels, Selector};
-use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::taint::TaintEffect;
 
@@ -39,21 +39,21 @@ impl<'a> Solver<'a> {
     pub(super) fn new(
         (snapshot, catalog): (&'a Snapshot, &'a Catalog),
         options: &'a Options,
-        purpose: Purpose<'_>,
-        sizes: Sizes,
+        purpose: SolveMode<'_>,
+        sizes: ListSizes,
     ) -> Self {
-        let mut store = Store::new(&catalog.well_known);
-        let world = World::new(snapshot, catalog, options, purpose, &mut store);
-        let columns = columns(&world);
-        let keys = selector_keys(&world);
-        let mut topology = Topology::new(&world, keys.as_ref());
+        let mut store = RequirementStore::new(&catalog.well_known);
+        let input = SolverInput::new(snapshot, catalog, options, purpose, &mut store);
+        let columns = columns(&input);
+        let keys = selector_keys(&input);
+        let mut topology = Topology::new(&input, keys.as_ref());
         let hosts: Vec<usize> =
-            world.nodes.iter().map(|node| topology.host(&node.hostname)).collect();
-        let mut daemons = Daemons::new(&world, &mut store);
+            input.nodes.iter().map(|node| topology.host(&node.hostname)).collect();
+        let mut daemons = ExpectedDaemons::new(&input, &mut store);
         let making = (&mut daemons, &mut store);
-        let existing = Existing::new(&world, sizes, &columns, &hosts, making);
-        let reservations = Reservations::new(&world);
-        let tolerate_prefer_no_schedule = world
+        let existing = ExistingNodes::new(&input, sizes, &columns, &hosts, making);
+        let reservations = Reservations::new(&input);
+        let tolerate_prefer_no_schedule = input
             .pools
             .iter()
             .flat_map(|pool| &pool.taints)
@@ -71,32 +71,32 @@ impl<'a> Solver<'a> {
             template_taints: Vec::new(),
             unusable_pools: Vec::new(),
             tolerate_prefer_no_schedule,
-            chains: Chains::default(),
+            chains: RelaxationChains::default(),
             classes: Vec::new(),
             class_of: vec![None; snapshot.pods.len()],
-            makers: ClassMakers {
+            class_index: PodClassIndex {
                 keys: keys.map(Arc::new),
-                default_spread: Arc::new(Deduction::new(snapshot, &options.default_spread)),
-                by_address: Shared::default(),
-                by_value: Shared::default(),
-                inverse: Shared::default(),
+                default_spread: Arc::new(DefaultSpread::new(snapshot, &options.default_spread)),
+                by_address: CopyOnWrite::default(),
+                by_value: CopyOnWrite::default(),
+                inverse: CopyOnWrite::default(),
             },
             claims: Vec::new(),
-            order: Order::new(sizes.claims_per_run),
+            order: ClaimOrder::new(sizes.claims_per_run),
             uses_reserved: false,
             allocator: None,
             node_domains: FxHashMap::default(),
             suits_nodes: Vec::new(),
-            finishing: Finishing::default(),
-            asked: Vec::new(),
-            asked_in: vec![0; snapshot.pods.len()],
-            leaving: BTreeMap::new(),
+            plan_cache: PlanCache::default(),
+            requested_pods: Vec::new(),
+            last_request: vec![0; snapshot.pods.len()],
+            nodes_losing_pods: BTreeMap::new(),
             placed: Vec::new(),
-            placed_whos: Vec::new(),
+            placed_labels: Vec::new(),
             placed_count: 0,
-            refused: BTreeSet::new(),
+            rejected: BTreeSet::new(),
             effective_zones: BTreeMap::new(),
-            world: Arc::new(world),
+            input: Arc::new(input),
         };
         solver.make_templates();
         solver.uses_reserved =
@@ -108,25 +108,26 @@ impl<'a> Solver<'a> {
     fn make_templates(&mut self) {
         let mut lists: FxHashMap<*const Arc<crate::catalog::InstanceType>, usize> =
             FxHashMap::default();
-        let world = self.world.clone();
-        let pools = world.pools.iter().copied().zip(world.pool_ids.iter().copied());
-        for ((pool, pool_id), &taints_id) in pools.zip(&world.pool_taints) {
-            let list = self.world.catalog.pools.get(&pool.name).filter(|list| !list.is_empty());
+        let input = self.input.clone();
+        let pools = input.pools.iter().copied().zip(input.pool_ids.iter().copied());
+        for ((pool, pool_id), &taints_id) in pools.zip(&input.pool_taints) {
+            let list = self.input.catalog.pools.get(&pool.name).filter(|list| !list.is_empty());
             let Some(list) = list else {
-                self.unusable_pools.push(UnusablePool { pool: pool_id, min_values: false });
+                self.unusable_pools.push(UnusablePool { pool: pool_id, misses_min_values: false });
                 continue;
             };
             let types = *lists.entry(list.as_ptr()).or_insert_with(|| {
-                self.types.push(Types::new(list, &self.columns, &mut self.store));
+                self.types.push(InstanceTypeIndex::new(list, &self.columns, &mut self.store));
                 self.types.len() - 1
             });
             // Validation refuses NodePools that name a hostname; here it is left out.
-            let requirements = Template::requirements(pool, &self.world);
+            let requirements = Template::requirements(pool, &self.input);
             let set = self.store.split(&requirements).set;
-            let variants = self.types[types].answer(set, &mut self.store).variants.clone();
-            let used = used_by_pool(&self.world, &pool.name);
-            let mut making = TemplateMaking {
-                world: &self.world,
+            let variants =
+                self.types[types].compatible_types(set, &mut self.store).variants.clone();
+            let used = used_by_pool(&self.input, &pool.name);
+            let mut making = TemplateContext {
+                input: &self.input,
                 columns: &self.columns,
                 store: &mut self.store,
                 types: &mut self.types,
@@ -137,11 +138,12 @@ impl<'a> Solver<'a> {
             self.templates.push(template);
             let lacks =
                 !self.lacking_min_values(set, &variants, self.templates.len() - 1).is_empty()
-                    && self.world.options.min_values == MinValuesPolicy::Strict;
+                    && self.input.options.min_values == MinValuesPolicy::Strict;
             if variants.is_empty() || lacks {
                 let min_values = lacks && !variants.is_empty();
                 self.templates.pop();
-                self.unusable_pools.push(UnusablePool { pool: pool_id, min_values });
+                self.unusable_pools
+                    .push(UnusablePool { pool: pool_id, misses_min_values: min_values });
             } else {
                 self.template_taints.push(&pool.taints);
             }
@@ -150,15 +152,15 @@ impl<'a> Solver<'a> {
 
     /// Counts bound pods whose anti-affinity keeps others away.
     fn count_anti_affinity(&mut self) {
-        let world = self.world.clone();
-        for (pod, is_asked) in world.snapshot.pods.iter().zip(&world.is_asked) {
-            if *is_asked {
+        let input = self.input.clone();
+        for (pod, is_requested) in input.snapshot.pods.iter().zip(&input.is_requested) {
+            if *is_requested {
                 continue;
             }
             let Some((groups, labels)) = self.inverse_of_bound(pod) else { continue };
             for &group in groups.iter() {
-                self.topology.fix(group);
-                self.topology.own(group, &pod.spec.tolerations, &world);
+                self.topology.mark_permanent(group);
+                self.topology.add_owner(group, &pod.spec.tolerations, &input);
                 self.topology.count_inverse(group, labels);
             }
         }
@@ -173,100 +175,100 @@ impl<'a> Solver<'a> {
         if pod.spec.pod_anti_affinity.is_empty() || pod.is_terminal() {
             return None;
         }
-        let object = self.world.snapshot.node(pod.node?).object.as_ref()?;
+        let object = self.input.snapshot.node(pod.node?).object.as_ref()?;
         let key = (Arc::as_ptr(&pod.spec).addr(), pod.namespace.as_str());
-        if let Some(known) = self.makers.inverse.get(&key) {
+        if let Some(known) = self.class_index.inverse.get(&key) {
             return Some((known.clone(), &object.labels));
         }
-        let who = self.chains.who(&pod.namespace, Labels::new());
-        let (chains, mut making) = self.making();
-        let groups = chains.inverse_groups(&pod.spec.pod_anti_affinity, who, &mut making);
+        let labels_id = self.chains.intern_labels(&pod.namespace, Labels::new());
+        let (chains, mut making) = self.shape_context();
+        let groups = chains.inverse_groups(&pod.spec.pod_anti_affinity, labels_id, &mut making);
         let groups: Arc<[GroupId]> = groups.into();
-        self.makers.inverse.insert(key, groups.clone());
+        self.class_index.inverse.insert(key, groups.clone());
         Some((groups, &object.labels))
     }
 
     /// The class of a pod, found or made.
-    pub(super) fn class(&mut self, id: PodId) -> u32 {
+    pub(super) fn find_or_create_class(&mut self, id: PodId) -> u32 {
         if let Some(class) = self.class_of[id.index()] {
             return class;
         }
-        let class = self.find_class(self.world.snapshot.pod(id));
+        let class = self.find_class(self.input.snapshot.pod(id));
         self.class_of[id.index()] = Some(class);
         class
     }
 
     fn find_class(&mut self, pod: &'a Pod) -> u32 {
-        let is_deleting = pod.node.is_some_and(|node| self.world.snapshot.node(node).is_deleting);
+        let is_deleting = pod.node.is_some_and(|node| self.input.snapshot.node(node).is_deleting);
         let is_exempt = pod.phase == Phase::Pending || is_deleting;
-        let has_defaults = !self.world.options.default_spread.is_empty();
+        let has_defaults = !self.input.options.default_spread.is_empty();
         let controller = pod.controller.as_ref().filter(|_| has_defaults);
         let parts = (Arc::as_ptr(&pod.spec).addr(), Arc::as_ptr(&pod.labels).addr());
         let address = (parts, pod.namespace.as_str(), is_exempt, controller);
         // Replicas share spec and labels, so most are told apart by address alone.
-        let is_plain = pod.claims.is_empty();
-        if is_plain && let Some(&class) = self.makers.by_address.get(&address) {
+        let is_plain = pod.volume_claims.is_empty();
+        if is_plain && let Some(&class) = self.class_index.by_address.get(&address) {
             return class;
         }
-        let spread = has_defaults.then(|| self.makers.default_spread.applied(pod));
-        let labels = asked_about(&pod.labels, self.makers.keys.as_deref());
-        let who = self.chains.who(&pod.namespace, labels);
-        let (chains, mut making) = self.making();
-        let chain = chains.chain(&pod.spec, spread, who, &mut making);
+        let spread = has_defaults.then(|| self.class_index.default_spread.spread_constraints(pod));
+        let labels = labels_used_by_selectors(&pod.labels, self.class_index.keys.as_deref());
+        let labels_id = self.chains.intern_labels(&pod.namespace, labels);
+        let (chains, mut making) = self.shape_context();
+        let chain = chains.chain(&pod.spec, spread, labels_id, &mut making);
         let key = ClassKey {
             chain,
             requests: &pod.spec.requests,
             ports: &pod.spec.host_ports,
-            claims: &pod.claims,
-            dynamic: (pod.spec.asks_dynamic_resources, &pod.spec.resource_claims),
+            claims: &pod.volume_claims,
+            dynamic: (pod.spec.requests_dynamic_resources, &pod.spec.resource_claims),
             is_exempt,
         };
-        let class = if let Some(&class) = self.makers.by_value.get(&key) {
+        let class = if let Some(&class) = self.class_index.by_value.get(&key) {
             class
         } else {
             let class = self.new_class(pod, chain, is_exempt);
-            self.makers.by_value.insert(key, class);
+            self.class_index.by_value.insert(key, class);
             class
         };
         if is_plain {
-            self.makers.by_address.insert(address, class);
+            self.class_index.by_address.insert(address, class);
         }
         class
     }
 
     fn new_class(&mut self, pod: &'a Pod, chain: usize, is_exempt: bool) -> u32 {
         let spec = &*pod.spec;
-        let volumes = &self.world.snapshot.volumes;
+        let volumes = &self.input.snapshot.volumes;
         let mut refusal = None;
         let mut alternatives = Vec::new();
         let mut attachments = crate::volume::Attachments::new();
-        if !pod.claims.is_empty() {
-            match (volumes.alternatives(pod), volumes.attachments(pod)) {
+        if !pod.volume_claims.is_empty() {
+            match (volumes.node_requirement_alternatives(pod), volumes.attachments(pod)) {
                 (Ok(places), Ok(attached)) => {
                     alternatives = places.iter().map(|place| self.store.split(place)).collect();
                     attachments = attached;
                 }
-                (Err(text), _) | (_, Err(text)) => refusal = Some(Refusal::Volumes(text)),
+                (Err(text), _) | (_, Err(text)) => refusal = Some(PodRejection::Volumes(text)),
             }
         }
         let mut devices = Vec::new();
-        if spec.asks_dynamic_resources {
+        if spec.requests_dynamic_resources {
             let claims = &spec.resource_claims;
             match self.allocator.as_ref().map(|own| own.resolve(&pod.namespace, claims)) {
-                None => refusal = Some(Refusal::DynamicResourcesIgnored),
+                None => refusal = Some(PodRejection::DynamicResourcesIgnored),
                 Some(Ok(claims)) => devices = claims,
-                Some(Err(text)) => refusal = Some(Refusal::DynamicResources(text)),
+                Some(Err(text)) => refusal = Some(PodRejection::DynamicResources(text)),
             }
         }
-        self.classes.push(Class {
+        self.classes.push(PodClass {
             chain,
             requests: self.columns.amounts(&spec.requests),
             plain_requests: &spec.requests,
             ports: &spec.host_ports,
-            alternatives,
+            volume_topologies: alternatives,
             attachments,
             devices,
-            refusal: refusal.map(Arc::new),
+            rejection: refusal.map(Arc::new),
             is_exempt,
             failure: None,
         });
@@ -276,14 +278,14 @@ impl<'a> Solver<'a> {
 
 /// Classes that exist already, and what making them needs.
 #[derive(Clone, Debug)]
-pub(super) struct ClassMakers<'a> {
+pub(super) struct PodClassIndex<'a> {
     /// Label keys that selectors ask about; none if that is not known.
     keys: Option<Arc<BTreeSet<&'a str>>>,
-    default_spread: Arc<Deduction<'a>>,
-    by_address: Shared<FxHashMap<Address<'a>, u32>>,
-    by_value: Shared<FxHashMap<ClassKey<'a>, u32>>,
+    default_spread: Arc<DefaultSpread<'a>>,
+    by_address: CopyOnWrite<FxHashMap<PodPointers<'a>, u32>>,
+    by_value: CopyOnWrite<FxHashMap<ClassKey<'a>, u32>>,
     /// The groups of each term of required anti-affinity, by spec and namespace.
-    inverse: Shared<InverseGroups<'a>>,
+    inverse: CopyOnWrite<InverseGroups<'a>>,
 }
 
 /// By the address of a spec and a namespace.
@@ -291,7 +293,7 @@ type InverseGroups<'a> = FxHashMap<(usize, &'a str), Arc<[GroupId]>>;
 
 /// What tells most pods apart at a glance: spec and labels, namespace, whether they may always move,
 /// and the controller if defaults are deduced from it.
-type Address<'a> = ((usize, usize), &'a str, bool, Option<&'a Controller>);
+type PodPointers<'a> = ((usize, usize), &'a str, bool, Option<&'a ControllerRef>);
 
 /// What tells classes apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -305,16 +307,16 @@ struct ClassKey<'a> {
 }
 
 /// Resources that can make a difference.
-fn columns(world: &World<'_>) -> Columns {
-    let mut columns = Columns::default();
+fn columns(input: &SolverInput<'_>) -> ResourceColumns {
+    let mut columns = ResourceColumns::default();
     let mut seen: FxHashSet<*const PodSpec> = FxHashSet::default();
-    for (_, pod) in world.askable() {
+    for (_, pod) in input.requestable_pods() {
         if seen.insert(Arc::as_ptr(&pod.spec)) {
             columns.add(&pod.spec.requests);
         }
     }
-    world.snapshot.daemons.iter().for_each(|daemon| columns.add(&daemon.spec.requests));
-    for pool in &world.pools {
+    input.snapshot.daemons.iter().for_each(|daemon| columns.add(&daemon.spec.requests));
+    for pool in &input.pools {
         let limits: Resources = pool.limits.iter().filter(|(name, _)| *name != NODES).collect();
         columns.add(&limits);
     }
@@ -323,17 +325,17 @@ fn columns(world: &World<'_>) -> Columns {
 
 /// Label keys that some selector asks about; none if that cannot be told beforehand, since default
 /// constraints bring selectors of their own.
-fn selector_keys<'a>(world: &World<'a>) -> Option<BTreeSet<&'a str>> {
-    if !world.options.default_spread.is_empty() {
+fn selector_keys<'a>(input: &SolverInput<'a>) -> Option<BTreeSet<&'a str>> {
+    if !input.options.default_spread.is_empty() {
         return None;
     }
     let mut keys = BTreeSet::new();
     let mut seen: FxHashSet<*const PodSpec> = FxHashSet::default();
-    for pod in &world.snapshot.pods {
+    for pod in &input.snapshot.pods {
         let terms = &pod.spec.pod_anti_affinity;
         keys.extend(terms.iter().flat_map(|term| keys_of(&term.selector)));
     }
-    for (_, pod) in world.askable() {
+    for (_, pod) in input.requestable_pods() {
         let spec = &*pod.spec;
         if seen.insert(Arc::as_ptr(&pod.spec)) {
             let preferred =
@@ -341,7 +343,7 @@ fn selector_keys<'a>(world: &World<'a>) -> Option<BTreeSet<&'a str>> {
             let terms = spec.pod_affinity.iter().chain(&spec.pod_anti_affinity);
             let terms = terms.chain(preferred.map(|preference| &preference.term));
             keys.extend(terms.flat_map(|term| keys_of(&term.selector)));
-            for constraint in &spec.spread {
+            for constraint in &spec.topology_spread {
                 keys.extend(keys_of(&constraint.selector));
                 keys.extend(constraint.match_label_keys.iter().map(String::as_str));
             }

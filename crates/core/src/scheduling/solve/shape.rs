@@ -5,42 +5,42 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::chains::{Chains, Who};
-use super::groups::{Filter, GroupId, Identity, Place};
-use super::store::{ReqId, Split, Store};
+use super::input::SolverInput;
+use super::relaxation_chains::{NamespacedLabels, RelaxationChains};
+use super::requirement_store::{ReqId, RequirementStore, SplitRequirements};
 use super::topology::Topology;
-use super::world::World;
+use super::topology_groups::{DomainKind, GroupId, GroupIdentity, NodeFilter};
 use crate::pod::{AffinityTerm, PodSpec, SpreadConstraint};
-use crate::reason::TopologyKind;
+use crate::rejection::TopologyKind;
 use crate::requirement::Requirements;
 use crate::scheduling::PreferencePolicy;
 use crate::selector::{Condition, Expression, Selector};
-use crate::taint::{Toleration, untolerated};
+use crate::taint::{Toleration, untolerated_taints};
 
 /// The constraints of a pod, everything but its size, ports and volumes.
 #[derive(Clone, Debug)]
-pub(super) struct Shape {
+pub(super) struct PodShape {
     /// Its number. Shapes that differ in groups of others alone may have the same.
     pub(super) number: u32,
     /// Node selector and affinity, preferences included.
-    pub(super) all: Split,
+    pub(super) all: SplitRequirements,
     /// The same without preferences: what topology counting goes by.
-    pub(super) strict: Split,
+    pub(super) strict: SplitRequirements,
     pub(super) tolerations: Arc<[Toleration]>,
     /// The pod's own topology groups, in the order of its constraints.
     pub(super) owned: Vec<GroupId>,
     /// Groups of others that keep it away.
-    pub(super) others: Vec<GroupId>,
+    pub(super) excluding_groups: Vec<GroupId>,
     /// Its own groups and those of others that keep it away, with what the solve asks them.
-    pub(super) over_labels: Vec<OverLabel>,
-    pub(super) over_hosts: Vec<OverHost>,
+    pub(super) label_groups: Vec<LabelGroup>,
+    pub(super) host_groups: Vec<HostGroup>,
     /// By template: whether its taints are tolerated.
     pub(super) tolerates: Vec<bool>,
 }
 
 /// A group over the values of a label.
 #[derive(Clone, Debug)]
-pub(super) struct OverLabel {
+pub(super) struct LabelGroup {
     pub(super) group: GroupId,
     pub(super) domains: usize,
     pub(super) selects_pod: bool,
@@ -50,7 +50,7 @@ pub(super) struct OverLabel {
 
 /// A group over hostnames.
 #[derive(Clone, Debug)]
-pub(super) struct OverHost {
+pub(super) struct HostGroup {
     pub(super) group: GroupId,
     pub(super) selects_pod: bool,
     /// The most pods that a host may have; none for affinity.
@@ -58,42 +58,43 @@ pub(super) struct OverHost {
 }
 
 /// What making shapes needs of the solve.
-pub(super) struct Making<'s, 'a> {
-    pub(super) world: &'s World<'a>,
-    pub(super) store: &'s mut Store<'a>,
+pub(super) struct ShapeContext<'s, 'a> {
+    pub(super) input: &'s SolverInput<'a>,
+    pub(super) store: &'s mut RequirementStore<'a>,
     pub(super) topology: &'s mut Topology<'a>,
     /// Taints by template.
     pub(super) template_taints: &'s [&'a [crate::taint::Taint]],
     pub(super) tolerate_prefer_no_schedule: bool,
 }
 
-impl Chains<'_> {
+impl RelaxationChains<'_> {
     /// By term of required anti-affinity, the group by which it keeps other pods away.
     pub(super) fn inverse_groups(
         &mut self,
         terms: &[AffinityTerm],
-        who: usize,
-        making: &mut Making<'_, '_>,
+        labels_id: usize,
+        context: &mut ShapeContext<'_, '_>,
     ) -> Vec<GroupId> {
         let mut groups = Vec::with_capacity(terms.len());
         for term in terms {
-            let identity = self.affinity_identity(TopologyKind::AntiAffinity, term, who, making);
-            groups.push(find_or_create(Identity { is_inverse: true, ..identity }, making));
+            let identity =
+                self.affinity_identity(TopologyKind::AntiAffinity, term, labels_id, context);
+            groups.push(find_or_create(GroupIdentity { is_inverse: true, ..identity }, context));
         }
         groups
     }
 
-    pub(super) fn make(
+    pub(super) fn new_shape(
         &mut self,
         spec: &PodSpec,
-        who: usize,
+        labels_id: usize,
         (owned, others): (Vec<GroupId>, Vec<GroupId>),
-        making: &mut Making<'_, '_>,
-    ) -> Shape {
-        let Making { world, store, .. } = making;
+        context: &mut ShapeContext<'_, '_>,
+    ) -> PodShape {
+        let ShapeContext { input, store, .. } = context;
         let strict_plain = strict_requirements(spec);
         let strict = store.split(&strict_plain);
-        let all = match (heaviest(spec), world.options.preferences) {
+        let all = match (heaviest(spec), input.options.preferences) {
             (Some(preferred), PreferencePolicy::Respect) => {
                 let mut all = strict_plain;
                 all.extend(preferred.iter().cloned());
@@ -101,67 +102,74 @@ impl Chains<'_> {
             }
             _ => strict,
         };
-        let tolerates = making
+        let tolerates = context
             .template_taints
             .iter()
-            .map(|taints| untolerated(taints, &spec.tolerations).is_empty())
+            .map(|taints| untolerated_taints(taints, &spec.tolerations).is_empty())
             .collect();
         let number = self.shape_count;
         self.shape_count += 1;
-        let bare = Shape {
+        let bare = PodShape {
             number,
             all,
             strict,
             tolerations: spec.tolerations.as_slice().into(),
             owned,
-            others: Vec::new(),
-            over_labels: Vec::new(),
-            over_hosts: Vec::new(),
+            excluding_groups: Vec::new(),
+            label_groups: Vec::new(),
+            host_groups: Vec::new(),
             tolerates,
         };
-        self.make_again(&bare, who, others, making)
+        self.with_excluding_groups(&bare, labels_id, others, context)
     }
 
     /// The shape with these groups of others that keep it away.
-    pub(super) fn make_again(
+    pub(super) fn with_excluding_groups(
         &self,
-        shape: &Shape,
-        who: usize,
+        shape: &PodShape,
+        labels_id: usize,
         others: Vec<GroupId>,
-        making: &Making<'_, '_>,
-    ) -> Shape {
-        let Making { store, topology, .. } = making;
-        let Who { namespace, labels, .. } = &self.whos[who];
+        context: &ShapeContext<'_, '_>,
+    ) -> PodShape {
+        let ShapeContext { store, topology, .. } = context;
+        let NamespacedLabels { namespace, labels, .. } = &self.namespaced_labels[labels_id];
         let (mut over_labels, mut over_hosts) = (Vec::new(), Vec::new());
         for &id in shape.owned.iter().chain(&others) {
             let group = topology.group(id);
             let selects_pod = group.identity.selects(namespace, labels);
-            match group.place {
-                Place::Host => {
+            match group.domain_kind {
+                DomainKind::Host => {
                     let limit = group.host_limit(selects_pod);
-                    over_hosts.push(OverHost { group: id, selects_pod, limit });
+                    over_hosts.push(HostGroup { group: id, selects_pod, limit });
                 }
-                Place::Label(domains) => {
+                DomainKind::Label(domains) => {
                     let key = topology.domains[domains].key;
                     let pod = store.find(shape.strict.set, key);
-                    over_labels.push(OverLabel { group: id, domains, selects_pod, pod });
+                    over_labels.push(LabelGroup { group: id, domains, selects_pod, pod });
                 }
             }
         }
-        Shape { others, over_labels, over_hosts, ..shape.clone() }
+        PodShape {
+            excluding_groups: others,
+            label_groups: over_labels,
+            host_groups: over_hosts,
+            ..shape.clone()
+        }
     }
 
     /// The pod's own groups, found or made.
     pub(super) fn groups_of(
         &mut self,
         spec: &PodSpec,
-        who: usize,
-        making: &mut Making<'_, '_>,
+        labels_id: usize,
+        context: &mut ShapeContext<'_, '_>,
     ) -> Vec<GroupId> {
-        let respects = making.world.options.preferences == PreferencePolicy::Respect;
+        let respects = context.input.options.preferences == PreferencePolicy::Respect;
         let mut identities = Vec::new();
-        for constraint in spec.spread.iter().filter(|spread| spread.is_required || respects) {
-            identities.push(self.spread_identity(spec, constraint, who, making.store));
+        for constraint in
+            spec.topology_spread.iter().filter(|spread| spread.is_required || respects)
+        {
+            identities.push(self.spread_identity(spec, constraint, labels_id, context.store));
         }
         let kinds = [
             (TopologyKind::Affinity, &spec.pod_affinity, &spec.preferred_pod_affinity),
@@ -175,13 +183,13 @@ impl Chains<'_> {
             let preferred =
                 preferred.iter().filter(|_| respects).map(|preference| &preference.term);
             for term in required.iter().chain(preferred) {
-                identities.push(self.affinity_identity(kind, term, who, making));
+                identities.push(self.affinity_identity(kind, term, labels_id, context));
             }
         }
         let mut groups = Vec::new();
         let mut seen = FxHashSet::default();
         for identity in identities {
-            let id = find_or_create(identity, making);
+            let id = find_or_create(identity, context);
             if seen.insert(id) {
                 groups.push(id);
             }
@@ -193,10 +201,10 @@ impl Chains<'_> {
         &self,
         spec: &PodSpec,
         constraint: &SpreadConstraint,
-        who: usize,
-        store: &mut Store<'_>,
-    ) -> Identity {
-        let Who { namespace, labels, .. } = &self.whos[who];
+        labels_id: usize,
+        store: &mut RequirementStore<'_>,
+    ) -> GroupIdentity {
+        let NamespacedLabels { namespace, labels, .. } = &self.namespaced_labels[labels_id];
         let mut selector = constraint.selector.clone();
         if let Selector::Matching(selector) = &mut selector {
             for key in &constraint.match_label_keys {
@@ -207,7 +215,7 @@ impl Chains<'_> {
             }
         }
         let sets = filter_sets(spec, store);
-        Identity {
+        GroupIdentity {
             is_inverse: false,
             kind: TopologyKind::Spread,
             key: constraint.topology_key.clone(),
@@ -215,7 +223,7 @@ impl Chains<'_> {
             selector,
             max_skew: i64::from(constraint.max_skew),
             min_domains: constraint.min_domains.map(i64::from),
-            filter: Some(Filter {
+            filter: Some(NodeFilter {
                 sets,
                 honors_affinity: constraint.honors_node_affinity,
                 honors_taints: constraint.honors_node_taints,
@@ -228,17 +236,17 @@ impl Chains<'_> {
         &mut self,
         kind: TopologyKind,
         term: &AffinityTerm,
-        who: usize,
-        making: &Making<'_, '_>,
-    ) -> Identity {
-        let own = &self.whos[who].namespace;
+        labels_id: usize,
+        context: &ShapeContext<'_, '_>,
+    ) -> GroupIdentity {
+        let own = &self.namespaced_labels[labels_id].namespace;
         let key = (own.clone(), term.namespaces.clone(), term.namespace_selector.clone());
         let namespaces = self
             .namespaces
             .entry(key)
-            .or_insert_with(|| namespaces(own, term, making.world))
+            .or_insert_with(|| namespaces(own, term, context.input))
             .clone();
-        Identity {
+        GroupIdentity {
             is_inverse: false,
             kind,
             key: term.topology_key.clone(),
@@ -251,7 +259,7 @@ impl Chains<'_> {
     }
 }
 
-impl Shape {
+impl PodShape {
     /// Whether another step of relaxation left everything as it is.
     pub(super) fn same_as(&self, other: &Self) -> bool {
         self.all == other.all
@@ -261,10 +269,10 @@ impl Shape {
     }
 }
 
-fn find_or_create(identity: Identity, making: &mut Making<'_, '_>) -> GroupId {
-    match making.topology.find(&identity) {
+fn find_or_create(identity: GroupIdentity, context: &mut ShapeContext<'_, '_>) -> GroupId {
+    match context.topology.find(&identity) {
         Some(id) => id,
-        None => making.topology.create(identity, making.world, making.store),
+        None => context.topology.create(identity, context.input, context.store),
     }
 }
 
@@ -283,7 +291,7 @@ fn heaviest(spec: &PodSpec) -> Option<&Requirements> {
     Some(&heaviest.term)
 }
 
-fn filter_sets(spec: &PodSpec, store: &mut Store<'_>) -> Vec<Split> {
+fn filter_sets(spec: &PodSpec, store: &mut RequirementStore<'_>) -> Vec<SplitRequirements> {
     if spec.node_affinity.is_empty() {
         return vec![store.split(&spec.node_selector)];
     }
@@ -298,13 +306,13 @@ fn filter_sets(spec: &PodSpec, store: &mut Store<'_>) -> Vec<Split> {
 }
 
 /// The namespaces that a term is about (spec 20 §4.2).
-fn namespaces(own: &str, term: &AffinityTerm, world: &World<'_>) -> BTreeSet<String> {
+fn namespaces(own: &str, term: &AffinityTerm, input: &SolverInput<'_>) -> BTreeSet<String> {
     let listed = term.namespaces.iter().cloned();
     match &term.namespace_selector {
         None if term.namespaces.is_empty() => [own.to_owned()].into(),
         None => listed.collect(),
         Some(selector) => {
-            let selected = world
+            let selected = input
                 .snapshot
                 .namespaces
                 .iter()

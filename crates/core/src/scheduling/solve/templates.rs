@@ -2,21 +2,21 @@
 
 use rustc_hash::FxHashMap;
 
-use super::amounts::{Amounts, Columns};
+use super::amounts::{Amounts, ResourceColumns};
+use super::input::SolverInput;
+use super::requirement_store::{RequirementStore, SetId, UndefinedLabels};
 use super::shape::strict_requirements;
-use super::store::{SetId, Store, Undefined};
-use super::types::Types;
-use super::world::World;
-use crate::bits::Bits;
+use super::types::InstanceTypeIndex;
+use crate::bit_set::BitSet;
 use crate::host_port::HostPort;
 use crate::id::PoolId;
 use crate::labels::{INITIALIZED, NODE_POOL, REGISTERED};
 use crate::pod::PodSpec;
 use crate::requirement::{Requirement, Requirements};
 use crate::resources::{NODES, Resources};
-use crate::scheduling::limits::LimitRefusal;
+use crate::scheduling::limits::LimitRejection;
 use crate::snapshot::Pool;
-use crate::taint::{Taint, Toleration, untolerated};
+use crate::taint::{Taint, Toleration, untolerated_taints};
 
 /// A NodePool that can launch something.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub(super) struct Template<'a> {
     /// Position of its list of types.
     pub(super) types: usize,
     /// What its own requirements leave.
-    pub(super) variants: Bits,
+    pub(super) variants: BitSet,
     pub(super) groups: Vec<DaemonGroup>,
     pub(super) taints_id: u32,
     /// Whether its own requirements ask for minValues; pods never do.
@@ -42,7 +42,7 @@ pub(super) struct Template<'a> {
 /// Types of a template that get the same daemons.
 #[derive(Clone, Debug)]
 pub(super) struct DaemonGroup {
-    pub(super) variants: Bits,
+    pub(super) variants: BitSet,
     /// What the daemons request; none without daemons.
     pub(super) overhead: Option<Resources>,
     pub(super) amounts: Amounts,
@@ -57,12 +57,12 @@ struct Limits {
     left: Amounts,
     nodes: Option<i128>,
     /// Variants within the limits; worked out anew after a change.
-    within: Option<Bits>,
+    within: Option<BitSet>,
 }
 
 impl<'a> Template<'a> {
     /// The requirement set of a NodePool's NodeClaims.
-    pub(super) fn requirements(pool: &Pool, world: &World<'_>) -> Requirements {
+    pub(super) fn requirements(pool: &Pool, input: &SolverInput<'_>) -> Requirements {
         let class = &pool.node_class;
         let class_label = format!("{}/{}", class.group, class.kind.to_lowercase());
         let own = [
@@ -73,7 +73,7 @@ impl<'a> Template<'a> {
         ];
         let mut requirements = pool.requirements.clone();
         let labels = pool.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        let labels = Requirements::from_labels(labels, &world.catalog.aliases);
+        let labels = Requirements::from_labels(labels, &input.catalog.aliases);
         requirements.extend(labels.iter().cloned());
         requirements.extend(own.map(|(key, value)| Requirement::in_values(key, [value])));
         requirements
@@ -81,15 +81,22 @@ impl<'a> Template<'a> {
 
     pub(super) fn new(
         pool: (&'a Pool, PoolId),
-        (set, types_position, variants): (SetId, usize, Bits),
+        (set, types_position, variants): (SetId, usize, BitSet),
         used: Resources,
-        making: &mut TemplateMaking<'_, 'a>,
+        context: &mut TemplateContext<'_, 'a>,
     ) -> Self {
         let (pool, pool_id) = pool;
-        let types = &mut making.types[types_position];
-        let groups =
-            daemon_groups(pool, set, &variants, types, making.world, making.columns, making.store);
-        let limits = Limits::new(pool, &used, making.columns);
+        let types = &mut context.types[types_position];
+        let groups = daemon_groups(
+            pool,
+            set,
+            &variants,
+            types,
+            context.input,
+            context.columns,
+            context.store,
+        );
+        let limits = Limits::new(pool, &used, context.columns);
         Self {
             pool,
             pool_id,
@@ -97,7 +104,7 @@ impl<'a> Template<'a> {
             types: types_position,
             variants,
             groups,
-            taints_id: making.taints_id,
+            taints_id: context.taints_id,
             has_min_values: pool.requirements.has_min_values(),
             used,
             limits,
@@ -106,7 +113,7 @@ impl<'a> Template<'a> {
     }
 
     /// Nodes of this capacity are gone until [`Self::roll_back`].
-    pub(super) fn release(&mut self, capacity: &Resources, columns: &Columns) {
+    pub(super) fn release_capacity(&mut self, capacity: &Resources, columns: &ResourceColumns) {
         if self.pool.limits.is_empty() {
             return;
         }
@@ -124,10 +131,13 @@ impl<'a> Template<'a> {
     }
 
     /// Types that stay within the limits.
-    pub(super) fn within_limits(&mut self, types: &Types) -> Result<Bits, LimitRefusal> {
+    pub(super) fn within_limits(
+        &mut self,
+        types: &InstanceTypeIndex,
+    ) -> Result<BitSet, LimitRejection> {
         let limits = &mut self.limits;
         if limits.nodes == Some(0) {
-            return Err(LimitRefusal::NodesExhausted);
+            return Err(LimitRejection::NodesExhausted);
         }
         if limits.within.is_none() {
             let mut within = self.variants.clone();
@@ -142,12 +152,12 @@ impl<'a> Template<'a> {
         }
         match &limits.within {
             Some(within) if !within.is_empty() => Ok(within.clone()),
-            _ => Err(LimitRefusal::AllTypesExceed),
+            _ => Err(LimitRejection::AllTypesExceed),
         }
     }
 
     /// Takes the largest amounts of the types that a new NodeClaim may become.
-    pub(super) fn use_up(&mut self, variants: &Bits, types: &Types) {
+    pub(super) fn reserve_limits(&mut self, variants: &BitSet, types: &InstanceTypeIndex) {
         let limits = &mut self.limits;
         if !limits.columns.is_empty() && self.before.is_none() {
             self.before = Some(Box::new(limits.clone()));
@@ -172,14 +182,14 @@ impl<'a> Template<'a> {
             [only] => only.amounts[column],
             groups => groups
                 .iter()
-                .find(|group| group.variants.has(variant))
+                .find(|group| group.variants.contains(variant))
                 .map_or(0, |group| group.amounts[column]),
         }
     }
 }
 
 impl Limits {
-    fn new(pool: &Pool, used: &Resources, columns: &Columns) -> Self {
+    fn new(pool: &Pool, used: &Resources, columns: &ResourceColumns) -> Self {
         let left = pool.limits.subtract(used);
         let limited = pool.limits.iter().filter(|(name, _)| *name != NODES);
         Self {
@@ -192,11 +202,11 @@ impl Limits {
 }
 
 /// What making templates needs.
-pub(super) struct TemplateMaking<'s, 'a> {
-    pub(super) world: &'s World<'a>,
-    pub(super) columns: &'s Columns,
-    pub(super) store: &'s mut Store<'a>,
-    pub(super) types: &'s mut [Types],
+pub(super) struct TemplateContext<'s, 'a> {
+    pub(super) input: &'s SolverInput<'a>,
+    pub(super) columns: &'s ResourceColumns,
+    pub(super) store: &'s mut RequirementStore<'a>,
+    pub(super) types: &'s mut [InstanceTypeIndex],
     pub(super) taints_id: u32,
 }
 
@@ -204,18 +214,18 @@ pub(super) struct TemplateMaking<'s, 'a> {
 fn daemon_groups(
     pool: &Pool,
     set: SetId,
-    variants: &Bits,
-    types: &mut Types,
-    world: &World<'_>,
-    columns: &Columns,
-    store: &mut Store<'_>,
+    variants: &BitSet,
+    types: &mut InstanceTypeIndex,
+    input: &SolverInput<'_>,
+    columns: &ResourceColumns,
+    store: &mut RequirementStore<'_>,
 ) -> Vec<DaemonGroup> {
-    let daemons: Vec<(Bits, &PodSpec)> = world
+    let daemons: Vec<(BitSet, &PodSpec)> = input
         .snapshot
         .daemons
         .iter()
         .map(|daemon| &*daemon.spec)
-        .filter(|spec| !(spec.asks_dynamic_resources && world.options.ignore_dynamic_resources))
+        .filter(|spec| !(spec.requests_dynamic_resources && input.options.ignore_dynamic_resources))
         .filter(|spec| daemon_tolerates(spec, &pool.taints))
         .map(|spec| (variants_for(spec, set, types, store), spec))
         .collect();
@@ -223,7 +233,7 @@ fn daemon_groups(
     let mut result: Vec<DaemonGroup> = Vec::new();
     for variant in variants.iter() {
         let own: Vec<usize> =
-            (0..daemons.len()).filter(|&daemon| daemons[daemon].0.has(variant)).collect();
+            (0..daemons.len()).filter(|&daemon| daemons[daemon].0.contains(variant)).collect();
         let group = *groups.entry(own.clone()).or_insert_with(|| {
             let mut overhead = Resources::default();
             for &daemon in &own {
@@ -246,7 +256,7 @@ fn daemon_groups(
 pub(super) fn daemon_tolerates(daemon: &PodSpec, taints: &[Taint]) -> bool {
     let mut tolerations = daemon.tolerations.clone();
     tolerations.push(Toleration::prefer_no_schedule());
-    untolerated(taints, &tolerations).is_empty()
+    untolerated_taints(taints, &tolerations).is_empty()
 }
 
 /// The requirement sets of a daemon, one per required term.
@@ -264,14 +274,19 @@ pub(super) fn daemon_sets(daemon: &PodSpec) -> Vec<Requirements> {
     daemon.node_affinity.iter().map(with).collect()
 }
 
-fn variants_for(daemon: &PodSpec, set: SetId, types: &mut Types, store: &mut Store<'_>) -> Bits {
+fn variants_for(
+    daemon: &PodSpec,
+    set: SetId,
+    types: &mut InstanceTypeIndex,
+    store: &mut RequirementStore<'_>,
+) -> BitSet {
     let mut variants = types.none();
     for requirements in daemon_sets(daemon) {
-        let asked = store.split(&requirements);
+        let required = store.split(&requirements);
         // A template has no hostname, so only its absence can be asked for.
-        let host_suits = asked.host.is_none_or(|host| store.get(host).allows_absence());
-        if host_suits && store.compatible(set, asked.set, Undefined::WellKnown) {
-            variants.extend(&types.meeting_all(asked.set, store));
+        let host_suits = required.host.is_none_or(|host| store.get(host).allows_absence());
+        if host_suits && store.compatible(set, required.set, UndefinedLabels::WellKnown) {
+            variants.union_with(&types.meeting_all(required.set, store));
         }
     }
     variants

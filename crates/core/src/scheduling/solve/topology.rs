@@ -1,34 +1,38 @@
 //! All topology groups of a solve, and where their first counts come from (spec 20 §4.4).
 
-mod joining;
-mod known;
+mod known_domains;
+mod request_state;
 
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::census::Census;
+use super::bound_pods::BoundPods;
 use super::domains::Domains;
-use super::groups::{Feasible, Filter, Group, GroupId, Identity, Place};
-use super::selecting::Selectors;
-use super::store::{ReqId, SetId, Split, Store, Undefined, number};
-use super::universe::Universe;
-use super::world::{RawFacts, World};
+use super::input::{ObjectFacts, SolverInput};
+use super::pool_domains::PoolDomains;
+use super::requirement_store::{
+    ReqId, RequirementStore, SetId, SplitRequirements, UndefinedLabels, number,
+};
+use super::selector_index::GroupIndex;
+use super::topology_groups::{
+    DomainKind, FeasibleDomains, GroupId, GroupIdentity, NodeFilter, TopologyGroup,
+};
+use crate::copy_on_write::CopyOnWrite;
 use crate::labels::HOSTNAME;
-use crate::reason::TopologyKind;
+use crate::rejection::TopologyKind;
 use crate::requirement::Requirement;
 use crate::selector::Labels;
-use crate::shared::Shared;
-use crate::taint::{Taint, untolerated};
-use joining::{Change, Question};
-use known::{Offered, Presence};
+use crate::taint::{Taint, untolerated_taints};
+use known_domains::{NodePresence, OfferedDomains};
+use request_state::{Change, RequestState};
 
 /// The groups, their domains, and the pods that are counted before the solve begins.
 #[derive(Clone, Debug)]
 pub(super) struct Topology<'a> {
-    groups: Vec<Group>,
-    ids: Shared<FxHashMap<Arc<Identity>, GroupId>>,
-    selectors: Shared<Selectors>,
+    groups: Vec<TopologyGroup>,
+    ids: CopyOnWrite<FxHashMap<Arc<GroupIdentity>, GroupId>>,
+    selectors: CopyOnWrite<GroupIndex>,
     pub(super) domains: Vec<Domains>,
     domains_of_key: FxHashMap<String, usize>,
     /// Numbers of hostnames: of existing nodes, in order of appearance, then of NodeClaims.
@@ -36,26 +40,26 @@ pub(super) struct Topology<'a> {
     hosts: FxHashMap<String, usize>,
     /// By node: the hostname that its Node object is labelled with.
     raw_hosts: Arc<[Option<usize>]>,
-    census: Arc<Census<'a>>,
+    bound_pods: Arc<BoundPods<'a>>,
     /// By topology key, worked out when a key is first used.
-    universe: FxHashMap<String, Arc<Universe>>,
+    pool_domains: FxHashMap<String, Arc<PoolDomains>>,
     /// By position of domains, and whether taints matter not.
-    offered: FxHashMap<(usize, bool), Offered>,
+    offered: FxHashMap<(usize, bool), OfferedDomains>,
     /// How many domains groups learned of from their owners: pods that failed before may be tried
     /// again (spec 20 Q9).
-    pub(super) learned: usize,
-    filters: Shared<FxHashMap<Filter, u32>>,
+    pub(super) learned_domain_count: usize,
+    filters: CopyOnWrite<FxHashMap<NodeFilter, u32>>,
     /// Whether a filter accepts a node.
     accepted: FxHashMap<(u32, SetId, u32), bool>,
-    presences: Vec<Presence>,
+    presences: Vec<NodePresence>,
     /// By position of domains and number of filter.
     presence_ids: FxHashMap<(usize, Option<u32>), usize>,
-    question: Question,
+    request: RequestState,
 }
 
 /// A node or NodeClaim as filters and counts see it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Landing<'a> {
+pub(super) struct TopologyNode<'a> {
     pub(super) set: SetId,
     /// None where the Node object has no such label.
     pub(super) hostname: Option<usize>,
@@ -65,28 +69,28 @@ pub(super) struct Landing<'a> {
 
 impl<'a> Topology<'a> {
     /// `keys` are the label keys that selectors ask about, if that is known.
-    pub(super) fn new(world: &World<'a>, keys: Option<&BTreeSet<&str>>) -> Self {
+    pub(super) fn new(input: &SolverInput<'a>, keys: Option<&BTreeSet<&str>>) -> Self {
         let mut topology = Self {
             groups: Vec::new(),
-            ids: Shared::default(),
-            selectors: Shared::default(),
+            ids: CopyOnWrite::default(),
+            selectors: CopyOnWrite::default(),
             domains: Vec::new(),
             domains_of_key: FxHashMap::default(),
             host_names: Vec::new(),
             hosts: FxHashMap::default(),
             raw_hosts: [].into(),
-            census: Arc::new(Census::new(world, keys)),
-            universe: FxHashMap::default(),
+            bound_pods: Arc::new(BoundPods::new(input, keys)),
+            pool_domains: FxHashMap::default(),
             offered: FxHashMap::default(),
-            learned: 0,
-            filters: Shared::default(),
+            learned_domain_count: 0,
+            filters: CopyOnWrite::default(),
             accepted: FxHashMap::default(),
             presences: Vec::new(),
             presence_ids: FxHashMap::default(),
-            question: Question::default(),
+            request: RequestState::default(),
         };
-        let mut raw_hosts = Vec::with_capacity(world.nodes.len());
-        for node in &world.nodes {
+        let mut raw_hosts = Vec::with_capacity(input.nodes.len());
+        for node in &input.nodes {
             topology.host(&node.hostname);
             let label = node.raw.as_ref().and_then(|raw| raw.labels.get(HOSTNAME));
             raw_hosts.push(label.map(|label| topology.host(label)));
@@ -95,7 +99,7 @@ impl<'a> Topology<'a> {
         topology
     }
 
-    pub(super) fn group(&self, id: GroupId) -> &Group {
+    pub(super) fn group(&self, id: GroupId) -> &TopologyGroup {
         &self.groups[id.0 as usize]
     }
 
@@ -119,35 +123,35 @@ impl<'a> Topology<'a> {
     }
 
     /// Groups from number `from` on that select pods with these labels, in order.
-    pub(super) fn selecting(
+    pub(super) fn groups_selecting(
         &self,
         namespace: &str,
         labels: &Labels,
         from: usize,
     ) -> impl Iterator<Item = GroupId> {
         let selects = move |id: &GroupId| self.group(*id).identity.selects(namespace, labels);
-        self.selectors.of(namespace, labels, from).into_iter().filter(selects)
+        self.selectors.groups_for_labels(namespace, labels, from).into_iter().filter(selects)
     }
 
     /// The group of a constraint, if it exists.
-    pub(super) fn find(&self, identity: &Identity) -> Option<GroupId> {
+    pub(super) fn find(&self, identity: &GroupIdentity) -> Option<GroupId> {
         self.ids.get(identity).copied()
     }
 
     /// Makes a group with its domains and the counts of bound pods.
     pub(super) fn create(
         &mut self,
-        identity: Identity,
-        world: &World<'a>,
-        store: &mut Store<'_>,
+        identity: GroupIdentity,
+        input: &SolverInput<'a>,
+        store: &mut RequirementStore<'_>,
     ) -> GroupId {
         let place = match identity.key.as_str() {
-            HOSTNAME => Place::Host,
-            key => Place::Label(self.domains_of(key, store)),
+            HOSTNAME => DomainKind::Host,
+            key => DomainKind::Label(self.domains_of(key, store)),
         };
         let id = GroupId(number(self.groups.len()));
         self.selectors.insert(id, &identity);
-        let mut group = Group::new(identity, place);
+        let mut group = TopologyGroup::new(identity, place);
         self.ids.insert(group.identity.clone(), id);
         group.filter = group.identity.filter.as_ref().map(|filter| {
             let next = number(self.filters.len());
@@ -155,18 +159,18 @@ impl<'a> Topology<'a> {
         });
         self.groups.push(group);
         if !self.group(id).identity.is_inverse {
-            self.look_at_nodes(id, world, store);
-            self.count_bound(id, world, store);
+            self.count_nodes_by_domain(id, input, store);
+            self.count_bound(id, input, store);
         }
         id
     }
 
     /// A group that is there whatever is asked.
-    pub(super) fn fix(&mut self, id: GroupId) {
-        self.groups[id.0 as usize].is_fixed = true;
+    pub(super) fn mark_permanent(&mut self, id: GroupId) {
+        self.groups[id.0 as usize].is_permanent = true;
     }
 
-    fn domains_of(&mut self, key: &str, store: &mut Store<'_>) -> usize {
+    fn domains_of(&mut self, key: &str, store: &mut RequirementStore<'_>) -> usize {
         if let Some(&position) = self.domains_of_key.get(key) {
             return position;
         }
@@ -177,15 +181,20 @@ impl<'a> Topology<'a> {
     }
 
     /// Pods that run already.
-    fn count_bound(&mut self, id: GroupId, world: &World<'a>, store: &mut Store<'_>) {
-        let census = self.census.clone();
-        for member in census.index.selected_by(&self.group(id).identity) {
-            let (namespace, labels, nodes) = &census.pods[member as usize];
+    fn count_bound(
+        &mut self,
+        id: GroupId,
+        input: &SolverInput<'a>,
+        store: &mut RequirementStore<'_>,
+    ) {
+        let bound_pods = self.bound_pods.clone();
+        for member in bound_pods.index.selected_by(&self.group(id).identity) {
+            let (namespace, labels, nodes) = &bound_pods.pods[member as usize];
             if !self.group(id).identity.selects(namespace, labels) {
                 continue;
             }
             for (&node, &pods) in nodes {
-                if let Some(domain) = self.domain_of_bound(id, node.index(), world, store) {
+                if let Some(domain) = self.domain_of_bound(id, node.index(), input, store) {
                     self.groups[id.0 as usize].record(domain, pods);
                 }
             }
@@ -197,28 +206,28 @@ impl<'a> Topology<'a> {
         &mut self,
         id: GroupId,
         index: usize,
-        world: &World<'a>,
-        store: &mut Store<'_>,
+        input: &SolverInput<'a>,
+        store: &mut RequirementStore<'_>,
     ) -> Option<usize> {
-        let node = &world.nodes[index];
+        let node = &input.nodes[index];
         let raw = node.raw.as_ref()?;
         let group = self.group(id);
-        let domain = match (raw.labels.get(&group.identity.key), group.place) {
+        let domain = match (raw.labels.get(&group.identity.key), group.domain_kind) {
             (Some(domain), _) => domain,
-            (None, Place::Host) => node.name,
-            (None, Place::Label(_)) => return None,
+            (None, DomainKind::Host) => node.name,
+            (None, DomainKind::Label(_)) => return None,
         };
-        let domain = match group.place {
-            Place::Host => self.host(domain),
-            Place::Label(position) => self.domains[position].number(domain),
+        let domain = match group.domain_kind {
+            DomainKind::Host => self.host(domain),
+            DomainKind::Label(position) => self.domains[position].number(domain),
         };
-        self.accepts(id, &self.raw_landing(index, raw), store).then_some(domain)
+        self.accepts(id, &self.object_node(index, raw), store).then_some(domain)
     }
 
     /// A node by the labels and taints of its Node object.
-    fn raw_landing(&self, index: usize, raw: &RawFacts<'a>) -> Landing<'a> {
+    fn object_node(&self, index: usize, raw: &ObjectFacts<'a>) -> TopologyNode<'a> {
         let hostname = self.raw_hosts[index];
-        Landing { set: raw.set, hostname, taints: (raw.taints, raw.taints_id) }
+        TopologyNode { set: raw.set, hostname, taints: (raw.taints, raw.taints_id) }
     }
 
     /// Counts a bound pod with required anti-affinity where it is.
@@ -231,14 +240,19 @@ impl<'a> Topology<'a> {
     fn domain_of_inverse(&mut self, id: GroupId, labels: &Labels) -> Option<usize> {
         let group = &self.groups[id.0 as usize];
         let domain = labels.get(&group.identity.key)?;
-        Some(match group.place {
-            Place::Host => self.host(domain),
-            Place::Label(position) => self.domains[position].number(domain),
+        Some(match group.domain_kind {
+            DomainKind::Host => self.host(domain),
+            DomainKind::Label(position) => self.domains[position].number(domain),
         })
     }
 
     /// Whether the filter of a group lets a node count.
-    pub(super) fn accepts(&mut self, id: GroupId, at: &Landing<'_>, store: &mut Store<'_>) -> bool {
+    pub(super) fn accepts(
+        &mut self,
+        id: GroupId,
+        at: &TopologyNode<'_>,
+        store: &mut RequirementStore<'_>,
+    ) -> bool {
         let group = &self.groups[id.0 as usize];
         let (Some(filter), Some(number)) = (&group.identity.filter, group.filter) else {
             return true;
@@ -255,12 +269,17 @@ impl<'a> Topology<'a> {
     }
 
     /// Counts a pod that a group selects and that was placed (spec 20 §4.6).
-    pub(super) fn record(&mut self, id: GroupId, at: &Landing<'_>, store: &mut Store<'_>) {
+    pub(super) fn record(
+        &mut self,
+        id: GroupId,
+        at: &TopologyNode<'_>,
+        store: &mut RequirementStore<'_>,
+    ) {
         if !self.accepts(id, at, store) {
             return;
         }
         let group = &self.groups[id.0 as usize];
-        let Place::Label(position) = group.place else {
+        let DomainKind::Label(position) = group.domain_kind else {
             at.hostname.iter().for_each(|&host| self.count(id, host));
             return;
         };
@@ -287,10 +306,10 @@ impl<'a> Topology<'a> {
         id: GroupId,
         selects_pod: bool,
         pod: Option<ReqId>,
-        store: &Store<'_>,
-    ) -> Option<Feasible> {
+        store: &RequirementStore<'_>,
+    ) -> Option<FeasibleDomains> {
         let group = &self.groups[id.0 as usize];
-        let Place::Label(position) = group.place else { return None };
+        let DomainKind::Label(position) = group.domain_kind else { return None };
         let present = group.presence.map_or(&[][..], |presence| &self.presences[presence].nodes);
         Some(group.feasible(&mut self.domains[position], present, selects_pod, pod, store))
     }
@@ -303,17 +322,23 @@ impl<'a> Topology<'a> {
     }
 }
 
-fn accepts(filter: &Filter, at: &Landing<'_>, hosts: &[String], store: &mut Store<'_>) -> bool {
-    let suits = |split: &Split, store: &mut Store<'_>| {
+fn accepts(
+    filter: &NodeFilter,
+    at: &TopologyNode<'_>,
+    hosts: &[String],
+    store: &mut RequirementStore<'_>,
+) -> bool {
+    let suits = |split: &SplitRequirements, store: &mut RequirementStore<'_>| {
         let host_suits = split.host.is_none_or(|host| {
-            let asked = store.get(host);
-            at.hostname.map_or(asked.allows_absence(), |name| asked.has(&hosts[name]))
+            let required = store.get(host);
+            at.hostname.map_or(required.allows_absence(), |name| required.has(&hosts[name]))
         });
-        host_suits && store.compatible(at.set, split.set, Undefined::Refused)
+        host_suits && store.compatible(at.set, split.set, UndefinedLabels::Rejected)
     };
     let affinity = !filter.honors_affinity
         || filter.sets.is_empty()
         || filter.sets.iter().any(|split| suits(split, store));
-    let taints = !filter.honors_taints || untolerated(at.taints.0, &filter.tolerations).is_empty();
+    let taints =
+        !filter.honors_taints || untolerated_taints(at.taints.0, &filter.tolerations).is_empty();
     affinity && taints
 }

@@ -8,14 +8,14 @@
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, OnceLock};
 
-use super::amounts::{Amounts, Columns};
-use super::store::{KeyId, ReqId, SetId, Store, Undefined, number};
-use crate::bits::Bits;
+use super::amounts::{Amounts, ResourceColumns};
+use super::requirement_store::{KeyId, ReqId, RequirementStore, SetId, UndefinedLabels, number};
+use crate::bit_set::BitSet;
 use crate::catalog::{InstanceType, InstanceTypes};
 
 /// One list of instance types, shared by the NodePools that use it.
 #[derive(Clone, Debug)]
-pub(super) struct Types {
+pub(super) struct InstanceTypeIndex {
     pub(super) list: InstanceTypes,
     pub(super) variants: Vec<Variant>,
     /// The requirements of each type, by key.
@@ -25,10 +25,10 @@ pub(super) struct Types {
     /// The distinct requirement sets of offerings.
     offering_sets: Vec<SetId>,
     /// By resource: ascending amounts, and the variants that have at least as much.
-    sizes: Vec<Vec<(i128, Bits)>>,
+    sizes: Vec<Vec<(i128, BitSet)>>,
     /// Variants that meet one requirement.
-    meeting: FxHashMap<ReqId, Bits>,
-    answers: FxHashMap<SetId, Arc<Answer>>,
+    meeting: FxHashMap<ReqId, BitSet>,
+    compatible: FxHashMap<SetId, Arc<CompatibleTypes>>,
     /// Whether some offering is reserved.
     pub(super) has_reserved: bool,
 }
@@ -42,23 +42,27 @@ pub(super) struct Variant {
     /// Available offerings of the group: position in the type, and in `offering_sets`.
     pub(super) offerings: Vec<(usize, usize)>,
     /// The same as bits of `offering_sets`.
-    offered: Bits,
+    offered: BitSet,
 }
 
 /// What a requirement set leaves of a list of types.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct CompatibleTypes {
     /// Variants whose type meets the set and that have an offering which does.
-    pub(super) variants: Bits,
+    pub(super) variants: BitSet,
     /// Which of `offering_sets` suit.
-    pub(super) offerings: Bits,
+    pub(super) offerings: BitSet,
     /// Variants with the lowest price of a suitable available offering, cheapest first. Worked out
     /// when first asked for: of thousands of sets few are.
     by_price: OnceLock<Vec<(f64, u32)>>,
 }
 
-impl Types {
-    pub(super) fn new(list: &InstanceTypes, columns: &Columns, store: &mut Store<'_>) -> Self {
+impl InstanceTypeIndex {
+    pub(super) fn new(
+        list: &InstanceTypes,
+        columns: &ResourceColumns,
+        store: &mut RequirementStore<'_>,
+    ) -> Self {
         let mut types = Self {
             list: list.clone(),
             variants: Vec::new(),
@@ -67,7 +71,7 @@ impl Types {
             offering_sets: Vec::new(),
             sizes: Vec::new(),
             meeting: FxHashMap::default(),
-            answers: FxHashMap::default(),
+            compatible: FxHashMap::default(),
             has_reserved: false,
         };
         let mut set_positions = FxHashMap::default();
@@ -77,7 +81,8 @@ impl Types {
                 instance_type.offerings.iter().any(crate::catalog::Offering::is_reserved);
             types.requirements.push(requirements_of(instance_type, store));
             // With a hostname, if one is asked for: no node to come has it, so none will do.
-            let sets = instance_type.offerings.iter().map(|o| store.whole(&o.requirements));
+            let sets =
+                instance_type.offerings.iter().map(|o| store.intern_with_hostname(&o.requirements));
             let sets: Vec<SetId> = sets.collect();
             for group in instance_type.allocatable_groups() {
                 let offerings: Vec<_> = group
@@ -100,13 +105,13 @@ impl Types {
                     allocatable: columns.amounts(&group.allocatable),
                     capacity: columns.amounts(&instance_type.capacity),
                     offerings,
-                    offered: Bits::default(),
+                    offered: BitSet::default(),
                 });
             }
             types.offerings.push(sets);
         }
         for variant in &mut variants {
-            variant.offered = Bits::none(types.offering_sets.len());
+            variant.offered = BitSet::empty(types.offering_sets.len());
             variant.offerings.iter().for_each(|&(_, set)| variant.offered.insert(set));
         }
         types.variants = variants;
@@ -114,12 +119,12 @@ impl Types {
         types
     }
 
-    fn sizes_of(&self, column: usize) -> Vec<(i128, Bits)> {
+    fn sizes_of(&self, column: usize) -> Vec<(i128, BitSet)> {
         let mut by_size: Vec<(i128, usize)> =
             self.variants.iter().enumerate().map(|(v, x)| (x.allocatable[column], v)).collect();
         by_size.sort_unstable();
-        let mut at_least = Bits::none(self.variants.len());
-        let mut sizes: Vec<(i128, Bits)> = Vec::new();
+        let mut at_least = BitSet::empty(self.variants.len());
+        let mut sizes: Vec<(i128, BitSet)> = Vec::new();
         for (size, variant) in by_size.into_iter().rev() {
             at_least.insert(variant);
             match sizes.last_mut() {
@@ -132,55 +137,63 @@ impl Types {
     }
 
     /// No variant.
-    pub(super) fn none(&self) -> Bits {
-        Bits::none(self.variants.len())
+    pub(super) fn none(&self) -> BitSet {
+        BitSet::empty(self.variants.len())
     }
 
     /// Keeps the variants that can give `need`.
-    pub(super) fn keep_fitting(&self, variants: &mut Bits, need: &[i128]) {
+    pub(super) fn keep_fitting(&self, variants: &mut BitSet, need: &[i128]) {
         for (sizes, &amount) in self.sizes.iter().zip(need) {
             let position = sizes.partition_point(|(size, _)| *size < amount);
             match sizes.get(position) {
                 // The first entry holds every variant.
                 Some(_) if position == 0 => {}
-                Some((_, bits)) => variants.keep(bits),
+                Some((_, bits)) => variants.intersect_with(bits),
                 None => *variants = self.none(),
             }
         }
     }
 
     /// What a requirement set leaves.
-    pub(super) fn answer(&mut self, set: SetId, store: &mut Store<'_>) -> Arc<Answer> {
-        if let Some(answer) = self.answers.get(&set) {
+    pub(super) fn compatible_types(
+        &mut self,
+        set: SetId,
+        store: &mut RequirementStore<'_>,
+    ) -> Arc<CompatibleTypes> {
+        if let Some(answer) = self.compatible.get(&set) {
             return answer.clone();
         }
-        let answer = Arc::new(self.work_out(set, store));
-        self.answers.insert(set, answer.clone());
+        let answer = Arc::new(self.compute_compatible_types(set, store));
+        self.compatible.insert(set, answer.clone());
         answer
     }
 
-    fn work_out(&mut self, set: SetId, store: &mut Store<'_>) -> Answer {
-        let mut offerings = Bits::none(self.offering_sets.len());
+    fn compute_compatible_types(
+        &mut self,
+        set: SetId,
+        store: &mut RequirementStore<'_>,
+    ) -> CompatibleTypes {
+        let mut offerings = BitSet::empty(self.offering_sets.len());
         for (position, &offering) in self.offering_sets.iter().enumerate() {
-            if store.compatible(set, offering, Undefined::WellKnown) {
+            if store.compatible(set, offering, UndefinedLabels::WellKnown) {
                 offerings.insert(position);
             }
         }
         let mut variants = self.none();
         for (position, variant) in self.variants.iter().enumerate() {
-            if variant.offered.meets(&offerings) {
+            if variant.offered.intersects(&offerings) {
                 variants.insert(position);
             }
         }
         for requirement in store.members(set).to_vec() {
-            variants.keep(self.meeting(requirement, store));
+            variants.intersect_with(self.meeting(requirement, store));
         }
-        Answer { variants, offerings, by_price: OnceLock::new() }
+        CompatibleTypes { variants, offerings, by_price: OnceLock::new() }
     }
 
     /// Variants that an answer leaves, with the lowest price of a suitable available offering,
     /// cheapest first.
-    pub(super) fn by_price<'r>(&self, answer: &'r Answer) -> &'r [(f64, u32)] {
+    pub(super) fn by_price<'r>(&self, answer: &'r CompatibleTypes) -> &'r [(f64, u32)] {
         answer.by_price.get_or_init(|| {
             let price = |v| Some((self.lowest_price(v, &answer.offerings)?, number(v)));
             let mut by_price: Vec<(f64, u32)> = answer.variants.iter().filter_map(price).collect();
@@ -190,11 +203,11 @@ impl Types {
     }
 
     /// The variants whose type agrees with one requirement. A type that does not know the key does.
-    fn meeting(&mut self, requirement: ReqId, store: &mut Store<'_>) -> &Bits {
+    fn meeting(&mut self, requirement: ReqId, store: &mut RequirementStore<'_>) -> &BitSet {
         let key = store.key_of(requirement);
         let Self { variants, requirements, meeting, .. } = self;
         meeting.entry(requirement).or_insert_with(|| {
-            let mut bits = Bits::none(variants.len());
+            let mut bits = BitSet::empty(variants.len());
             for (position, variant) in variants.iter().enumerate() {
                 let own = &requirements[variant.instance_type as usize];
                 let agrees = match own.binary_search_by_key(&key, |&(key, _)| key) {
@@ -210,21 +223,21 @@ impl Types {
     }
 
     /// The variants whose type agrees with every requirement of a set, offerings or not.
-    pub(super) fn meeting_all(&mut self, set: SetId, store: &mut Store<'_>) -> Bits {
-        let mut variants = Bits::all(self.variants.len());
+    pub(super) fn meeting_all(&mut self, set: SetId, store: &mut RequirementStore<'_>) -> BitSet {
+        let mut variants = BitSet::full(self.variants.len());
         for requirement in store.members(set).to_vec() {
-            variants.keep(self.meeting(requirement, store));
+            variants.intersect_with(self.meeting(requirement, store));
         }
         variants
     }
 
-    fn lowest_price(&self, variant: usize, suitable: &Bits) -> Option<f64> {
+    fn lowest_price(&self, variant: usize, suitable: &BitSet) -> Option<f64> {
         let variant = &self.variants[variant];
         let offerings = &self.instance_type(variant).offerings;
         variant
             .offerings
             .iter()
-            .filter(|(_, set)| suitable.has(*set))
+            .filter(|(_, set)| suitable.contains(*set))
             .map(|&(offering, _)| offerings[offering].price)
             .min_by(f64::total_cmp)
     }
@@ -240,14 +253,17 @@ impl Types {
     }
 
     /// The types that some of the variants belong to, in the order of the list.
-    pub(super) fn types_of(&self, variants: &Bits) -> Vec<u32> {
+    pub(super) fn types_of(&self, variants: &BitSet) -> Vec<u32> {
         let mut types: Vec<u32> = variants.iter().map(|v| self.variants[v].instance_type).collect();
         types.dedup();
         types
     }
 }
 
-fn requirements_of(instance_type: &InstanceType, store: &mut Store<'_>) -> Vec<(KeyId, ReqId)> {
+fn requirements_of(
+    instance_type: &InstanceType,
+    store: &mut RequirementStore<'_>,
+) -> Vec<(KeyId, ReqId)> {
     let mut own: Vec<_> = instance_type
         .requirements
         .iter()

@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Solver;
-use super::store::{Split, Store};
+use super::requirement_store::{RequirementStore, SplitRequirements};
 use crate::labels::ZONE;
 use crate::pod::Phase;
-use crate::reason::TopologyKind;
+use crate::rejection::TopologyKind;
 use crate::requirement::{Operator, Requirement};
 
 impl Solver<'_> {
     /// Counts pending pods by a zone, `flexible` or `none`. Pods of a class have the same answer.
     pub(super) fn count_effective_zones(&mut self) {
         let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-        for pod in &self.asked {
-            if self.world.snapshot.pod(*pod).phase == Phase::Pending {
+        for pod in &self.requested_pods {
+            if self.input.snapshot.pod(*pod).phase == Phase::Pending {
                 *counts.entry(self.class_of(*pod)).or_default() += 1;
             }
         }
@@ -30,7 +30,7 @@ impl Solver<'_> {
         let strict = self.shape(class, 0).map(|shape| shape.strict.set);
         let key = self.store.key(ZONE);
         let own = strict.and_then(|set| self.store.find(set, key)).map(|id| self.store.get(id));
-        let by_volumes = zones_by_volumes(&self.classes[class].alternatives, key, &self.store);
+        let by_volumes = zones_by_volumes(&self.classes[class].volume_topologies, key, &self.store);
         let candidates = match (own, &by_volumes) {
             (Some(own), _) if own.operator() == Operator::In => own.values().clone(),
             (_, Some(zones)) => zones.clone(),
@@ -56,7 +56,7 @@ impl Solver<'_> {
         let key = self.store.key(ZONE);
         let pod = self.store.find(shape.all.set, key);
         let mut common: Option<BTreeSet<String>> = None;
-        let own = shape.over_labels.iter().filter(|over| shape.owned.contains(&over.group));
+        let own = shape.label_groups.iter().filter(|over| shape.owned.contains(&over.group));
         for over in own {
             if self.topology.domains[over.domains].key != key {
                 continue;
@@ -64,7 +64,7 @@ impl Solver<'_> {
             let feasible =
                 self.topology.feasible(over.group, over.selects_pod, pod, &self.store)?;
             let domains = &self.topology.domains[over.domains];
-            let names = |bits: &crate::bits::Bits| -> BTreeSet<String> {
+            let names = |bits: &crate::bit_set::BitSet| -> BTreeSet<String> {
                 bits.iter().map(|domain| domains.name(domain).to_owned()).collect()
             };
             let mut valid = names(&feasible.domains);
@@ -85,11 +85,11 @@ impl Solver<'_> {
 
 /// The zones of all places for the volumes; none if one of them is not about zones.
 fn zones_by_volumes(
-    alternatives: &[Split],
-    key: super::store::KeyId,
-    store: &Store<'_>,
+    alternatives: &[SplitRequirements],
+    key: super::requirement_store::KeyId,
+    store: &RequirementStore<'_>,
 ) -> Option<BTreeSet<String>> {
-    let zones = |split: &Split| -> Option<&Requirement> {
+    let zones = |split: &SplitRequirements| -> Option<&Requirement> {
         let zones = store.get(store.find(split.set, key)?);
         (zones.operator() == Operator::In).then_some(zones)
     };

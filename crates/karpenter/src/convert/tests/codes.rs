@@ -33,7 +33,7 @@ fn errors() -> Vec<Row> {
         row(provisioner(json!({ "provider": provider })), "E02 Provisioner/p spec: only one of spec.provider, spec.providerRef may be set"),
         row(provisioner(json!({ "providerRef": { "name": "c", "kind": "Other" } })), "E03 Provisioner/p spec.providerRef: unsupported node class reference karpenter.k8s.aws/Other"),
         row(class_ref(json!({ "name": "c", "apiVersion": "example.com/v1" })), "E03 NodePool/p spec.template.spec.nodeClassRef: unsupported node class reference example.com/EC2NodeClass"),
-        Row(vec![provisioner(json!({ "providerRef": null, "provider": provider })), named(node_template(json!({})), "p")], Options::default(),
+        Row(vec![provisioner(json!({ "providerRef": null, "provider": provider })), with_name(node_template(json!({})), "p")], Options::default(),
             "E04 Provisioner/p spec.provider: EC2NodeClass p already exists with different content"),
         Row(vec![provisioner(json!({})), beta_pool(json!({}), json!({}))], Options::default(),
             "E04 NodePool/p metadata.name: NodePool p already exists with different content"),
@@ -72,7 +72,7 @@ fn errors() -> Vec<Row> {
             "E99 EC2NodeClass/c spec.kubelet: v1 validation: spec.kubelet has fields not applied by the Bottlerocket AMI family"),
         Row(vec![beta_class(json!({})), beta_pool(json!({ "kubelet": { "maxPods": -1 } }), json!({}))], Options::default(),
             "E99 NodePool/p spec.template.spec.kubelet: v1 validation: spec.kubelet.maxPods: -1 can't be negative"),
-        row(named(provisioner(json!({})), "Not_A_Name"), "E99 NodePool/Not_A_Name metadata.name: v1 validation: Invalid value: \"Not_A_Name\""),
+        row(with_name(provisioner(json!({})), "Not_A_Name"), "E99 NodePool/Not_A_Name metadata.name: v1 validation: Invalid value: \"Not_A_Name\""),
     ]
 }
 
@@ -100,7 +100,7 @@ fn warnings() -> Vec<Row> {
         row(beta_pool(json!({}), json!({})), "W06 NodePool/p spec.disruption.expireAfter: expiration now drains immediately"),
         row(provisioner(json!({})), "W07 Provisioner/p spec: consolidation stays disabled (consolidateAfter: Never)"),
         row(provisioner(json!({})), "W08 Provisioner/p spec: default disruption budget of 10% now applies"),
-        Row(vec![beta_class(json!({})), beta_pool(json!({}), json!({})), named(beta_pool(json!({ "kubelet": { "maxPods": 9 } }), json!({})), "q")], Options::default(),
+        Row(vec![beta_class(json!({})), beta_pool(json!({}), json!({})), with_name(beta_pool(json!({ "kubelet": { "maxPods": 9 } }), json!({})), "q")], Options::default(),
             "W10 EC2NodeClass/c spec.kubelet: kubelet settings differ between pools; created EC2NodeClass c-q"),
         row(beta_pool(json!({ "kubelet": { "maxPods": 9 } }), json!({})), "W11 NodePool/p spec.template.spec.kubelet: add this kubelet block to EC2NodeClass c"),
         row(provisioner(json!({ "taints": [taint] })), "W12 Provisioner/p spec.taints[0].key: taint karpenter.sh/disruption is now karpenter.sh/disrupted"),
@@ -126,24 +126,28 @@ fn warnings() -> Vec<Row> {
 }
 
 #[test]
-fn errors_are_told_and_keep_their_object_back() {
+fn error_codes_are_reported_and_their_object_is_not_written() {
     for Row(inputs, options, finding) in errors() {
         let conversion = check(&finding[..3], &options, &inputs, finding);
-        let failed = conversion.results.iter().filter(|result| result.fate == Fate::Failed);
+        let failed =
+            conversion.results.iter().filter(|result| result.status == ConversionStatus::Failed);
         assert_eq!(failed.map(|result| result.outputs.len()).collect::<Vec<_>>(), [0], "{finding}");
     }
 }
 
 #[test]
-fn warnings_are_told_and_keep_nothing_back() {
+fn warning_codes_are_reported_and_all_objects_are_written() {
     for Row(inputs, options, finding) in warnings() {
         let conversion = check(&finding[..3], &options, &inputs, finding);
-        assert!(conversion.results.iter().all(|result| result.fate != Fate::Failed), "{finding}");
+        assert!(
+            conversion.results.iter().all(|result| result.status != ConversionStatus::Failed),
+            "{finding}"
+        );
     }
 }
 
 #[test]
-fn every_code_has_a_row() {
+fn every_finding_code_has_a_test_row() {
     #[rustfmt::skip]
     let codes = [
         "E00", "E01", "E02", "E03", "E04", "E05", "E06", "E07", "E08", "E10", "E11", "E12", "E13", "E14", "E15",
@@ -157,7 +161,7 @@ fn every_code_has_a_row() {
 }
 
 #[test]
-fn a_wide_selector_is_refused_before_it_is_expanded() {
+fn a_large_selector_is_rejected_before_it_is_expanded() {
     let wide = vec!["x"; 1000].join(",");
     let keys = (0..1000).map(|key| (key.to_string(), Value::from(wide.clone())));
     let selector: Map<_, _> = keys.collect();
@@ -167,7 +171,7 @@ fn a_wide_selector_is_refused_before_it_is_expanded() {
 
 /// Rows of the tables in the documentation: a code, then the text up to what varies.
 #[test]
-fn every_code_is_documented_with_its_text() {
+fn every_finding_code_is_documented_with_its_text() {
     const DOCUMENT: &str = include_str!("../../../../../docs/convert.md");
     let documented: Vec<(&str, Vec<&str>)> = DOCUMENT
         .lines()

@@ -137,21 +137,21 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_objects_convert_to_v1_that_stays(
+    fn converting_converted_objects_again_changes_nothing(
         objects in vec(any_object(), 0..4),
         ignore_defaults in any::<bool>(),
         private_subnets in any::<bool>(),
     ) {
         let options = Options { ignore_defaults, private_subnets, role: None, workloads: true };
-        let conversion = run(&objects, &options);
+        let conversion = convert_objects(&objects, &options);
         prop_assert_eq!(conversion.results.len(), objects.len());
         let written: Vec<_> = outputs(&conversion).into_iter().cloned().collect();
-        let second = run(&written, &options);
+        let second = convert_objects(&written, &options);
         prop_assert_eq!(outputs(&second), written.iter().collect::<Vec<_>>());
     }
 
     #[test]
-    fn any_value_as_an_object_is_no_panic(value in any_value(), name in field_name()) {
+    fn converting_any_value_does_not_panic(value in any_value(), name in field_name()) {
         for (api_version, kind) in [
             ("karpenter.sh/v1alpha5", "Provisioner"),
             ("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate"),
@@ -164,7 +164,7 @@ proptest! {
             object["spec"] = value.clone();
             object["metadata"] = value.clone();
             object[&name] = value.clone();
-            run(&[object], &Options { workloads: true, ..Options::default() });
+            convert_objects(&[object], &Options { workloads: true, ..Options::default() });
         }
     }
 }

@@ -10,7 +10,7 @@ fn workloads() -> Options {
 }
 
 fn pod(metadata: Value, spec: Value) -> Value {
-    let metadata = with(json!({ "name": "w" }), metadata);
+    let metadata = with_fields(json!({ "name": "w" }), metadata);
     json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec })
 }
 
@@ -19,8 +19,8 @@ fn terms(terms: Value) -> Value {
 }
 
 /// What becomes of a Pod's spec.
-fn spec_of(spec: Value) -> (Value, Vec<String>) {
-    let conversion = run(&[pod(json!({}), spec)], &workloads());
+fn converted_spec(spec: Value) -> (Value, Vec<String>) {
+    let conversion = convert_objects(&[pod(json!({}), spec)], &workloads());
     (outputs(&conversion)[0]["spec"].clone(), findings(&conversion))
 }
 
@@ -49,32 +49,33 @@ fn old_node_labels_are_renamed() {
         ("others", json!({ "tolerations": [{ "operator": "Exists" }], "nodeSelector": { "a": "b" } }), json!({ "tolerations": [{ "operator": "Exists" }], "nodeSelector": { "a": "b" } })),
     ];
     for (id, from, to) in cases {
-        assert_eq!(spec_of(from).0, to, "{id}");
+        assert_eq!(converted_spec(from).0, to, "{id}");
     }
 }
 
 #[test]
-fn labels_that_are_gone_are_dropped() {
+fn removed_labels_are_dropped_from_workloads() {
     let gone =
         json!({ "key": "karpenter.k8s.aws/instance-pods", "operator": "Gt", "values": ["1"] });
     let other = json!({ "key": "a", "operator": "Exists" });
-    let (spec, said) = spec_of(terms(json!([{ "matchExpressions": [gone, other] }])));
+    let (spec, messages) = converted_spec(terms(json!([{ "matchExpressions": [gone, other] }])));
     assert_eq!(spec, terms(json!([{ "matchExpressions": [other] }])));
-    assert_eq!(said.len(), 1);
-    assert!(said[0].starts_with("W04 Pod/w spec.affinity.nodeAffinity."), "{said:?}");
+    assert_eq!(messages.len(), 1);
+    assert!(messages[0].starts_with("W04 Pod/w spec.affinity.nodeAffinity."), "{messages:?}");
 
     // An alternative that could match nothing any more goes; what the others ask for stays.
-    let (spec, _) =
-        spec_of(terms(json!([{ "matchExpressions": [gone] }, { "matchExpressions": [other] }])));
+    let (spec, _) = converted_spec(terms(
+        json!([{ "matchExpressions": [gone] }, { "matchExpressions": [other] }]),
+    ));
     assert_eq!(spec, terms(json!([{ "matchExpressions": [other] }])));
-    let (spec, _) = spec_of(terms(json!([{ "matchExpressions": [gone] }])));
+    let (spec, _) = converted_spec(terms(json!([{ "matchExpressions": [gone] }])));
     assert_eq!(spec, json!({ "affinity": { "nodeAffinity": {} } }));
 
-    let (spec, said) =
-        spec_of(json!({ "nodeSelector": { "karpenter.k8s.aws/instance-ami-id": "ami-1" } }));
+    let (spec, messages) =
+        converted_spec(json!({ "nodeSelector": { "karpenter.k8s.aws/instance-ami-id": "ami-1" } }));
     assert_eq!(spec, json!({ "nodeSelector": {} }));
     assert_eq!(
-        said,
+        messages,
         [
             "W04 Pod/w spec.nodeSelector: label karpenter.k8s.aws/instance-ami-id no longer exists, dropped"
         ]
@@ -82,11 +83,11 @@ fn labels_that_are_gone_are_dropped() {
 }
 
 #[test]
-fn deprecated_labels_work_unchanged() {
+fn deprecated_labels_of_workloads_are_kept() {
     let spec = json!({ "nodeSelector": { "beta.kubernetes.io/arch": "amd64" } });
-    let (same, said) = spec_of(spec.clone());
+    let (same, messages) = converted_spec(spec.clone());
     assert_eq!(same, spec);
-    assert_eq!(said, ["W36 Pod/w spec.nodeSelector: deprecated label, translated at run time"]);
+    assert_eq!(messages, ["W36 Pod/w spec.nodeSelector: deprecated label, translated at run time"]);
 }
 
 #[test]
@@ -95,17 +96,20 @@ fn old_annotations_are_renamed() {
     let from = annotated(
         json!({ "karpenter.sh/do-not-evict": "true", "karpenter.sh/do-not-consolidate": "true", "a": "b" }),
     );
-    let conversion = run(&[from], &workloads());
+    let conversion = convert_objects(&[from], &workloads());
     assert_eq!(
         *outputs(&conversion)[0],
         annotated(json!({ "a": "b", "karpenter.sh/do-not-disrupt": "true" }))
     );
     let off = annotated(json!({ "karpenter.sh/do-not-evict": "false" }));
-    assert_eq!(run(&[off], &workloads()).results[0].fate, Fate::Same);
+    assert_eq!(
+        convert_objects(&[off], &workloads()).results[0].status,
+        ConversionStatus::Unchanged
+    );
 }
 
 #[test]
-fn every_kind_of_workload_is_known() {
+fn every_workload_kind_is_converted() {
     let template = |key: &str| json!({ "spec": { "nodeSelector": { key: "x" } } });
     let (old, new) = (template("karpenter.sh/provisioner-name"), template("karpenter.sh/nodepool"));
     let kinds = [
@@ -118,14 +122,22 @@ fn every_kind_of_workload_is_known() {
     for (api_version, kind) in kinds {
         let from = object(api_version, kind, "w", json!({ "template": old }));
         let to = object(api_version, kind, "w", json!({ "template": new }));
-        assert_eq!(outputs(&run(std::slice::from_ref(&from), &workloads())), [&to], "{kind}");
-        assert_eq!(run(&[from], &Options::default()).results[0].fate, Fate::Foreign, "{kind}");
+        assert_eq!(
+            outputs(&convert_objects(std::slice::from_ref(&from), &workloads())),
+            [&to],
+            "{kind}"
+        );
+        assert_eq!(
+            convert_objects(&[from], &Options::default()).results[0].status,
+            ConversionStatus::Skipped,
+            "{kind}"
+        );
     }
     let cron_job = |template: &Value| {
         let job = json!({ "spec": { "template": template } });
         object("batch/v1", "CronJob", "w", json!({ "jobTemplate": job }))
     };
-    assert_eq!(outputs(&run(&[cron_job(&old)], &workloads())), [&cron_job(&new)]);
+    assert_eq!(outputs(&convert_objects(&[cron_job(&old)], &workloads())), [&cron_job(&new)]);
 }
 
 #[test]
@@ -137,6 +149,9 @@ fn workloads_of_an_unexpected_shape_are_left_alone() {
         json!({ "template": { "spec": { "affinity": { "nodeAffinity": "x" }, "tolerations": { "key": 1 }, "nodeSelector": [1] } } }),
     ] {
         let from = object("apps/v1", "Deployment", "w", spec);
-        assert_eq!(run(&[from], &workloads()).results[0].fate, Fate::Same);
+        assert_eq!(
+            convert_objects(&[from], &workloads()).results[0].status,
+            ConversionStatus::Unchanged
+        );
     }
 }

@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use super::super::replace::{Entry, Replacement, prepare, text};
+use super::super::replace::{NewDocument, Replacement, prepare_file, replaced_text};
 use super::*;
 
-fn entry(name: &str) -> Entry {
+fn entry(name: &str) -> NewDocument {
     let object = json!({ "apiVersion": "v1", "kind": name });
-    Entry { comments: format!("# note on {name}\n"), object }
+    NewDocument { comments: format!("# note on {name}\n"), object }
 }
 
 #[test]
@@ -15,7 +15,8 @@ fn other_documents_keep_every_byte() {
     let old = "# top\n---\n# about a\napiVersion: v1\nkind: A   # inside\n---\n{apiVersion: v1,   kind: B}\n--- {apiVersion: v1, kind: C}\n";
     let source = &read_text("x.yaml", old).sources[0];
     let keep = Replacement::Keep;
-    let with = |names: &[&str]| Replacement::With(names.iter().map(|name| entry(name)).collect());
+    let with =
+        |names: &[&str]| Replacement::Documents(names.iter().map(|name| entry(name)).collect());
     #[rustfmt::skip]
     let cases = [
         ([keep.clone(), keep.clone(), keep.clone()], old.to_owned()),
@@ -24,15 +25,15 @@ fn other_documents_keep_every_byte() {
         ([with(&[]), keep, with(&[])], "---\n{apiVersion: v1,   kind: B}\n".to_owned()),
     ];
     for (replacements, new) in cases {
-        assert_eq!(text(source, &replacements), new);
+        assert_eq!(replaced_text(source, &replacements), new);
     }
 }
 
 #[test]
-fn windows_line_ends_and_marks_stay() {
+fn windows_line_ends_and_byte_order_marks_are_kept() {
     let old = "\u{feff}apiVersion: v1\r\nkind: A\r\n...\r\napiVersion: v1\r\nkind: B\r\n";
     let source = &read_text("x.yaml", old).sources[0];
-    let new = text(source, &[Replacement::With(vec![entry("X")]), Replacement::Keep]);
+    let new = replaced_text(source, &[Replacement::Documents(vec![entry("X")]), Replacement::Keep]);
     assert_eq!(
         new,
         "\u{feff}# note on X\r\napiVersion: v1\r\nkind: X\r\n...\r\napiVersion: v1\r\nkind: B\r\n"
@@ -42,16 +43,16 @@ fn windows_line_ends_and_marks_stay() {
 #[test]
 fn json_stays_json() {
     let one = &read_text("x.json", "{\"apiVersion\": \"v1\", \"kind\": \"A\"}").sources[0];
-    let new = text(one, &[Replacement::With(vec![entry("X")])]);
+    let new = replaced_text(one, &[Replacement::Documents(vec![entry("X")])]);
     assert_eq!(
         serde_json::from_str::<Value>(&new).unwrap(),
         json!({ "apiVersion": "v1", "kind": "X" })
     );
-    let new = text(one, &[Replacement::With(vec![entry("X"), entry("Y")])]);
+    let new = replaced_text(one, &[Replacement::Documents(vec![entry("X"), entry("Y")])]);
     assert_eq!(serde_json::from_str::<Value>(&new).unwrap()["kind"], "List");
     let two = "{\"apiVersion\": \"v1\", \"kind\": \"A\"} {\"apiVersion\": \"v1\", \"kind\": \"B\"}";
     let two = &read_text("x.json", two).sources[0];
-    let new = text(two, &[Replacement::With(vec![entry("X")]), Replacement::Keep]);
+    let new = replaced_text(two, &[Replacement::Documents(vec![entry("X")]), Replacement::Keep]);
     assert_eq!(serde_json::from_str::<Value>(&new).unwrap()["items"][1]["kind"], "B");
 }
 
@@ -63,7 +64,7 @@ fn backups_never_overwrite_each_other() {
     for attempt in 0..3 {
         let old = fs::read_to_string(&path).unwrap();
         let source = &read_text("x.yaml", &old).sources[0];
-        prepare(&path, source, &format!("kind: new{attempt}\n")).unwrap().finish().unwrap();
+        prepare_file(&path, source, &format!("kind: new{attempt}\n")).unwrap().commit().unwrap();
     }
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
     let texts = ["x.yaml", "x.yaml.bak", "x.yaml.bak.1", "x.yaml.bak.2"].map(read);
@@ -72,28 +73,28 @@ fn backups_never_overwrite_each_other() {
 
 /// The backup is what was read, so a later edit would be in neither file.
 #[test]
-fn a_file_that_somebody_else_changed_stays() {
+fn a_file_changed_by_another_process_is_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.yaml");
     let source = &read_text("x.yaml", "kind: old\n").sources[0];
     let files = || fs::read_dir(folder.path()).unwrap().count();
 
     fs::write(&path, "kind: edited\n").unwrap();
-    let refused = prepare(&path, source, "kind: new\n").unwrap_err().to_string();
+    let refused = prepare_file(&path, source, "kind: new\n").unwrap_err().to_string();
     assert!(refused.contains("changed by somebody else"), "{refused}");
 
     fs::write(&path, "kind: old\n").unwrap();
-    let prepared = prepare(&path, source, "kind: new\n").unwrap();
+    let prepared = prepare_file(&path, source, "kind: new\n").unwrap();
     assert_eq!((fs::read_to_string(&path).unwrap().as_str(), files()), ("kind: old\n", 2));
     fs::write(&path, "kind: edited\n").unwrap();
-    let refused = prepared.finish().unwrap_err().to_string();
+    let refused = prepared.commit().unwrap_err().to_string();
     assert!(refused.contains("changed by somebody else"), "{refused}");
     assert_eq!((fs::read_to_string(&path).unwrap().as_str(), files()), ("kind: edited\n", 1));
 }
 
 #[cfg(unix)]
 #[test]
-fn links_and_permissions_stay() {
+fn symbolic_links_and_permissions_are_kept() {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("real.yaml");
@@ -102,7 +103,7 @@ fn links_and_permissions_stay() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
     symlink(&file, &link).unwrap();
     let source = &read_text("x.yaml", "kind: old\n").sources[0];
-    let backup = prepare(&link, source, "kind: new\n").unwrap().finish().unwrap();
+    let backup = prepare_file(&link, source, "kind: new\n").unwrap().commit().unwrap();
     assert!(backup.ends_with("real.yaml.bak"), "{}", backup.display());
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert_eq!(fs::read_to_string(&file).unwrap(), "kind: new\n");

@@ -6,22 +6,22 @@
 use std::collections::BTreeSet;
 
 use karpenter_core::catalog::Catalog;
-use karpenter_core::disruption::{self, Drift, Pass, Replacement};
+use karpenter_core::disruption::{self, DriftStatus, PassOutcome, Replacement};
 use karpenter_core::id::PodId;
-use karpenter_core::pod::{Owner, Pod};
+use karpenter_core::pod::{OwnerKind, Pod};
 use karpenter_core::snapshot::Snapshot;
 use serde::Serialize;
 
-use super::bill::{self, Bill};
-use crate::plan::expand::Expanded;
-use crate::plan::report::{self, Claim, HOURS_PER_MONTH, Placement, Remark};
+use super::node_costs::{self, NodeCosts};
+use crate::plan::expand::ExpandedWorkload;
+use crate::plan::report::{self, HOURS_PER_MONTH, NodeClaimReport, Placement, Remark};
 
 /// Everything that is told.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Consolidation {
+pub(crate) struct ConsolidationReport {
     /// In the order of execution. All of them hold together.
-    pub(crate) commands: Vec<Command>,
+    pub(crate) commands: Vec<CommandReport>,
     /// US dollars per hour.
     pub(crate) total_savings: f64,
     /// How long the decision took.
@@ -29,10 +29,10 @@ pub(crate) struct Consolidation {
     /// How long it took to read objects into what decisions work on.
     pub(crate) setup_seconds: f64,
     /// Every node that stays, by name, and why.
-    pub(crate) kept: Vec<Kept>,
+    pub(crate) kept: Vec<RetainedNode>,
     /// Nodes that have drifted, by name: consolidation leaves them, drift replaces them. Those that
     /// it cannot replace stay.
-    pub(crate) drifted: Vec<Kept>,
+    pub(crate) drifted: Vec<RetainedNode>,
 
     /// US dollars per month of 730 hours.
     pub(crate) monthly_savings: f64,
@@ -43,7 +43,7 @@ pub(crate) struct Consolidation {
     /// Nodes whose price is not known, by name. No sum has them.
     pub(crate) unpriced: Vec<String>,
     /// Workloads whose pods were made up.
-    pub(crate) expanded: Vec<Expanded>,
+    pub(crate) expanded: Vec<ExpandedWorkload>,
     /// Objects that were left out or could not be read whole.
     pub(crate) marked: Vec<Remark>,
     /// What to know before believing the numbers.
@@ -53,14 +53,14 @@ pub(crate) struct Consolidation {
 /// Nodes that go together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Command {
+pub(crate) struct CommandReport {
     /// `empty`, `multi` or `single`.
     pub(crate) method: &'static str,
     pub(crate) reason: &'static str,
     pub(crate) decision: &'static str,
     /// Names of nodes, sorted.
     pub(crate) candidates: Vec<String>,
-    pub(crate) replacements: Vec<Claim>,
+    pub(crate) replacements: Vec<NodeClaimReport>,
     /// US dollars per hour, if the cheapest replacement is launched. At least, if some candidates
     /// are `unpriced`.
     pub(crate) savings: f64,
@@ -78,7 +78,7 @@ pub(crate) struct Command {
     pub(crate) drifted: Vec<String>,
 }
 
-impl Command {
+impl CommandReport {
     /// Whether anything is known about what it saves.
     pub(crate) fn is_priced(&self) -> bool {
         self.unpriced.len() < self.candidates.len()
@@ -88,7 +88,7 @@ impl Command {
 /// A node that stays.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Kept {
+pub(crate) struct RetainedNode {
     pub(crate) node: String,
     pub(crate) reason: &'static str,
     pub(crate) text: String,
@@ -99,51 +99,61 @@ pub(crate) struct Kept {
 }
 
 /// Puts a pass into words. Times and remarks are added by the caller.
-pub(super) fn report(snapshot: &Snapshot, catalog: &Catalog, pass: &Pass) -> Consolidation {
+pub(super) fn build_report(
+    snapshot: &Snapshot,
+    catalog: &Catalog,
+    pass: &PassOutcome,
+) -> ConsolidationReport {
     let commands: Vec<_> =
-        pass.commands.iter().map(|found| command(snapshot, catalog, found)).collect();
+        pass.commands.iter().map(|found| command_report(snapshot, catalog, found)).collect();
     // Not sum(), which is -0 for nothing.
     let add = |sum: f64, one: f64| sum + one;
     let total_savings = commands.iter().map(|command| command.savings).fold(0.0, add);
-    let Bill { by_pool, unpriced } = bill::bill(snapshot, catalog);
-    let all = pass.kept.iter().map(kept);
-    let (drifted, kept) = all.partition(|kept: &Kept| kept.reason == DRIFTED);
-    Consolidation {
+    let NodeCosts { by_pool, unpriced } = node_costs::node_costs(snapshot, catalog);
+    let all = pass.retained_nodes.iter().map(retained_node);
+    let (drifted, kept) = all.partition(|kept: &RetainedNode| kept.reason == DRIFTED_REASON);
+    ConsolidationReport {
         total_savings,
         monthly_savings: total_savings * HOURS_PER_MONTH,
         nodes: commands.iter().map(|command| command.candidates.len()).sum::<usize>()
-            + pass.kept.len(),
+            + pass.retained_nodes.len(),
         total_price: by_pool.into_values().fold(0.0, add),
         unpriced,
         kept,
         drifted,
         commands,
-        ..Consolidation::default()
+        ..ConsolidationReport::default()
     }
 }
 
-fn command(snapshot: &Snapshot, catalog: &Catalog, found: &disruption::Command) -> Command {
-    let names = |is_told: fn(&disruption::Candidate) -> bool| {
-        let told = found.candidates.iter().filter(|one| is_told(one));
-        let mut names: Vec<_> = told.map(|one| one.name.clone()).collect();
+fn command_report(
+    snapshot: &Snapshot,
+    catalog: &Catalog,
+    found: &disruption::Command,
+) -> CommandReport {
+    let names = |is_listed: fn(&disruption::Candidate) -> bool| {
+        let listed = found.candidates.iter().filter(|one| is_listed(one));
+        let mut names: Vec<_> = listed.map(|one| one.name.clone()).collect();
         names.sort();
         names
     };
     let moved = found.candidates.iter().flat_map(|candidate| &candidate.pods);
     let moved: BTreeSet<PodId> = moved.copied().collect();
-    let lost = moved.iter().copied().filter(|pod| is_lost(snapshot.pod(*pod)));
+    let lost = moved.iter().copied().filter(|pod| is_not_recreated(snapshot.pod(*pod)));
     let planned = found.replacements.iter().filter_map(Replacement::planned);
-    Command {
+    CommandReport {
         method: found.method.consolidation_type(),
         reason: found.reason().name(),
         decision: found.decision().name(),
         candidates: names(|_| true),
-        replacements: planned.map(|claim| report::claim(snapshot, catalog, claim)).collect(),
+        replacements: planned
+            .map(|claim| report::node_claim_report(snapshot, catalog, claim))
+            .collect(),
         savings: found.savings,
         monthly_savings: found.savings * HOURS_PER_MONTH,
-        pods: report::names(snapshot, moved.iter().copied()),
-        existing: existing(snapshot, found, &moved),
-        pods_without_controller: report::names(snapshot, lost),
+        pods: report::pod_names(snapshot, moved.iter().copied()),
+        existing: existing_placements(snapshot, found, &moved),
+        pods_without_controller: report::pod_names(snapshot, lost),
         unpriced: names(|one| !one.is_priced()),
         drifted: names(|one| one.drifted_at.is_some()),
     }
@@ -151,21 +161,21 @@ fn command(snapshot: &Snapshot, catalog: &Catalog, found: &disruption::Command) 
 
 /// Whether nothing makes the pod again. The scheduler finds room for it all the same (spec 30 §3.3),
 /// as it cannot know who will come.
-fn is_lost(pod: &Pod) -> bool {
-    pod.controller.is_none() && pod.owner == Owner::Other
+fn is_not_recreated(pod: &Pod) -> bool {
+    pod.controller.is_none() && pod.owner == OwnerKind::Other
 }
 
 /// Where the pods go that move to nodes that exist. Pods that wait go there as well, but not because
 /// of the command.
-fn existing(
+fn existing_placements(
     snapshot: &Snapshot,
     found: &disruption::Command,
     moved: &BTreeSet<PodId>,
 ) -> Vec<Placement> {
-    let placed = found.plan.existing.iter().filter_map(|(node, pods)| {
+    let placed = found.plan.existing_nodes.iter().filter_map(|(node, pods)| {
         let node = snapshot.nodes.get(node.index())?.name.clone();
         let pods = pods.iter().copied().filter(|pod| moved.contains(pod));
-        Some(Placement { node, pods: report::names(snapshot, pods) })
+        Some(Placement { node, pods: report::pod_names(snapshot, pods) })
     });
     let mut placed: Vec<_> = placed.filter(|placement| !placement.pods.is_empty()).collect();
     placed.sort_by(|a, b| a.node.cmp(&b.node));
@@ -173,22 +183,22 @@ fn existing(
 }
 
 /// The reason of nodes that drift looks after.
-pub(super) const DRIFTED: &str = "Drifted";
+pub(super) const DRIFTED_REASON: &str = "Drifted";
 /// The reason of nodes that nothing may or can replace.
-const BLOCKED: &str = "Blocked";
+const BLOCKED_REASON: &str = "Blocked";
 
-fn kept(kept: &disruption::Kept) -> Kept {
+fn retained_node(kept: &disruption::RetainedNode) -> RetainedNode {
     let node = kept.node.clone();
     match &kept.drift {
-        Some(Drift::Due { text }) => {
+        Some(DriftStatus::Due { text }) => {
             let (text, blocked_by) = (text.clone(), Vec::new());
-            Kept { node, reason: DRIFTED, text, blocked_by, drifted: true }
+            RetainedNode { node, reason: DRIFTED_REASON, text, blocked_by, drifted: true }
         }
-        Some(Drift::Stuck { text, blocked_by }) => {
+        Some(DriftStatus::CannotReplace { text, blocked_by }) => {
             let (text, blocked_by) = (text.clone(), blocked_by.clone());
-            Kept { node, reason: BLOCKED, text, blocked_by, drifted: true }
+            RetainedNode { node, reason: BLOCKED_REASON, text, blocked_by, drifted: true }
         }
-        drift => Kept {
+        drift => RetainedNode {
             node,
             reason: kept.reason,
             text: kept.text.clone(),

@@ -11,18 +11,18 @@ use karpenter_cluster::wire::{PodSpec, Volume};
 use crate::plan::report::Remark;
 
 /// The class of claims that name none where the input has no default one. No object can be called so.
-const DEFAULT: &str = "(default)";
+const ASSUMED_DEFAULT: &str = "(default)";
 
 /// The classes of the input, and those that are made up.
-pub(super) struct Classes {
+pub(super) struct StorageClasses {
     known: Vec<String>,
     default: Option<String>,
     /// Names, with the first workload that asks.
     assumed: BTreeMap<String, String>,
 }
 
-impl Classes {
-    pub(super) fn of(objects: &Objects) -> Self {
+impl StorageClasses {
+    pub(super) fn from_objects(objects: &Objects) -> Self {
         let names = objects.storage_classes.iter().filter_map(|class| class.metadata.name.clone());
         Self {
             known: names.collect(),
@@ -32,8 +32,8 @@ impl Classes {
     }
 
     /// The class that a claim of a workload gets.
-    fn of_claim(&mut self, asked: Option<&str>, workload: &str) -> String {
-        let name = asked.or(self.default.as_deref()).unwrap_or(DEFAULT).to_owned();
+    fn class_of_claim(&mut self, requested: Option<&str>, workload: &str) -> String {
+        let name = requested.or(self.default.as_deref()).unwrap_or(ASSUMED_DEFAULT).to_owned();
         // The empty class asks for a volume that exists, which nobody makes.
         let is_missing = !name.is_empty() && !self.known.contains(&name);
         if is_missing && !self.assumed.contains_key(&name) {
@@ -43,10 +43,10 @@ impl Classes {
     }
 
     /// Adds the classes that were made up, and what there is to say about it.
-    pub(super) fn finish(self, objects: &mut Objects) -> Vec<Remark> {
+    pub(super) fn add_assumed_classes(self, objects: &mut Objects) -> Vec<Remark> {
         let remark = |(name, workload): (&String, &String)| {
             let (object, problem) = match name.as_str() {
-                DEFAULT => (
+                ASSUMED_DEFAULT => (
                     workload.clone(),
                     "claims name no StorageClass, and the input has no default one".to_owned(),
                 ),
@@ -90,18 +90,18 @@ fn default_storage_class(objects: &Objects) -> Option<String> {
 }
 
 /// The claim that a pod of a StatefulSet gets from a template.
-pub(super) fn claim(
+pub(super) fn instantiate_claim(
     template: &PersistentVolumeClaim,
     (namespace, pod): (&str, &str),
     workload: &str,
-    classes: &mut Classes,
+    classes: &mut StorageClasses,
 ) -> PersistentVolumeClaim {
     let mut claim = template.clone();
     claim.metadata.name = Some(claim_name(template, pod));
     claim.metadata.namespace = Some(namespace.to_owned());
     claim.status = None;
     let spec = claim.spec.get_or_insert_default();
-    let class = classes.of_claim(spec.storage_class_name.as_deref(), workload);
+    let class = classes.class_of_claim(spec.storage_class_name.as_deref(), workload);
     spec.storage_class_name = Some(class);
     claim
 }
@@ -111,7 +111,7 @@ fn claim_name(template: &PersistentVolumeClaim, pod: &str) -> String {
 }
 
 /// Puts the claim of a StatefulSet's template in the place of the volume of that name.
-pub(super) fn mount(spec: &mut PodSpec, template: &PersistentVolumeClaim, pod: &str) {
+pub(super) fn mount_claim(spec: &mut PodSpec, template: &PersistentVolumeClaim, pod: &str) {
     let name = template.metadata.name.clone().unwrap_or_default();
     let volumes = spec.volumes.get_or_insert_default();
     volumes.retain(|volume| volume.name != name);

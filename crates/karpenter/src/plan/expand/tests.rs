@@ -1,8 +1,8 @@
 use super::*;
 use serde_json::{Value, json};
 
-fn gathered(values: &[Value]) -> Gathered {
-    let mut gathered = Gathered::default();
+fn gather(values: &[Value]) -> ClusterObjects {
+    let mut gathered = ClusterObjects::default();
     for value in values {
         assert_eq!(gathered.add(value.clone()), None);
     }
@@ -35,8 +35,8 @@ fn pod(name: &str, labels: &Value, owners: &Value) -> Value {
 /// Names of the pods after expansion.
 #[track_caller]
 fn names(values: &[Value]) -> Vec<String> {
-    let mut gathered = gathered(values);
-    expand(&mut gathered);
+    let mut gathered = gather(values);
+    expand_workloads(&mut gathered);
     gathered.objects.pods.into_iter().map(|pod| pod.metadata.name.unwrap()).collect()
 }
 
@@ -66,7 +66,7 @@ fn workloads_get_the_pods_that_their_controllers_would_make() {
 }
 
 #[test]
-fn jobs_that_are_over_or_partly_done_get_fewer() {
+fn finished_jobs_get_no_pods_and_partly_finished_jobs_get_fewer() {
     let mut job = workload("Job", "job", json!({"parallelism": 3, "completions": 3}));
     job["status"] = json!({"succeeded": 1});
     assert_eq!(names(std::slice::from_ref(&job)).len(), 2);
@@ -75,7 +75,7 @@ fn jobs_that_are_over_or_partly_done_get_fewer() {
 }
 
 #[test]
-fn workloads_whose_pods_are_in_the_input_are_left_alone() {
+fn workloads_with_pods_in_the_input_are_not_expanded() {
     let web = workload("Deployment", "web", json!({"replicas": 3}));
     let owner = |kind: &str, name: &str| json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": "1"}]);
     // By its labels.
@@ -105,8 +105,8 @@ fn pods_of_a_stateful_set_have_their_claims() {
         "metadata": {"name": "fast", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}});
     let kept = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data-db-0"},
         "spec": {"volumeName": "pv"}});
-    let mut gathered = gathered(&[db, class, kept]);
-    expand(&mut gathered);
+    let mut gathered = gather(&[db, class, kept]);
+    expand_workloads(&mut gathered);
     let claims: Vec<_> = gathered
         .objects
         .persistent_volume_claims
@@ -123,7 +123,7 @@ fn pods_of_a_stateful_set_have_their_claims() {
 }
 
 #[test]
-fn pods_of_one_name_are_told_apart() {
+fn workloads_of_one_name_get_pods_with_different_names() {
     let values = [
         workload("Deployment", "a", json!({})),
         workload("StatefulSet", "a", json!({})),
@@ -133,19 +133,19 @@ fn pods_of_one_name_are_told_apart() {
 }
 
 #[test]
-fn nobody_gets_more_pods_than_can_be_planned() {
-    let mut gathered = gathered(&[workload("Deployment", "a", json!({"replicas": 2_000_000_000}))]);
+fn expansion_limits_the_pods_of_one_workload() {
+    let mut gathered = gather(&[workload("Deployment", "a", json!({"replicas": 2_000_000_000}))]);
     let limits = Limits { pods_per_workload: 10, ..Limits::PLAN };
-    let expanded = expand_up_to(&mut gathered, limits);
+    let expanded = expand_within(&mut gathered, limits);
     assert_eq!(gathered.objects.pods.len(), 10);
     assert_eq!((expanded[0].pods, expanded[0].left_out), (10, 1_999_999_990));
 }
 
 #[test]
-fn all_workloads_together_are_bounded_by_number_and_size() {
+fn expansion_limits_the_number_and_size_of_all_pods() {
     let many = |name| workload("Deployment", name, json!({"replicas": 8}));
     let made = |limits| {
-        let expanded = expand_up_to(&mut gathered(&[many("a"), many("b")]), limits);
+        let expanded = expand_within(&mut gather(&[many("a"), many("b")]), limits);
         expanded.iter().map(|expanded| expanded.pods).collect::<Vec<_>>()
     };
     assert_eq!(made(Limits { pods: 10, ..Limits::PLAN }), [8, 2]);

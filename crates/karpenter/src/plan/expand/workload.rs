@@ -9,9 +9,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, 
 use karpenter_cluster::ingest::Objects;
 use karpenter_cluster::wire::{Pod, PodSpec};
 
-use super::key;
-use super::present::{is_empty, selects};
-use super::storage::mount;
+use super::existing_objects::{is_empty_selector, selects};
+use super::namespaced_name;
+use super::storage::mount_claim;
 
 /// Something that makes pods.
 pub(super) struct Workload<'a> {
@@ -21,21 +21,21 @@ pub(super) struct Workload<'a> {
     pub(super) selector: Option<Cow<'a, LabelSelector>>,
     pub(super) template: Option<&'a PodTemplateSpec>,
     /// How many pods it asks for, and the field that says so.
-    pub(super) asked: (&'static str, i32),
+    pub(super) requested_pods: (&'static str, i32),
     /// The first number of a StatefulSet's pods.
-    pub(super) first: u64,
-    pub(super) claims: &'a [PersistentVolumeClaim],
+    pub(super) first_ordinal: u64,
+    pub(super) volume_claims: &'a [PersistentVolumeClaim],
 }
 
 /// What an API server would have against a workload.
-pub(super) struct Flaw {
+pub(super) struct WorkloadProblem {
     pub(super) field: &'static str,
     pub(super) problem: String,
     pub(super) fix: &'static str,
 }
 
 /// All workloads of which pods are asked for.
-pub(super) fn workloads<'a>(objects: &'a Objects, jobs: &'a [Job]) -> Vec<Workload<'a>> {
+pub(super) fn list_workloads<'a>(objects: &'a Objects, jobs: &'a [Job]) -> Vec<Workload<'a>> {
     let mut workloads = Vec::new();
     for deployment in &objects.deployments {
         let spec = deployment.spec.as_ref();
@@ -52,8 +52,8 @@ pub(super) fn workloads<'a>(objects: &'a Objects, jobs: &'a [Job]) -> Vec<Worklo
         workloads.push(Workload {
             selector: spec.map(|spec| Cow::Borrowed(&spec.selector)),
             template: spec.map(|spec| &spec.template),
-            first: u64::try_from(start.unwrap_or(0)).unwrap_or(0),
-            claims: claims.unwrap_or_default(),
+            first_ordinal: u64::try_from(start.unwrap_or(0)).unwrap_or(0),
+            volume_claims: claims.unwrap_or_default(),
             ..Workload::new("StatefulSet", &set.metadata, spec.and_then(|spec| spec.replicas))
         });
     }
@@ -83,11 +83,11 @@ pub(super) fn workloads<'a>(objects: &'a Objects, jobs: &'a [Job]) -> Vec<Worklo
             )
         });
     }
-    workloads.extend(jobs.iter().filter_map(job));
+    workloads.extend(jobs.iter().filter_map(job_workload));
     workloads
 }
 
-fn job(job: &Job) -> Option<Workload<'_>> {
+fn job_workload(job: &Job) -> Option<Workload<'_>> {
     let spec = job.spec.as_ref();
     let status = job.status.as_ref();
     let is_over = status.is_some_and(|status| {
@@ -99,7 +99,7 @@ fn job(job: &Job) -> Option<Workload<'_>> {
     }
     let parallel = spec.and_then(|spec| spec.parallelism).unwrap_or(1);
     let done = status.and_then(|status| status.succeeded).unwrap_or(0).max(0);
-    let asked = match spec.and_then(|spec| spec.completions) {
+    let requested = match spec.and_then(|spec| spec.completions) {
         Some(all) if all < 0 => ("spec.completions", all),
         Some(all) if parallel >= 0 => {
             ("spec.parallelism", all.saturating_sub(done).max(0).min(parallel))
@@ -110,7 +110,7 @@ fn job(job: &Job) -> Option<Workload<'_>> {
         api_version: "batch/v1",
         selector: spec.and_then(|spec| spec.selector.as_ref()).map(Cow::Borrowed),
         template: spec.map(|spec| &spec.template),
-        asked,
+        requested_pods: requested,
         ..Workload::new("Job", &job.metadata, None)
     })
 }
@@ -123,33 +123,33 @@ impl<'a> Workload<'a> {
             metadata,
             selector: None,
             template: None,
-            asked: ("spec.replicas", replicas.unwrap_or(1)),
-            first: 0,
-            claims: &[],
+            requested_pods: ("spec.replicas", replicas.unwrap_or(1)),
+            first_ordinal: 0,
+            volume_claims: &[],
         }
     }
 
     /// How many pods it asks for.
     pub(super) fn replicas(&self) -> u64 {
-        u64::try_from(self.asked.1).unwrap_or(0)
+        u64::try_from(self.requested_pods.1).unwrap_or(0)
     }
 
     /// `Kind namespace/name`.
-    pub(super) fn object(&self) -> String {
-        let (namespace, name) = key(self.metadata);
+    pub(super) fn object_name(&self) -> String {
+        let (namespace, name) = namespaced_name(self.metadata);
         format!("{} {namespace}/{name}", self.kind)
     }
 
     /// What an API server would have against it, and no controller would ever see.
-    pub(super) fn flaw(&self) -> Option<Flaw> {
-        let (field, asked) = self.asked;
-        if asked < 0 {
-            let problem = format!("must not be negative, is {asked}");
-            return Some(Flaw { field, problem, fix: "write 0 or more" });
+    pub(super) fn problem(&self) -> Option<WorkloadProblem> {
+        let (field, requested) = self.requested_pods;
+        if requested < 0 {
+            let problem = format!("must not be negative, is {requested}");
+            return Some(WorkloadProblem { field, problem, fix: "write 0 or more" });
         }
         let spec = self.template.and_then(|template| template.spec.as_ref());
         if spec.is_none_or(|spec| spec.containers.is_empty()) {
-            return Some(Flaw {
+            return Some(WorkloadProblem {
                 field: "spec.template",
                 problem: "has no containers".to_owned(),
                 fix: "write the pod that it makes: spec: {containers: [...]}",
@@ -158,8 +158,9 @@ impl<'a> Workload<'a> {
         if self.kind == "Job" {
             return None; // its selector is made up by the API server
         }
-        let Some(selector) = self.selector.as_ref().filter(|selector| !is_empty(selector)) else {
-            return Some(Flaw {
+        let Some(selector) = self.selector.as_ref().filter(|selector| !is_empty_selector(selector))
+        else {
+            return Some(WorkloadProblem {
                 field: "spec.selector",
                 problem: "must not be empty".to_owned(),
                 fix: "select the labels of spec.template.metadata",
@@ -167,7 +168,7 @@ impl<'a> Workload<'a> {
         };
         let none = std::collections::BTreeMap::new();
         let labels = self.template.and_then(|template| template.metadata.as_ref()?.labels.as_ref());
-        (!selects(selector, labels.unwrap_or(&none))).then(|| Flaw {
+        (!selects(selector, labels.unwrap_or(&none))).then(|| WorkloadProblem {
             field: "spec.selector",
             problem: "does not match the labels of its own pods".to_owned(),
             fix: "write the same labels into spec.selector and spec.template.metadata",
@@ -176,7 +177,7 @@ impl<'a> Workload<'a> {
 }
 
 impl Workload<'_> {
-    pub(super) fn pod(&self, namespace: &str, name: &str, number: u64) -> Pod {
+    pub(super) fn make_pod(&self, namespace: &str, name: &str, number: u64) -> Pod {
         let template = self.template.and_then(|template| template.metadata.as_ref());
         let mut labels = template.and_then(|meta| meta.labels.clone()).unwrap_or_default();
         let spec = self.template.and_then(|template| template.spec.as_ref());
@@ -185,8 +186,8 @@ impl Workload<'_> {
         if self.kind == "StatefulSet" {
             labels.insert("statefulset.kubernetes.io/pod-name".to_owned(), name.to_owned());
             labels.insert("apps.kubernetes.io/pod-index".to_owned(), number.to_string());
-            for claim in self.claims {
-                mount(&mut spec, claim, &format!("{owner}-{number}"));
+            for claim in self.volume_claims {
+                mount_claim(&mut spec, claim, &format!("{owner}-{number}"));
             }
         }
         Pod {
@@ -197,7 +198,7 @@ impl Workload<'_> {
                 annotations: template.and_then(|meta| meta.annotations.clone()),
                 owner_references: Some(vec![OwnerReference {
                     api_version: self.api_version.to_owned(),
-                    kind: self.pod_owner().to_owned(),
+                    kind: self.pod_owner_kind().to_owned(),
                     name: owner.clone(),
                     uid: self.uid(namespace, &owner),
                     controller: Some(true),
@@ -211,12 +212,12 @@ impl Workload<'_> {
     }
 
     /// The kind that controls the pods.
-    fn pod_owner(&self) -> &'static str {
+    fn pod_owner_kind(&self) -> &'static str {
         if self.kind == "Deployment" { "ReplicaSet" } else { self.kind }
     }
 
-    pub(super) fn replica_set(&self) -> ReplicaSet {
-        let (namespace, name) = key(self.metadata);
+    pub(super) fn make_replica_set(&self) -> ReplicaSet {
+        let (namespace, name) = namespaced_name(self.metadata);
         ReplicaSet {
             metadata: ObjectMeta {
                 uid: Some(self.uid(&namespace, &name)),

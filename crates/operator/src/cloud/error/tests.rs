@@ -5,9 +5,9 @@ use super::*;
 /// An error of somebody else that wraps one of ours.
 #[derive(Debug, thiserror::Error)]
 #[error("calling the cloud: {0}")]
-struct Foreign(#[source] CloudError);
+struct ForeignError(#[source] CloudError);
 
-type Make = fn() -> CloudError;
+type MakeError = fn() -> CloudError;
 
 fn create() -> CloudError {
     CloudError::Create {
@@ -26,14 +26,14 @@ fn reboot_failed() -> CloudError {
 }
 
 #[test]
-fn every_kind_has_its_text_and_its_label() {
+fn every_error_class_has_its_message_and_metric_label() {
     let not_implemented = || CloudError::NodeRebootNotImplemented;
-    let plain: Make = || CloudError::other("inner");
-    let not_found: Make = || CloudError::not_found("inner");
-    let capacity: Make = || CloudError::insufficient_capacity("inner");
-    let not_ready: Make = || CloudError::node_class_not_ready("inner");
+    let plain: MakeError = || CloudError::other("inner");
+    let not_found: MakeError = || CloudError::not_found("inner");
+    let capacity: MakeError = || CloudError::insufficient_capacity("inner");
+    let not_ready: MakeError = || CloudError::node_class_not_ready("inner");
     #[rustfmt::skip]
-    let cases: [(&str, Make, Option<Class>, &str, &str); 8] = [
+    let cases: [(&str, MakeError, Option<Class>, &str, &str); 8] = [
         ("40/CP-01", not_found,       Some(Class::NodeClaimNotFound),        "nodeclaim not found, inner",                       "NodeClaimNotFoundError"),
         ("40/CP-01", capacity,        Some(Class::InsufficientCapacity),     "insufficient capacity, inner",                     "InsufficientCapacityError"),
         ("40/CP-01", not_ready,       Some(Class::NodeClassNotReady),        "NodeClassRef not ready, inner",                    "NodeClassNotReadyError"),
@@ -45,7 +45,7 @@ fn every_kind_has_its_text_and_its_label() {
     ];
     for (case, make, class, text, label) in cases {
         assert_eq!(make().to_string(), text, "{case}");
-        let wrapped = CloudError::other(Foreign(make().context("deleting node")));
+        let wrapped = CloudError::other(ForeignError(make().context("deleting node")));
         assert_eq!(
             wrapped.to_string(),
             format!("calling the cloud: deleting node, {text}"),
@@ -53,14 +53,14 @@ fn every_kind_has_its_text_and_its_label() {
         );
         for error in [make(), wrapped] {
             assert_eq!(error.metric_label(), label, "{case}: {error}");
-            for other in ALL {
+            for other in ALL_CLASSES {
                 assert_eq!(error.is(other), Some(other) == class, "{case}: {error} is {other:?}");
             }
         }
     }
 }
 
-const ALL: [Class; 7] = [
+const ALL_CLASSES: [Class; 7] = [
     Class::NodeClaimNotFound,
     Class::InsufficientCapacity,
     Class::NodeClassNotReady,
@@ -71,7 +71,7 @@ const ALL: [Class; 7] = [
 ];
 
 #[test]
-fn the_innermost_error_can_be_reached() {
+fn the_innermost_error_is_reachable_through_the_source_chain() {
     let io = std::io::Error::other("the line is cut");
     let error = CloudError::not_found(io).context("finding node").context("once more");
     let chain = std::iter::successors(Some(&error as &dyn Error), |&error| error.source());
@@ -80,7 +80,7 @@ fn the_innermost_error_can_be_reached() {
 }
 
 #[test]
-fn an_error_is_of_every_kind_that_it_wraps() {
+fn an_error_has_every_class_that_it_wraps() {
     let error = CloudError::Create {
         reason: "Outer".into(),
         message: String::new(),
@@ -92,7 +92,7 @@ fn an_error_is_of_every_kind_that_it_wraps() {
 }
 
 #[test]
-fn a_failed_launch_tells_the_condition_why() {
+fn a_failed_launch_provides_the_condition_reason_and_message() {
     let error = create().context("launching");
     assert_eq!(error.launch_failure(), Some(("LaunchTemplateNotFound", "the template is gone")));
     assert_eq!(CloudError::other("inner").launch_failure(), None);

@@ -14,14 +14,14 @@ use super::*;
 use crate::clock::TokioClock;
 use crate::events::Severity;
 
-struct World {
+struct Fixture {
     client: Client,
     clock: Arc<dyn Clock>,
     tasks: Tasks,
-    recorder: Recorder,
+    recorder: EventRecorder,
 }
 
-impl World {
+impl Fixture {
     /// The first so many writes of events get no answer.
     fn new(without_answer: usize) -> Self {
         let api = karpenter_apiserver::Api::new(Arc::new(TestEnvironment::default()));
@@ -41,7 +41,7 @@ impl World {
         let start = Timestamp::from_second(1_700_000_000).unwrap();
         let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(start));
         let tasks = Tasks::new();
-        let recorder = Recorder::start(client.clone(), clock.clone(), &tasks);
+        let recorder = EventRecorder::start(client.clone(), clock.clone(), &tasks);
         Self { client, clock, tasks, recorder }
     }
 
@@ -68,7 +68,7 @@ fn event(message: &str) -> Event {
 
 #[tokio::test(start_paused = true)]
 async fn events_are_written_and_counted() {
-    let world = World::new(0);
+    let world = Fixture::new(0);
     for _ in 0..3 {
         world.recorder.publish(event("text"));
     }
@@ -80,8 +80,8 @@ async fn events_are_written_and_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_has_expired_is_created_again() {
-    let world = World::new(0);
+async fn an_expired_event_is_created_again() {
+    let world = Fixture::new(0);
     world.recorder.publish(event("text"));
     let name = world.events().await[0].metadata.name.clone().unwrap();
     world.api().delete(&name, &DeleteParams::default()).await.unwrap();
@@ -93,8 +93,8 @@ async fn an_event_that_has_expired_is_created_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_server_that_is_away_is_waited_for() {
-    let world = World::new(2);
+async fn event_writes_are_retried_until_the_api_server_answers() {
+    let world = Fixture::new(2);
     world.recorder.publish(event("text"));
     assert!(world.events().await.is_empty());
     world.clock.sleep(Duration::from_secs(30)).await;
@@ -103,9 +103,9 @@ async fn an_api_server_that_is_away_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_when_too_many_events_come() {
-    let world = World::new(usize::MAX);
-    for n in 0..QUEUE * 2 {
+async fn publish_does_not_block_when_the_queue_is_full() {
+    let world = Fixture::new(usize::MAX);
+    for n in 0..QUEUE_CAPACITY * 2 {
         world.recorder.publish(event(&n.to_string()));
     }
     let Sink::Queue(queue) = &world.recorder.0.sink else { panic!("it writes") };
@@ -114,10 +114,10 @@ async fn nobody_waits_when_too_many_events_come() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_recorder_in_memory_keeps_what_it_lets_through() {
+async fn an_in_memory_recorder_keeps_published_events() {
     let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Timestamp::UNIX_EPOCH));
-    let (recorder, published) = Recorder::in_memory(clock);
-    let same = Event { dedupe: vec!["1".to_owned()], ..event("text") };
+    let (recorder, published) = EventRecorder::in_memory(clock);
+    let same = Event { dedupe_values: vec!["1".to_owned()], ..event("text") };
     recorder.publish_all([same.clone(), same.clone()]);
     assert_eq!(published.take(), [same]);
     assert!(published.all().is_empty());

@@ -7,51 +7,51 @@ fn key(name: &str) -> Arc<ObjectKey> {
     Arc::new(ObjectKey::new("", name))
 }
 
-fn queue() -> (Queue, Arc<dyn Clock>) {
+fn queue() -> (WorkQueue, Arc<dyn Clock>) {
     let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Timestamp::UNIX_EPOCH));
-    (Queue::new(&clock, Limit::REASONABLE), clock)
+    (WorkQueue::new(&clock, RateLimit::REASONABLE), clock)
 }
 
-fn taken(queue: &Queue) -> Option<String> {
-    queue.next().map(|taken| taken.key.name.clone())
+fn dequeue_name(queue: &WorkQueue) -> Option<String> {
+    queue.try_dequeue().map(|taken| taken.key.name.clone())
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_waits_once_and_in_order() {
+async fn a_key_is_queued_once_and_in_order() {
     let (queue, _) = queue();
     for name in ["b", "a", "b"] {
         queue.add(key(name));
     }
     assert_eq!(queue.len(), 2);
     assert_eq!(
-        [taken(&queue), taken(&queue), taken(&queue)],
+        [dequeue_name(&queue), dequeue_name(&queue), dequeue_name(&queue)],
         [Some("b".into()), Some("a".into()), None]
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_in_work_is_not_taken_again_before_it_is_done() {
+async fn a_running_key_is_not_dequeued_again_before_it_is_done() {
     let (queue, _) = queue();
     queue.add(key("a"));
-    assert!(taken(&queue).is_some());
+    assert!(dequeue_name(&queue).is_some());
     queue.add(key("a"));
-    assert_eq!(taken(&queue), None);
+    assert_eq!(dequeue_name(&queue), None);
     queue.done(&key("a"));
-    assert_eq!(taken(&queue).as_deref(), Some("a"));
+    assert_eq!(dequeue_name(&queue).as_deref(), Some("a"));
     queue.done(&key("a"));
-    assert_eq!(taken(&queue), None);
+    assert_eq!(dequeue_name(&queue), None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_delays_the_earlier_counts() {
+async fn the_earliest_delay_of_a_key_wins() {
     let (queue, clock) = queue();
     queue.add_after(&key("a"), Duration::from_secs(20));
     queue.add_after(&key("a"), Duration::from_secs(10));
     queue.add_after(&key("a"), Duration::from_secs(30));
-    assert_eq!(taken(&queue), None);
+    assert_eq!(dequeue_name(&queue), None);
     let start = clock.now();
-    while taken(&queue).is_none() {
-        queue.news().await;
+    while dequeue_name(&queue).is_none() {
+        queue.wait_for_key().await;
     }
     assert_eq!(clock.now().duration_since(start).as_secs(), 10);
     queue.done(&key("a"));
@@ -59,7 +59,7 @@ async fn of_two_delays_the_earlier_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn retries_come_later_each_time_until_forgotten() {
+async fn retry_delays_grow_until_the_key_is_forgotten() {
     let (queue, clock) = queue();
     let mut waits = Vec::new();
     for round in 0..5 {
@@ -67,9 +67,9 @@ async fn retries_come_later_each_time_until_forgotten() {
             queue.forget(&key("a"));
         }
         let start = clock.now();
-        queue.add_limited(&key("a"));
-        while taken(&queue).is_none() {
-            queue.news().await;
+        queue.add_rate_limited(&key("a"));
+        while dequeue_name(&queue).is_none() {
+            queue.wait_for_key().await;
         }
         queue.done(&key("a"));
         waits.push(clock.now().duration_since(start).as_millis());
@@ -82,9 +82,9 @@ async fn retries_come_later_each_time_until_forgotten() {
 
 /// A clock that somebody sets back by an hour.
 #[derive(Debug)]
-struct SetBack(TokioClock, std::sync::atomic::AtomicBool);
+struct SteppedBackClock(TokioClock, std::sync::atomic::AtomicBool);
 
-impl Clock for SetBack {
+impl Clock for SteppedBackClock {
     fn now(&self) -> Timestamp {
         let is_set = self.1.load(std::sync::atomic::Ordering::Relaxed);
         self.0.now() - Duration::from_hours(u64::from(is_set))
@@ -100,16 +100,16 @@ impl Clock for SetBack {
 }
 
 #[tokio::test(start_paused = true)]
-async fn delays_end_although_the_clock_is_set_back() {
+async fn delays_do_not_depend_on_wall_clock_changes() {
     let start = Timestamp::from_second(1_000_000).unwrap();
-    let clock = Arc::new(SetBack(TokioClock::starting_at(start), false.into()));
+    let clock = Arc::new(SteppedBackClock(TokioClock::starting_at(start), false.into()));
     let shared: Arc<dyn Clock> = clock.clone();
-    let queue = Queue::new(&shared, Limit::REASONABLE);
+    let queue = WorkQueue::new(&shared, RateLimit::REASONABLE);
     queue.add_after(&key("a"), Duration::from_secs(10));
     clock.1.store(true, std::sync::atomic::Ordering::Relaxed);
     let before = clock.monotonic();
-    while taken(&queue).is_none() {
-        queue.news().await;
+    while dequeue_name(&queue).is_none() {
+        queue.wait_for_key().await;
     }
     assert_eq!(clock.monotonic().saturating_sub(before).as_secs(), 10);
 }

@@ -13,7 +13,7 @@ use karpenter_core::requirement::{Aliases, Operator, Requirement, RequirementIte
 use karpenter_core::resources::{Notation, Quantity, Resources};
 use serde_json::Value;
 
-use super::{Description, aliases};
+use super::{InstanceTypeSpec, aliases};
 
 /// Why a file of instance types cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,15 +35,18 @@ pub enum CatalogError {
 pub fn from_file(bytes: &[u8]) -> Result<Vec<Arc<InstanceType>>, CatalogError> {
     let root: Value =
         serde_json::from_slice(bytes).map_err(|error| CatalogError::Syntax(error.to_string()))?;
-    let root = Place { path: String::new(), value: &root };
+    let root = LocatedValue { path: String::new(), value: &root };
     let aliases = aliases();
     root.list()?.iter().map(|place| Ok(Arc::new(instance_type(place, &aliases)?))).collect()
 }
 
-fn instance_type(place: &Place<'_>, aliases: &Aliases) -> Result<InstanceType, CatalogError> {
-    let name = place.field("name")?.text()?;
+fn instance_type(
+    place: &LocatedValue<'_>,
+    aliases: &Aliases,
+) -> Result<InstanceType, CatalogError> {
+    let name = place.field("name")?.string()?;
     // From here on mistakes also say whose they are.
-    let place = Place { path: format!("{} ({name})", place.path), value: place.value };
+    let place = LocatedValue { path: format!("{} ({name})", place.path), value: place.value };
     let (resources, cpu, memory) = resources(&place.field("resources")?)?;
     let mut offerings = Vec::new();
     let (mut zones, mut capacity_types) = (Vec::new(), Vec::new());
@@ -53,9 +56,9 @@ fn instance_type(place: &Place<'_>, aliases: &Aliases) -> Result<InstanceType, C
         capacity_types.extend(first_values(&items, labels::CAPACITY_TYPE));
         offerings.push(offering(&place, &items, aliases)?);
     }
-    let description = Description {
-        architecture: place.field("architecture")?.text()?,
-        operating_systems: place.field("operatingSystems")?.texts()?,
+    let description = InstanceTypeSpec {
+        architecture: place.field("architecture")?.string()?,
+        operating_systems: place.field("operatingSystems")?.strings()?,
         zones,
         capacity_types,
         name,
@@ -64,7 +67,7 @@ fn instance_type(place: &Place<'_>, aliases: &Aliases) -> Result<InstanceType, C
         resources,
         offerings,
     };
-    Ok(description.instance_type())
+    Ok(description.into_instance_type())
 }
 
 /// The values that the first requirement of the key lists. Its operator does not count, and an old
@@ -74,7 +77,7 @@ fn first_values(items: &[RequirementItem], key: &str) -> Vec<String> {
 }
 
 fn offering(
-    place: &Place<'_>,
+    place: &LocatedValue<'_>,
     items: &[RequirementItem],
     aliases: &Aliases,
 ) -> Result<Offering, CatalogError> {
@@ -85,32 +88,32 @@ fn offering(
         requirements.add(set);
     }
     // It must be readable and is not looked at: upstream makes every offering of a file available.
-    place.field("Available")?.switch()?;
+    place.field("Available")?.boolean()?;
     let price = place.field("Price")?.number()?;
     let reservation_capacity = place.field("ReservationCapacity")?.count()?;
     Ok(Offering { reservation_capacity, ..Offering::new(requirements, price) })
 }
 
-fn requirements(place: &Place<'_>) -> Result<Vec<RequirementItem>, CatalogError> {
+fn requirements(place: &LocatedValue<'_>) -> Result<Vec<RequirementItem>, CatalogError> {
     place.list()?.iter().map(requirement).collect()
 }
 
-fn requirement(place: &Place<'_>) -> Result<RequirementItem, CatalogError> {
+fn requirement(place: &LocatedValue<'_>) -> Result<RequirementItem, CatalogError> {
     let operator = place.field("operator")?;
-    let name = operator.text()?;
-    let Some(operator) = Operator::named(&name) else {
+    let name = operator.string()?;
+    let Some(operator) = Operator::from_name(&name) else {
         return Err(operator.problem(format!("{name:?} is not an operator")));
     };
     Ok(RequirementItem {
-        key: place.field("key")?.text()?,
+        key: place.field("key")?.string()?,
         operator,
-        values: place.field("values")?.texts()?,
+        values: place.field("values")?.strings()?,
         min_values: None,
     })
 }
 
 /// The resources, and the canonical texts of cpu and memory.
-fn resources(place: &Place<'_>) -> Result<(Resources, String, String), CatalogError> {
+fn resources(place: &LocatedValue<'_>) -> Result<(Resources, String, String), CatalogError> {
     let mut resources = Resources::default();
     let (mut cpu, mut memory) = (String::new(), String::new());
     for (name, place) in place.entries()? {
@@ -136,12 +139,12 @@ fn resources(place: &Place<'_>) -> Result<(Resources, String, String), CatalogEr
 }
 
 /// A value and where it stands.
-struct Place<'a> {
+struct LocatedValue<'a> {
     path: String,
     value: &'a Value,
 }
 
-impl<'a> Place<'a> {
+impl<'a> LocatedValue<'a> {
     fn problem(&self, problem: impl Into<String>) -> CatalogError {
         let place = if self.path.is_empty() { "the document" } else { &self.path };
         CatalogError::Content { place: place.to_owned(), problem: problem.into() }
@@ -181,7 +184,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    fn text(&self) -> Result<String, CatalogError> {
+    fn string(&self) -> Result<String, CatalogError> {
         match self.value {
             Value::String(text) => Ok(text.clone()),
             Value::Null => Ok(String::new()),
@@ -189,11 +192,11 @@ impl<'a> Place<'a> {
         }
     }
 
-    fn texts(&self) -> Result<Vec<String>, CatalogError> {
-        self.list()?.iter().map(Self::text).collect()
+    fn strings(&self) -> Result<Vec<String>, CatalogError> {
+        self.list()?.iter().map(Self::string).collect()
     }
 
-    fn switch(&self) -> Result<bool, CatalogError> {
+    fn boolean(&self) -> Result<bool, CatalogError> {
         match self.value {
             Value::Bool(switch) => Ok(*switch),
             Value::Null => Ok(false),

@@ -2,7 +2,7 @@ use super::*;
 
 /// Written down from upstream's list of types, once.
 #[test]
-fn the_built_in_types_are_those_of_upstream() {
+fn the_built_in_instance_types_match_upstream() {
     #[rustfmt::skip]
     #[expect(clippy::unreadable_literal, reason = "prices as they are")]
     let golden = [
@@ -129,12 +129,16 @@ fn size_and_family_are_read_from_names() {
         ("not ASCII", "é",            None,            "é"),
     ];
     for (case, name, expected_size, expected_family) in cases {
-        assert_eq!((size(name), family(name)), (expected_size, expected_family), "{case}");
+        assert_eq!(
+            (instance_size(name), instance_family(name)),
+            (expected_size, expected_family),
+            "{case}"
+        );
     }
 }
 
 #[test]
-fn files_are_read_in_any_case_with_defaults() {
+fn instance_type_files_ignore_key_case_and_have_defaults() {
     let types = from_file(
         br#"[{
             "NAME": "g5.4xlarge", "Architecture": "amd64", "operatingsystems": ["linux"],
@@ -174,7 +178,7 @@ fn files_are_read_in_any_case_with_defaults() {
 }
 
 #[test]
-fn reservations_have_an_identity_where_the_file_gives_them_one() {
+fn offerings_have_a_reservation_id_if_the_file_sets_one() {
     let label = |key: &str| {
         let file = format!(
             r#"[{{"name": "a-1x", "offerings": [{{"Price": 1, "ReservationCapacity": 2,
@@ -187,7 +191,7 @@ fn reservations_have_an_identity_where_the_file_gives_them_one() {
 }
 
 #[test]
-fn mistakes_in_files_are_placed() {
+fn errors_in_instance_type_files_name_their_place() {
     #[rustfmt::skip]
     let cases = [
         ("{",                                          "instance types are not JSON: EOF while parsing an object at line 1 column 1"),

@@ -6,9 +6,9 @@ use super::*;
 use crate::cloud::CloudErrorClass;
 use crate::kwok::catalog::{built_in, catalog, from_file};
 
-fn vocabulary(types: &[Arc<InstanceType>]) -> Vocabulary {
+fn vocabulary(types: &[Arc<InstanceType>]) -> ProviderLabels {
     let catalog = catalog(types.iter().cloned(), ["pool"]);
-    Vocabulary {
+    ProviderLabels {
         well_known: catalog.well_known,
         reservation_id_label: catalog.reservation_id_label,
         aliases: catalog.aliases,
@@ -44,15 +44,19 @@ fn types(names: &[&str]) -> Value {
 const BOTH: [&str; 2] = ["spot", "on-demand"];
 
 /// Type, capacity type and zone of what is chosen with this seed.
-fn chosen(node_claim: &NodeClaim, types: &[Arc<InstanceType>], seed: u64) -> CloudResult<String> {
-    let choice = choose(node_claim, types, &vocabulary(types), &mut Chance::new(seed))?;
+fn selected_offering(
+    node_claim: &NodeClaim,
+    types: &[Arc<InstanceType>],
+    seed: u64,
+) -> CloudResult<String> {
+    let choice = select_offering(node_claim, types, &vocabulary(types), &mut SeededRng::new(seed))?;
     let value = |key| choice.offering.requirements.get(key).unwrap().values().first().unwrap();
     let (capacity_type, zone) = (value(labels::CAPACITY_TYPE), value(labels::ZONE));
     Ok(format!("{} {capacity_type} {zone}", choice.instance_type.name))
 }
 
 #[test]
-fn the_cheapest_offering_of_the_named_types_is_chosen() {
+fn the_cheapest_offering_of_the_requested_types_is_selected() {
     let small_and_large = types(&["s-4x-amd64-linux", "s-2x-amd64-linux"]);
     let zone = one(labels::ZONE, &["test-zone-b"]);
     #[rustfmt::skip]
@@ -66,26 +70,29 @@ fn the_cheapest_offering_of_the_named_types_is_chosen() {
     let known = built_in();
     for (case, requirements, expected) in cases {
         for seed in 0..5 {
-            let chosen = chosen(&claim(&requirements), &known, seed).unwrap();
+            let chosen = selected_offering(&claim(&requirements), &known, seed).unwrap();
             assert_eq!(chosen, expected, "{case}, seed {seed}");
         }
     }
 }
 
 #[test]
-fn any_of_equally_cheap_offerings_may_be_chosen() {
+fn any_of_equally_cheap_offerings_may_be_selected() {
     let claim = claim(&json!([types(&["s-2x-amd64-linux"])]));
     let known: Vec<_> =
         built_in().into_iter().filter(|known| known.name == "s-2x-amd64-linux").collect();
-    let seeds = (0..50).map(|seed| chosen(&claim, &known, seed).unwrap());
+    let seeds = (0..50).map(|seed| selected_offering(&claim, &known, seed).unwrap());
     let expected =
         ["a", "b", "c", "d"].map(|zone| format!("s-2x-amd64-linux spot test-zone-{zone}"));
     assert_eq!(seeds.collect::<BTreeSet<_>>(), BTreeSet::from(expected));
-    assert_eq!(chosen(&claim, &known, 7).unwrap(), chosen(&claim, &known, 7).unwrap());
+    assert_eq!(
+        selected_offering(&claim, &known, 7).unwrap(),
+        selected_offering(&claim, &known, 7).unwrap()
+    );
 }
 
 #[test]
-fn a_type_that_has_no_fitting_offering_is_passed_over() {
+fn an_instance_type_without_a_compatible_offering_is_skipped() {
     let offering = |zone: &str, price: f64| json!({"Price": price, "Requirements": [one(labels::ZONE, &[zone]), one(labels::CAPACITY_TYPE, &["spot"])]});
     let file = json!([
         {"name": "cheap", "architecture": "amd64", "operatingSystems": ["linux"],
@@ -95,19 +102,19 @@ fn a_type_that_has_no_fitting_offering_is_passed_over() {
     ]);
     let known = from_file(file.to_string().as_bytes()).unwrap();
     let in_b = claim(&json!([types(&["cheap", "dear"]), one(labels::ZONE, &["b"])]));
-    assert_eq!(chosen(&in_b, &known, 1).unwrap(), "dear spot b", "40/Q16");
+    assert_eq!(selected_offering(&in_b, &known, 1).unwrap(), "dear spot b", "40/Q16");
     let nowhere = claim(&json!([types(&["cheap", "dear"]), one(labels::ZONE, &["c"])]));
-    let error = chosen(&nowhere, &known, 1).unwrap_err();
+    let error = selected_offering(&nowhere, &known, 1).unwrap_err();
     assert!(error.is(CloudErrorClass::InsufficientCapacity), "40/Q16: {error}");
     let mut unavailable = InstanceType::clone(&known[0]);
     unavailable.offerings[0].available = false;
     let in_a = claim(&json!([types(&["cheap"])]));
-    let error = chosen(&in_a, &[Arc::new(unavailable)], 1).unwrap_err();
+    let error = selected_offering(&in_a, &[Arc::new(unavailable)], 1).unwrap_err();
     assert!(error.is(CloudErrorClass::InsufficientCapacity), "{error}");
 }
 
 #[test]
-fn a_claim_that_names_no_known_type_is_an_error() {
+fn a_nodeclaim_without_a_known_instance_type_is_an_error() {
     #[rustfmt::skip]
     let cases = [
         (json!([one(labels::ZONE, &["test-zone-a"])]),           "instance type requirement not found"),
@@ -116,13 +123,13 @@ fn a_claim_that_names_no_known_type_is_an_error() {
         (json!([types(&[])]),                                    "insufficient capacity, no available offering satisfies the requirements"),
     ];
     for (requirements, text) in cases {
-        let error = chosen(&claim(&requirements), &built_in(), 1).unwrap_err();
+        let error = selected_offering(&claim(&requirements), &built_in(), 1).unwrap_err();
         assert_eq!(error.to_string(), text);
     }
 }
 
 #[test]
-fn the_node_carries_what_the_claim_was_given() {
+fn the_node_has_the_labels_and_capacity_of_its_nodeclaim() {
     let claim = claim(&json!([
         types(&["s-2x-amd64-linux"]),
         one(labels::ZONE, &["test-zone-b"]),
@@ -130,8 +137,9 @@ fn the_node_carries_what_the_claim_was_given() {
         {"key": "example.com/other", "operator": "Exists"},
     ]));
     let known = built_in();
-    let choice = choose(&claim, &known, &vocabulary(&known), &mut Chance::new(1)).unwrap();
-    let node = node(&claim, choice, "kwok-web-x7-abc-1");
+    let choice =
+        select_offering(&claim, &known, &vocabulary(&known), &mut SeededRng::new(1)).unwrap();
+    let node = build_node(&claim, choice, "kwok-web-x7-abc-1");
     let expected = json!({
         "apiVersion": "v1",
         "kind": "Node",
@@ -173,7 +181,7 @@ fn the_node_carries_what_the_claim_was_given() {
 }
 
 #[test]
-fn a_claim_read_from_a_node_tells_where_it_is_and_what_it_has() {
+fn a_nodeclaim_read_from_a_node_has_its_zone_and_resources() {
     let node: Node = serde_json::from_value(json!({
         "metadata": {
             "name": "kwok-a-b-1",
@@ -184,7 +192,7 @@ fn a_claim_read_from_a_node_tells_where_it_is_and_what_it_has() {
         "status": {"capacity": {"cpu": "1"}, "allocatable": {"cpu": "900m"}},
     }))
     .unwrap();
-    let claim = node_claim(&node);
+    let claim = to_node_claim(&node);
     let status = claim.status.unwrap();
     assert_eq!(status.provider_id.as_deref(), Some("kwok://kwok-a-b-1"));
     assert_eq!(status.node_name.as_deref(), Some("kwok-a-b-1"));
@@ -195,10 +203,10 @@ fn a_claim_read_from_a_node_tells_where_it_is_and_what_it_has() {
 }
 
 #[test]
-fn names_are_of_the_claim_and_hard_to_guess() {
+fn node_names_contain_the_nodeclaim_name_and_are_unique() {
     let claim = claim(&json!([]));
     let names: BTreeSet<_> =
-        (0..100).map(|seed| node_name(&claim, &mut Chance::new(seed))).collect();
+        (0..100).map(|seed| node_name(&claim, &mut SeededRng::new(seed))).collect();
     assert_eq!(names.len(), 100);
     for name in names {
         let rest = name.strip_prefix("kwok-web-x7-").unwrap();

@@ -19,14 +19,14 @@ use crate::cloud::CloudErrorClass as Class;
 use crate::kwok::catalog::built_in;
 
 /// A cluster with the node class `default`, and the provider in it.
-struct World {
+struct KwokCluster {
     client: Client,
     clock: Arc<dyn Clock>,
     tasks: Tasks,
     provider: KwokProvider,
 }
 
-impl World {
+impl KwokCluster {
     async fn new() -> Self {
         Self::with_failures(0).await
     }
@@ -36,7 +36,8 @@ impl World {
         let api = karpenter_apiserver::Api::new(Arc::new(TestEnvironment::default()));
         let failed = Arc::new(AtomicUsize::new(0));
         let service = service_fn(move |mut request: Request<Body>| {
-            let is_creation = request.method() == Method::POST && request.uri().path() == NODES;
+            let is_creation =
+                request.method() == Method::POST && request.uri().path() == NODES_PATH;
             if is_creation && failed.fetch_add(1, Ordering::Relaxed) < count {
                 *request.uri_mut() = Uri::from_static("/out-of-order");
             }
@@ -48,15 +49,15 @@ impl World {
         let provider = provider(&client, &clock, &tasks, 1);
         let world = Self { client, clock, tasks, provider };
         let is_used =
-            |crd: &Value| KINDS.contains(&crd["spec"]["names"]["plural"].as_str().unwrap());
+            |crd: &Value| CRD_PLURALS.contains(&crd["spec"]["names"]["plural"].as_str().unwrap());
         for crd in crds(CrdSet::Kwok).into_iter().filter(is_used) {
-            world.put("apiextensions.k8s.io/v1", "customresourcedefinitions", crd).await;
+            world.create_object("apiextensions.k8s.io/v1", "customresourcedefinitions", crd).await;
         }
         world.node_class("default", json!({})).await;
         world
     }
 
-    async fn put(&self, api_version: &str, plural: &str, object: Value) -> DynamicObject {
+    async fn create_object(&self, api_version: &str, plural: &str, object: Value) -> DynamicObject {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let resource = ApiResource {
             group: group.to_owned(),
@@ -75,7 +76,7 @@ impl World {
             "apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass",
             "metadata": {"name": name}, "spec": spec,
         });
-        self.put("karpenter.kwok.sh/v1alpha1", "kwoknodeclasses", class).await;
+        self.create_object("karpenter.kwok.sh/v1alpha1", "kwoknodeclasses", class).await;
     }
 
     /// A claim as it is stored.
@@ -105,7 +106,7 @@ impl World {
         nodes.items.iter().map(kube::ResourceExt::name_any).collect()
     }
 
-    async fn at(&self, second: i64) {
+    async fn sleep_until(&self, second: i64) {
         self.clock.sleep_until(Timestamp::from_second(second).unwrap()).await;
     }
 }
@@ -115,55 +116,55 @@ fn provider(client: &Client, clock: &Arc<dyn Clock>, tasks: &Tasks, seed: u64) -
     KwokProvider::new(
         client.clone(),
         Arc::clone(clock),
-        &Chance::new(seed),
+        &SeededRng::new(seed),
         tasks.clone(),
         built_in(),
     )
 }
 
-const NODES: &str = "/api/v1/nodes";
-const KINDS: [&str; 2] = ["nodeclaims", "kwoknodeclasses"];
+const NODES_PATH: &str = "/api/v1/nodes";
+const CRD_PLURALS: [&str; 2] = ["nodeclaims", "kwoknodeclasses"];
 
-fn id(node_claim: &NodeClaim) -> &str {
+fn provider_id(node_claim: &NodeClaim) -> &str {
     node_claim.status.as_ref().unwrap().provider_id.as_deref().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_launch_creates_the_node_of_the_cheapest_offering() {
-    let world = World::new().await;
+    let world = KwokCluster::new().await;
     let launched = world.provider.create(&world.claim("web", "default").await).await.unwrap();
     let launched_labels = launched.metadata.labels.as_ref().unwrap();
     assert_eq!(launched_labels[labels::INSTANCE_TYPE], "s-2x-amd64-linux", "40/KW-04");
     assert_eq!(launched_labels[labels::CAPACITY_TYPE], "spot", "40/KW-04");
-    world.at(1).await;
-    let name = id(&launched).strip_prefix(PROVIDER_ID_PREFIX).unwrap();
+    world.sleep_until(1).await;
+    let name = provider_id(&launched).strip_prefix(PROVIDER_ID_PREFIX).unwrap();
     let node = world.nodes().get(name).await.unwrap();
     assert_eq!(node.metadata.labels.as_ref(), Some(launched_labels));
     assert_eq!(node.spec.unwrap().taints.unwrap()[0].key, "karpenter.sh/unregistered");
     let allocatable = node.status.unwrap().allocatable.unwrap();
     assert_eq!(allocatable["cpu"].0, "1900m", "a status of its own at creation");
-    let found = world.provider.get(id(&launched)).await.unwrap();
+    let found = world.provider.get(provider_id(&launched)).await.unwrap();
     assert_eq!(found.status, launched.status);
     assert_eq!(world.tasks.running(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_node_appears_after_the_delay() {
-    let world = World::new().await;
+async fn the_node_appears_after_the_registration_delay() {
+    let world = KwokCluster::new().await;
     world.node_class("slow", json!({"nodeRegistrationDelay": "10s"})).await;
     let launched = world.provider.create(&world.claim("web", "slow").await).await.unwrap();
     assert_eq!(world.clock.now(), Timestamp::UNIX_EPOCH, "40/KW-05");
-    world.at(9).await;
+    world.sleep_until(9).await;
     assert_eq!(world.node_names().await, [""; 0], "40/KW-05");
-    let error = world.provider.get(id(&launched)).await.unwrap_err();
+    let error = world.provider.get(provider_id(&launched)).await.unwrap_err();
     assert!(error.is(Class::NodeClaimNotFound), "{error}");
-    world.at(11).await;
+    world.sleep_until(11).await;
     assert_eq!(world.provider.list().await.unwrap().len(), 1, "40/KW-05");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_class_that_is_missing_or_not_ready_launches_nothing() {
-    let world = World::new().await;
+    let world = KwokCluster::new().await;
     world.node_class("broken", json!({})).await;
     let status = json!({"status": {"conditions": [{
         "type": "Ready", "status": "False", "reason": "Broken", "message": "out of order",
@@ -184,21 +185,21 @@ async fn a_node_class_that_is_missing_or_not_ready_launches_nothing() {
         assert!(error.is(kind), "{case}: {error}");
         assert_eq!(error.to_string(), text, "{case}");
     }
-    world.at(60).await;
+    world.sleep_until(60).await;
     assert_eq!(world.node_names().await, [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_going_is_no_instance() {
-    let world = World::new().await;
+async fn a_deleting_node_is_not_an_instance() {
+    let world = KwokCluster::new().await;
     let launched = world.provider.create(&world.claim("web", "default").await).await.unwrap();
-    world.at(1).await;
+    world.sleep_until(1).await;
     let name = &world.node_names().await[0];
     let finalizer = json!({"metadata": {"finalizers": ["karpenter.sh/termination"]}});
     let params = PatchParams::default();
     world.nodes().patch(name, &params, &Patch::Merge(finalizer)).await.unwrap();
     world.nodes().delete(name, &DeleteParams::default()).await.unwrap();
-    let error = world.provider.get(id(&launched)).await.unwrap_err();
+    let error = world.provider.get(provider_id(&launched)).await.unwrap_err();
     assert!(error.is(Class::NodeClaimNotFound), "40/KW-07: {error}");
     let listed = world.provider.list().await.unwrap();
     assert!(listed[0].metadata.deletion_timestamp.is_some(), "40/KW-07");
@@ -210,8 +211,8 @@ async fn a_node_that_is_going_is_no_instance() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_end_is_done_at_once() {
-    let world = World::new().await;
+async fn deleting_an_instance_takes_effect_at_once() {
+    let world = KwokCluster::new().await;
     let claim = world.claim("web", "default").await;
     let claims = Api::<NodeClaim>::all(world.client.clone());
     let error = world.provider.delete(&claim).await.unwrap_err();
@@ -226,8 +227,8 @@ async fn an_end_is_done_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_claim_of_the_same_name_is_left_alone() {
-    let world = World::new().await;
+async fn a_nodeclaim_of_the_same_name_with_another_uid_is_not_deleted() {
+    let world = KwokCluster::new().await;
     let mut former = world.claim("web", "default").await;
     former.metadata.uid = Some("00000000-0000-4000-8000-000000000000".to_owned());
     let error = world.provider.delete(&former).await.unwrap_err();
@@ -237,40 +238,40 @@ async fn another_claim_of_the_same_name_is_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_launch_that_is_repeated_gives_the_same_node() {
-    let world = World::new().await;
+async fn a_repeated_launch_returns_the_same_node() {
+    let world = KwokCluster::new().await;
     let claim = world.claim("web", "default").await;
     let first = world.provider.create(&claim).await.unwrap();
-    world.at(1).await;
+    world.sleep_until(1).await;
     let second = world.provider.create(&claim).await.unwrap();
-    world.at(2).await;
+    world.sleep_until(2).await;
     assert_eq!(first, second);
     assert_eq!(world.node_names().await.len(), 1);
     world.provider.create(&world.claim("other", "default").await).await.unwrap();
-    world.at(3).await;
+    world.sleep_until(3).await;
     assert_eq!(world.node_names().await.len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_process_launches_the_same_again() {
-    let world = World::new().await;
+async fn a_restarted_process_repeats_the_same_launch() {
+    let world = KwokCluster::new().await;
     let mut claim = world.claim("web", "default").await;
     let first = world.provider.create(&claim).await.unwrap();
-    world.at(1).await;
+    world.sleep_until(1).await;
     let next = provider(&world.client, &world.clock, &world.tasks, 2);
     claim.metadata.creation_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
     // What it could choose now does not matter: the instance is there.
     claim.spec.requirements[0].values = Some(vec!["s-4x-amd64-linux".to_owned()]);
     let second = next.create(&claim).await.unwrap();
-    world.at(2).await;
-    assert_eq!(id(&first), id(&second));
+    world.sleep_until(2).await;
+    assert_eq!(provider_id(&first), provider_id(&second));
     assert_eq!(first.metadata.labels, second.metadata.labels);
     assert_eq!(world.node_names().await.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_instance_that_its_claim_never_knew_of_goes_with_it() {
-    let world = World::new().await;
+async fn an_unrecorded_instance_is_deleted_with_its_nodeclaim() {
+    let world = KwokCluster::new().await;
     world.node_class("slow", json!({"nodeRegistrationDelay": "10s"})).await;
     let claims = Api::<NodeClaim>::all(world.client.clone());
     let none = Patch::Merge(json!({"metadata": {"finalizers": null}}));
@@ -281,59 +282,59 @@ async fn an_instance_that_its_claim_never_knew_of_goes_with_it() {
         claims.patch(name, &PatchParams::default(), &none).await.unwrap();
         claims.delete(name, &DeleteParams::default()).await.unwrap();
     }
-    world.at(60).await;
+    world.sleep_until(60).await;
     assert_eq!(world.node_names().await, [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_ended_before_it_appears_does_not_appear() {
-    let world = World::new().await;
+async fn an_instance_deleted_before_its_node_appears_gets_no_node() {
+    let world = KwokCluster::new().await;
     world.node_class("slow", json!({"nodeRegistrationDelay": "10s"})).await;
     let mut claim = world.claim("web", "slow").await;
     claim.status = world.provider.create(&claim).await.unwrap().status;
-    world.at(5).await;
+    world.sleep_until(5).await;
     world.provider.delete(&claim).await.unwrap_err();
-    world.at(60).await;
+    world.sleep_until(60).await;
     assert_eq!(world.node_names().await, [""; 0]);
     assert_eq!(world.tasks.running(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_creation_of_the_node_is_tried_four_times() {
+async fn node_creation_is_attempted_four_times() {
     for (failures, nodes) in [(3, 1), (4, 0)] {
-        let world = World::with_failures(failures).await;
+        let world = KwokCluster::with_failures(failures).await;
         world.provider.create(&world.claim("web", "default").await).await.unwrap();
-        world.at(60).await;
+        world.sleep_until(60).await;
         assert_eq!(world.node_names().await.len(), nodes, "{failures} failures");
         assert_eq!(world.tasks.running(), [""; 0]);
-        assert!(world.provider.starting.state().is_empty());
+        assert!(world.provider.pending_nodes.state().is_empty());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_of_others_are_not_listed() {
-    let world = World::new().await;
+async fn nodes_of_other_providers_are_not_listed() {
+    let world = KwokCluster::new().await;
     for (name, provider_id) in [("a", "aws:///a/i-1"), ("b", "kwok://b"), ("c", "xkwok://c")] {
         let node = json!({
             "apiVersion": "v1", "kind": "Node",
             "metadata": {"name": name}, "spec": {"providerID": provider_id},
         });
-        world.put("v1", "nodes", node).await;
+        world.create_object("v1", "nodes", node).await;
     }
     let listed = world.provider.list().await.unwrap();
-    assert_eq!(listed.iter().map(id).collect::<Vec<_>>(), ["kwok://b"]);
+    assert_eq!(listed.iter().map(provider_id).collect::<Vec<_>>(), ["kwok://b"]);
     assert!(listed[0].metadata.creation_timestamp.is_some());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reboot_is_a_new_boot_id() {
-    let world = World::new().await;
+async fn a_reboot_sets_a_new_boot_id() {
+    let world = KwokCluster::new().await;
     let mut claim = world.claim("web", "default").await;
     let error = world.provider.reboot(&claim, "op-1").await.unwrap_err();
     let text = "rebooting nodeclaim, node is not registered (NodeClaim=web)";
     assert_eq!(error.to_string(), text, "45/KW-4");
     claim.status = world.provider.create(&claim).await.unwrap().status;
-    world.at(1).await;
+    world.sleep_until(1).await;
     for operation in ["op-1", "op-1", "op-2"] {
         world.provider.reboot(&claim, operation).await.unwrap();
         let node = world.nodes().get(&world.node_names().await[0]).await.unwrap();
@@ -343,12 +344,12 @@ async fn a_reboot_is_a_new_boot_id() {
 }
 
 #[tokio::test]
-async fn the_provider_says_what_it_is() {
-    let world = World::new().await;
+async fn the_provider_has_a_name_node_classes_and_repair_policies() {
+    let world = KwokCluster::new().await;
     let provider = &world.provider;
     assert_eq!(provider.name(), "kwok");
     assert_eq!(provider.supported_node_classes()[0].plural, "kwoknodeclasses");
-    assert!(provider.vocabulary().well_known.contains("karpenter.kwok.sh/instance-size"));
+    assert!(provider.provider_labels().well_known.contains("karpenter.kwok.sh/instance-size"));
     let policies = provider.repair_policies();
     let fallbacks: Vec<_> = policies.iter().filter(|p| p.reason_regex.is_empty()).collect();
     assert_eq!(fallbacks.len(), 1, "exactly one default fallback");

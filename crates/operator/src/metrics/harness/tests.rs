@@ -1,28 +1,28 @@
 use std::time::Duration;
 
 use super::*;
-use crate::chance::Chance;
 use crate::clock::{Clock, TokioClock};
-use crate::harness::spawn::Tasks;
+use crate::harness::tasks::Tasks;
 use crate::harness::{
-    Controller as Runs, Harness, Limit, Outcome, Queue as Keys, Reconcile, Reconciled, Shutdown,
-    Trouble,
+    Controller as Runs, Harness, Outcome, RateLimit, Reconcile, ReconcileError, ReconcileResult,
+    Shutdown, WorkQueue as Keys,
 };
 use crate::metrics::MetricsConfig;
+use crate::rng::SeededRng;
 use crate::watch::ObjectKey;
 
 const NAME: &str = "nodepool.hash";
 
 /// Does what the name of the key says.
-struct Script(Arc<dyn Clock>);
+struct ScriptedReconciler(Arc<dyn Clock>);
 
-impl Reconcile for Script {
-    async fn reconcile(&self, key: &ObjectKey) -> Reconciled {
+impl Reconcile for ScriptedReconciler {
+    async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         match key.name.as_str() {
             "panics" => panic!("on purpose"),
-            "fails" => Err(Trouble::new("no")),
-            "later" => Ok(Outcome::After(Duration::from_hours(1))),
-            "conflicts" => Ok(Outcome::Again),
+            "fails" => Err(ReconcileError::new("no")),
+            "later" => Ok(Outcome::RequeueAfter(Duration::from_hours(1))),
+            "conflicts" => Ok(Outcome::Requeue),
             "slow" => {
                 self.0.sleep(Duration::from_secs(30)).await;
                 Ok(Outcome::Done)
@@ -47,16 +47,20 @@ impl Bench {
         let metrics = Metrics::new(clock.clone(), &MetricsConfig::default());
         let harness = Harness {
             clock: clock.clone(),
-            chance: Arc::new(Chance::new(1)),
+            rng: Arc::new(SeededRng::new(1)),
             observer: Arc::new(metrics.clone()),
             shutdown: Shutdown::new(),
         };
         let hour = Duration::from_hours(1);
-        let keys = Keys::new(&clock, Limit { base: hour, longest: hour, ..Limit::DEFAULT });
+        let keys = Keys::new(
+            &clock,
+            RateLimit { base_delay: hour, max_delay: hour, ..RateLimit::DEFAULT },
+        );
         for name in before {
             keys.add(ObjectKey::new("", name));
         }
-        let controller = Runs::new(NAME, &clock, Script(clock.clone())).workers(2).queue(&keys);
+        let controller =
+            Runs::new(NAME, &clock, ScriptedReconciler(clock.clone())).workers(2).queue(&keys);
         let tasks = Tasks::new();
         tasks.spawn(NAME, async move { harness.run(controller).await });
         Self { clock, metrics, keys, tasks }
@@ -70,11 +74,11 @@ impl Bench {
         self.metrics.registry().value(metric, labels).unwrap_or(f64::NAN)
     }
 
-    fn of_controller(&self, metric: &str) -> f64 {
+    fn controller_value(&self, metric: &str) -> f64 {
         self.value(&format!("controller_runtime_{metric}"), &[("controller", NAME)])
     }
 
-    fn of_queue(&self, metric: &str) -> f64 {
+    fn queue_value(&self, metric: &str) -> f64 {
         let labels = [("controller", NAME), ("name", NAME)];
         self.value(&format!("workqueue_{metric}"), &labels)
     }
@@ -85,7 +89,7 @@ impl Bench {
     }
 
     #[track_caller]
-    fn are(&self, of: fn(&Self, &str) -> f64, wanted: &[(&str, f64)]) {
+    fn assert_values(&self, of: fn(&Self, &str) -> f64, wanted: &[(&str, f64)]) {
         for (metric, wanted) in wanted {
             let value = of(self, metric);
             assert!((value - wanted).abs() < 1e-9, "{metric} is {value}, not {wanted}");
@@ -94,11 +98,11 @@ impl Bench {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_work_of_a_controller_is_recorded() {
+async fn reconciles_and_queue_work_of_a_controller_are_recorded() {
     let bench = Bench::start(&["panics", "fails", "later", "conflicts", "fine"]);
     bench.sleep(1).await;
-    bench.are(
-        Bench::of_controller,
+    bench.assert_values(
+        Bench::controller_value,
         &[
             ("max_concurrent_reconciles", 2.0),
             ("reconcile_errors_total", 2.0),
@@ -109,8 +113,8 @@ async fn the_work_of_a_controller_is_recorded() {
             ("reconcile_time_seconds", 5.0),
         ],
     );
-    bench.are(
-        Bench::of_queue,
+    bench.assert_values(
+        Bench::queue_value,
         &[
             ("adds_total", 5.0),
             ("retries_total", 4.0),
@@ -127,59 +131,63 @@ async fn the_work_of_a_controller_is_recorded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_counts_as_added_when_it_is_ready_and_once_until_it_is_taken() {
+async fn a_key_counts_as_added_once_while_it_is_ready() {
     let bench = Bench::start(&["later"]);
     bench.sleep(1).await;
-    bench.are(Bench::of_queue, &[("adds_total", 1.0), ("retries_total", 1.0)]);
+    bench.assert_values(Bench::queue_value, &[("adds_total", 1.0), ("retries_total", 1.0)]);
     bench.sleep(3600).await;
-    bench.are(Bench::of_queue, &[("adds_total", 2.0), ("retries_total", 2.0)]);
+    bench.assert_values(Bench::queue_value, &[("adds_total", 2.0), ("retries_total", 2.0)]);
     for name in ["slow", "b", "c", "c"] {
         bench.keys.add(ObjectKey::new("", name));
     }
     assert!((bench.depth() - 3.0).abs() < 1e-9, "nothing was taken yet: {}", bench.depth());
-    bench.are(Bench::of_queue, &[("adds_total", 5.0)]);
+    bench.assert_values(Bench::queue_value, &[("adds_total", 5.0)]);
     bench.sleep(1).await;
     bench.keys.add(ObjectKey::new("", "slow"));
-    bench.are(Bench::of_queue, &[("adds_total", 5.0)]);
+    bench.assert_values(Bench::queue_value, &[("adds_total", 5.0)]);
     bench.sleep(30).await;
-    bench.are(Bench::of_queue, &[("adds_total", 6.0)]);
+    bench.assert_values(Bench::queue_value, &[("adds_total", 6.0)]);
     bench.tasks.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_depth_is_right_whoever_tells_first() {
+async fn queue_depth_does_not_depend_on_the_order_of_reports() {
     let bench = Bench::start(&[]);
-    let work = bench.metrics.started(NAME, 1);
+    let work = bench.metrics.controller_started(NAME, 1);
     let take = || {
         let at = bench.clock.now();
-        work.taken(Begun { at, waited: Duration::ZERO, active: 1 });
+        work.reconcile_started(ReconcileStart {
+            started_at: at,
+            queue_duration: Duration::ZERO,
+            active: 1,
+        });
     };
     // Another thread has added a key and not told of it yet.
     take();
     assert!(bench.depth().abs() < 1e-9, "{}", bench.depth());
-    work.added(1);
+    work.keys_added(1);
     assert!(bench.depth().abs() < 1e-9, "nothing waits: {}", bench.depth());
-    work.added(3);
+    work.keys_added(3);
     take();
     assert!((bench.depth() - 2.0).abs() < 1e-9, "{}", bench.depth());
     bench.tasks.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_in_work_ages_until_it_ends() {
+async fn unfinished_work_ages_until_the_reconcile_ends() {
     let bench = Bench::start(&["slow"]);
     let ages = |sum: f64, longest: f64| {
         [("unfinished_work_seconds", sum), ("longest_running_processor_seconds", longest)]
     };
     bench.sleep(10).await;
-    bench.are(Bench::of_queue, &ages(10.0, 10.0));
+    bench.assert_values(Bench::queue_value, &ages(10.0, 10.0));
     // Another one, which waits for the time of the first.
     bench.keys.add(ObjectKey::new("other", "slow"));
     bench.sleep(5).await;
-    bench.are(Bench::of_queue, &ages(20.0, 15.0));
+    bench.assert_values(Bench::queue_value, &ages(20.0, 15.0));
     bench.sleep(16).await;
-    bench.are(Bench::of_queue, &ages(21.0, 21.0));
+    bench.assert_values(Bench::queue_value, &ages(21.0, 21.0));
     bench.sleep(10).await;
-    bench.are(Bench::of_queue, &ages(0.0, 0.0));
+    bench.assert_values(Bench::queue_value, &ages(0.0, 0.0));
     bench.tasks.stop().await;
 }

@@ -72,7 +72,7 @@ fn a_command_may_not_take_more_nodes_than_a_budget_allows() {
         ("without any", json!([]), both(), None),
         ("without a word", Value::Null, one(), Some((2, 1))),
     ] {
-        let found = overspent(&begun, &[pool(&budgets)], &claims, now());
+        let found = budget_violations(&begun, &[pool(&budgets)], &claims, now());
         let expected: Vec<String> = expected
             .iter()
             .map(|(going, allowed)| format!(
@@ -84,28 +84,30 @@ fn a_command_may_not_take_more_nodes_than_a_budget_allows() {
 }
 
 #[test]
-fn a_budget_for_a_reason_is_not_about_the_commands_that_follow() {
+fn a_budget_for_one_reason_ignores_later_commands_for_others() {
     let claims = ["a", "b", "c"].map(|name| claim(name, &[INITIALIZED]));
     let few = json!([{"nodes": "1", "reasons": ["Empty"]}]);
     let empty = command(Reason::Empty, &["a"], &[]);
     let others = command(Reason::Underutilized, &["b", "c"], &[]);
-    let found = |begun: &[Command]| overspent(begun, &[pool(&few)], &claims, now());
+    let found = |begun: &[Command]| budget_violations(begun, &[pool(&few)], &claims, now());
     assert_eq!(found(&[empty.clone(), others.clone()]), [""; 0]);
     let text = "3 of 3 nodes of NodePool a are disrupted at once, of 1 for Empty";
     assert_eq!(found(&[others, empty]), [text]);
 }
 
 #[test]
-fn replacements_that_are_there_have_to_be_ready() {
+fn existing_replacements_that_are_not_ready_are_reported() {
     let claims = [claim("ready", &[INITIALIZED]), claim("late", &[]), claim("other", &[])];
     let command = command(Reason::Drifted, &["x"], &["ready", "late", "gone"]);
-    let late: Vec<String> =
-        not_ready(&command, &claims).into_iter().map(kube::ResourceExt::name_any).collect();
+    let late: Vec<String> = unready_replacements(&command, &claims)
+        .into_iter()
+        .map(kube::ResourceExt::name_any)
+        .collect();
     assert_eq!(late, ["late"]);
 }
 
 #[test]
-fn only_consolidation_at_prices_that_stay_has_to_save() {
+fn only_consolidation_at_stable_prices_must_reduce_cost() {
     let before = |minutes| Some(now() - SignedDuration::from_mins(minutes));
     for (reason, changed, expected) in [
         (Reason::Underutilized, None, true),
@@ -115,35 +117,37 @@ fn only_consolidation_at_prices_that_stay_has_to_save() {
         (Reason::Drifted, None, false),
     ] {
         let command = command(reason, &["x"], &[]);
-        assert_eq!(has_to_save(&command, changed), expected, "{reason} {changed:?}");
+        assert_eq!(must_reduce_cost(&command, changed), expected, "{reason} {changed:?}");
     }
 }
 
 #[test]
-fn the_log_tells_of_a_command_from_its_begin_to_its_end() {
+fn log_lines_record_a_command_from_start_to_end() {
     let mut commands = Commands::default();
     let text = "Underutilized/7f: replace: nodepools=[a]: [n] -> [1 replacement] (savings: $0.10)";
     let nodes = "\u{1e}json:[{\"Node\":{\"name\":\"n\"},\"NodeClaim\":{\"name\":\"c\"}}]";
-    let mut hear = |message: &str, fields: &[(&'static str, &str)]| {
-        commands.hear(&Line::new(message, fields), now())
+    let mut record = |message: &str, fields: &[(&'static str, &str)]| {
+        commands.record_log_line(&LogLine::new(message, fields), now())
     };
-    assert!(hear("disrupting node(s)", &[("command", text), ("disrupted-nodes", nodes)]));
+    assert!(record("disrupting node(s)", &[("command", text), ("disrupted-nodes", nodes)]));
     let names = ("replacement-nodeclaims", "\u{1e}json:[\"r\"]");
-    assert!(!hear("command is under way", &[("command", text), names]));
-    let known = commands.of("c").cloned();
+    assert!(!record("command is under way", &[("command", text), names]));
+    let known = commands.active_command_for("c").cloned();
     let expected =
         Command { id: "7f".to_owned(), ..command(Reason::Underutilized, &["c"], &["r"]) };
     assert_eq!(known, Some(expected.clone()));
-    assert_eq!(commands.take_fresh(), [expected]);
-    assert!(commands.take_fresh().is_empty());
+    assert_eq!(commands.take_unchecked(), [expected]);
+    assert!(commands.take_unchecked().is_empty());
     assert_eq!(commands.removals_since(0), 1);
     let failed = "failed terminating nodes while executing a disruption command";
-    commands.hear(&Line::new(failed, &[("command", text)]), now());
-    assert_eq!(commands.of("c"), None);
+    commands.record_log_line(&LogLine::new(failed, &[("command", text)]), now());
+    assert_eq!(commands.active_command_for("c"), None);
     // The same id again, from a process that was started again; it does not get under way.
     let other = "Drifted/7f: delete: nodepools=[a]: [m] (savings: $0.10)";
-    assert!(commands.hear(&Line::new("disrupting node(s)", &[("command", other)]), now()));
-    let fresh = commands.take_fresh();
+    assert!(
+        commands.record_log_line(&LogLine::new("disrupting node(s)", &[("command", other)]), now())
+    );
+    let fresh = commands.take_unchecked();
     assert_eq!(fresh.iter().map(|command| command.reason).collect::<Vec<_>>(), [Reason::Drifted]);
     assert_eq!(commands.removals_since(0), 1);
 }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use karpenter_api::annotations::DO_NOT_DISRUPT;
 use karpenter_api::labels;
-use karpenter_operator::chance::Chance;
+use karpenter_operator::rng::SeededRng;
 use serde_json::{Value, json};
 
 use super::pools::{self, Kind, Pool};
-use super::some_time;
+use super::random_time;
 use crate::kubelet::{RUN_FOR, STOP_AFTER};
-use crate::swarm::plan::{Step, What};
+use crate::swarm::plan::{PlanAction, Step};
 
 /// Cores that one app may ask for at most: a world has thirty nodes, no more.
 const MOST_CORES: f64 = 16.0;
@@ -23,14 +23,14 @@ pub(super) struct App {
     pub(super) kind: &'static str,
     pub(super) name: String,
     /// The most replicas that it gets; 0 if it is not to be scaled.
-    pub(super) most: u64,
+    pub(super) max_replicas: u64,
     /// The app itself first, then what comes with it.
     pub(super) manifests: Vec<Value>,
 }
 
 impl App {
     /// The app with another template, so that its pods are replaced.
-    pub(super) fn rolled(&self, release: u64) -> Value {
+    pub(super) fn with_release(&self, release: u64) -> Value {
         let mut manifest = self.manifests.first().cloned().unwrap_or_default();
         manifest["spec"]["template"]["metadata"]["annotations"]["example.com/release"] =
             release.to_string().into();
@@ -40,16 +40,16 @@ impl App {
 
 /// Pods of some apps are not to be disrupted: for a while after their start, or until somebody
 /// changes that. Returns the apps for which somebody has to, without it.
-pub(super) fn protect(chance: &mut Chance, apps: &mut [App]) -> Vec<Value> {
+pub(super) fn add_do_not_disrupt(rng: &mut SeededRng, apps: &mut [App]) -> Vec<Value> {
     let mut unprotected = Vec::new();
-    for app in apps.iter_mut().filter(|app| app.most > 0) {
-        if !chance.happens(0.2) {
+    for app in apps.iter_mut().filter(|app| app.max_replicas > 0) {
+        if !rng.random_bool(0.2) {
             continue;
         }
-        let how = *chance.pick(&["true", "10m", "1h"]).expect("there are some");
+        let how = *rng.pick(&["true", "10m", "1h"]).expect("there are some");
         // What ends soon ends by itself.
         if how != "10m" {
-            unprotected.push(app.rolled(1000));
+            unprotected.push(app.with_release(1000));
         }
         let template = &mut app.manifests[0]["spec"]["template"];
         template["metadata"]["annotations"][DO_NOT_DISRUPT] = how.into();
@@ -58,49 +58,55 @@ pub(super) fn protect(chance: &mut Chance, apps: &mut [App]) -> Vec<Value> {
 }
 
 /// Budgets that let no pod go for a while.
-pub(super) fn blocks(steps: &mut Vec<Step>, chance: &mut Chance, apps: &[App], last: Duration) {
-    for app in apps.iter().filter(|app| app.most > 0) {
-        if !chance.happens(0.3) {
+pub(super) fn add_blocking_budgets(
+    steps: &mut Vec<Step>,
+    rng: &mut SeededRng,
+    apps: &[App],
+    last: Duration,
+) {
+    for app in apps.iter().filter(|app| app.max_replicas > 0) {
+        if !rng.random_bool(0.3) {
             continue;
         }
-        let at = some_time(chance, last.mul_f64(0.85));
-        let until = at + chance.duration(last / 100..last / 8);
+        let at = random_time(rng, last.mul_f64(0.85));
+        let until = at + rng.duration(last / 100..last / 8);
         let none = pod_budget(&app.name, json!({"maxUnavailable": 0}));
         let usual = app.manifests.iter().find(|manifest| manifest["kind"] == none["kind"]);
-        let lifted = usual.cloned().map_or_else(|| What::Delete(none.clone()), What::Apply);
-        steps.push(Step { at, what: What::Apply(none) });
-        steps.push(Step { at: until, what: lifted });
+        let lifted =
+            usual.cloned().map_or_else(|| PlanAction::Delete(none.clone()), PlanAction::Apply);
+        steps.push(Step { at, action: PlanAction::Apply(none) });
+        steps.push(Step { at: until, action: lifted });
     }
 }
 
-pub(super) fn draw(chance: &mut Chance, pools: &[Pool]) -> Vec<App> {
+pub(super) fn random_apps(rng: &mut SeededRng, pools: &[Pool]) -> Vec<App> {
     let has = |kind: Kind| pools.iter().any(|pool| pool.kind == kind);
     let mut apps = Vec::new();
-    for number in 0..chance.range(2..6) {
-        apps.push(deployment(chance, number, &has));
+    for number in 0..rng.range(2..6) {
+        apps.push(deployment(rng, number, &has));
     }
-    for number in 0..chance.range(0..3) {
-        apps.push(stateful_set(chance, number));
+    for number in 0..rng.range(0..3) {
+        apps.push(stateful_set(rng, number));
     }
-    for number in 0..chance.range(0..3) {
-        apps.push(daemon_set(chance, number));
+    for number in 0..rng.range(0..3) {
+        apps.push(daemon_set(rng, number));
     }
     apps
 }
 
 /// A template of one container that asks for so much, and how many of it fit into [`MOST_CORES`].
-fn template(chance: &mut Chance, app: &str) -> (Value, u64) {
+fn template(rng: &mut SeededRng, app: &str) -> (Value, u64) {
     let sizes = [("100m", 0.1), ("250m", 0.25), ("500m", 0.5), ("1", 1.0), ("2", 2.0)];
-    let (cpu, cores) = *chance.pick(&sizes).expect("there are sizes");
-    let memory = *chance.pick(&["64Mi", "256Mi", "1Gi"]).expect("there are sizes");
+    let (cpu, cores) = *rng.pick(&sizes).expect("there are sizes");
+    let memory = *rng.pick(&["64Mi", "256Mi", "1Gi"]).expect("there are sizes");
     let mut annotations = json!({});
-    if chance.happens(0.2) {
-        annotations[STOP_AFTER] = format!("{}s", chance.range(1..60)).into();
+    if rng.random_bool(0.2) {
+        annotations[STOP_AFTER] = format!("{}s", rng.range(1..60)).into();
     }
     let template = json!({
         "metadata": {"labels": {"app": app}, "annotations": annotations},
         "spec": {
-            "terminationGracePeriodSeconds": chance.range(5..60),
+            "terminationGracePeriodSeconds": rng.range(5..60),
             "containers": [{
                 "name": "app", "image": "app", "resources": {"requests": {"cpu": cpu, "memory": memory}},
             }],
@@ -111,9 +117,9 @@ fn template(chance: &mut Chance, app: &str) -> (Value, u64) {
     (template, fitting.clamp(1, MOST_PODS))
 }
 
-fn deployment(chance: &mut Chance, number: u64, has: &dyn Fn(Kind) -> bool) -> App {
+fn deployment(rng: &mut SeededRng, number: u64, has: &dyn Fn(Kind) -> bool) -> App {
     let name = format!("app-{number}");
-    let (mut template, mut most) = template(chance, &name);
+    let (mut template, mut most) = template(rng, &name);
     let spec = &mut template["spec"];
     let selector = json!({"matchLabels": {"app": name}});
     let spread = |key: &str, skew: u64, otherwise: &str| {
@@ -122,7 +128,7 @@ fn deployment(chance: &mut Chance, number: u64, has: &dyn Fn(Kind) -> bool) -> A
             "labelSelector": selector,
         }])
     };
-    match chance.range(0..7) {
+    match rng.range(0..7) {
         0 => spec["topologySpreadConstraints"] = spread(labels::ZONE, 1, "DoNotSchedule"),
         1 => spec["topologySpreadConstraints"] = spread(labels::HOSTNAME, 4, "DoNotSchedule"),
         2 => spec["topologySpreadConstraints"] = spread(labels::HOSTNAME, 1, "ScheduleAnyway"),
@@ -140,35 +146,35 @@ fn deployment(chance: &mut Chance, number: u64, has: &dyn Fn(Kind) -> bool) -> A
         }
         _ => {}
     }
-    match chance.range(0..4) {
+    match rng.range(0..4) {
         0 if has(Kind::Arm) => spec["nodeSelector"] = json!({labels::ARCH: labels::ARM64}),
-        1 if has(Kind::Dedicated) => pools::team_of(spec),
+        1 if has(Kind::Dedicated) => pools::select_team_nodes(spec),
         _ => {}
     }
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": name, "namespace": "default"},
         "spec": {
-            "replicas": chance.range(0..most + 1),
+            "replicas": rng.range(0..most + 1),
             "selector": {"matchLabels": {"app": name}},
             "template": template,
         },
     });
     let mut manifests = vec![deployment];
-    manifests.extend(budget(chance, &name));
-    App { kind: "Deployment", name, most, manifests }
+    manifests.extend(budget(rng, &name));
+    App { kind: "Deployment", name, max_replicas: most, manifests }
 }
 
 /// Instead of budgets that hold the only pod of an app: half of one pod is one.
-pub(super) fn loosened(apps: &[App]) -> impl Iterator<Item = Value> {
+pub(super) fn relaxed_budgets(apps: &[App]) -> impl Iterator<Item = Value> {
     let budgets = apps.iter().flat_map(|app| app.manifests.iter().map(|one| (&app.name, one)));
     let holding = budgets.filter(|(_, manifest)| manifest["spec"].get("minAvailable").is_some());
     holding.map(|(app, _)| pod_budget(app, json!({"maxUnavailable": 1})))
 }
 
 /// A budget that lets at least one of two pods go.
-fn budget(chance: &mut Chance, app: &str) -> Option<Value> {
-    let limit = match chance.range(0..5) {
+fn budget(rng: &mut SeededRng, app: &str) -> Option<Value> {
+    let limit = match rng.range(0..5) {
         0 => json!({"maxUnavailable": 1}),
         1 => json!({"maxUnavailable": "30%"}),
         2 => json!({"minAvailable": "50%"}),
@@ -193,21 +199,21 @@ pub(super) fn storage_class() -> Value {
     })
 }
 
-fn stateful_set(chance: &mut Chance, number: u64) -> App {
+fn stateful_set(rng: &mut SeededRng, number: u64) -> App {
     let name = format!("db-{number}");
-    let (template, most) = template(chance, &name);
+    let (template, most) = template(rng, &name);
     let most = most.min(6);
     let mut set = json!({
         "apiVersion": "apps/v1", "kind": "StatefulSet",
         "metadata": {"name": name, "namespace": "default"},
         "spec": {
-            "replicas": chance.range(1..most + 1), "serviceName": name,
-            "podManagementPolicy": chance.pick(&["OrderedReady", "Parallel"]),
+            "replicas": rng.range(1..most + 1), "serviceName": name,
+            "podManagementPolicy": rng.pick(&["OrderedReady", "Parallel"]),
             "selector": {"matchLabels": {"app": name}},
             "template": template,
         },
     });
-    if chance.happens(0.7) {
+    if rng.random_bool(0.7) {
         set["spec"]["volumeClaimTemplates"] = json!([{
             "metadata": {"name": "data"},
             "spec": {
@@ -217,15 +223,16 @@ fn stateful_set(chance: &mut Chance, number: u64) -> App {
         }]);
     }
     let mut manifests = vec![set];
-    if chance.happens(0.5) {
-        manifests.extend(budget(chance, &name));
+    if rng.random_bool(0.5) {
+        manifests.extend(budget(rng, &name));
     }
-    App { kind: "StatefulSet", name, most, manifests }
+    App { kind: "StatefulSet", name, max_replicas: most, manifests }
 }
 
-fn daemon_set(chance: &mut Chance, number: u64) -> App {
+fn daemon_set(rng: &mut SeededRng, number: u64) -> App {
     let name = format!("agent-{number}");
-    let tolerations = if chance.happens(0.7) { json!([{"operator": "Exists"}]) } else { json!([]) };
+    let tolerations =
+        if rng.random_bool(0.7) { json!([{"operator": "Exists"}]) } else { json!([]) };
     let set = json!({
         "apiVersion": "apps/v1", "kind": "DaemonSet",
         "metadata": {"name": name, "namespace": "default"},
@@ -243,31 +250,31 @@ fn daemon_set(chance: &mut Chance, number: u64) -> App {
             },
         },
     });
-    App { kind: "DaemonSet", name, most: 0, manifests: vec![set] }
+    App { kind: "DaemonSet", name, max_replicas: 0, manifests: vec![set] }
 }
 
 /// Jobs that come in the course of the day.
-pub(super) fn jobs(steps: &mut Vec<Step>, chance: &mut Chance, last: Duration) {
-    for number in 0..chance.range(0..6) {
+pub(super) fn add_jobs(steps: &mut Vec<Step>, rng: &mut SeededRng, last: Duration) {
+    for number in 0..rng.range(0..6) {
         let name = format!("job-{number}");
-        let (mut template, most) = template(chance, &name);
+        let (mut template, most) = template(rng, &name);
         template["metadata"]["annotations"][RUN_FOR] =
-            format!("{}s", chance.range(20..last.as_secs() / 40)).into();
-        if chance.happens(0.3) {
+            format!("{}s", rng.range(20..last.as_secs() / 40)).into();
+        if rng.random_bool(0.3) {
             template["metadata"]["annotations"][DO_NOT_DISRUPT] = "true".into();
         }
         template["spec"]["restartPolicy"] = "Never".into();
-        let parallelism = chance.range(2..most.clamp(2, 12) + 1);
+        let parallelism = rng.range(2..most.clamp(2, 12) + 1);
         let job = json!({
             "apiVersion": "batch/v1", "kind": "Job",
             "metadata": {"name": name, "namespace": "default"},
             "spec": {
                 "parallelism": parallelism,
-                "completions": parallelism + chance.range(0..4),
+                "completions": parallelism + rng.range(0..4),
                 "backoffLimit": 1000,
                 "template": template,
             },
         });
-        steps.push(Step { at: some_time(chance, last), what: What::Apply(job) });
+        steps.push(Step { at: random_time(rng, last), action: PlanAction::Apply(job) });
     }
 }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use karpenter_api::labels::{self, kwok};
-use karpenter_operator::chance::Chance;
+use karpenter_operator::rng::SeededRng;
 use serde_json::{Value, json};
 
-use super::some_time;
-use crate::swarm::plan::{Options, Step, What};
+use super::random_time;
+use crate::swarm::plan::{Options, PlanAction, Step};
 
 /// The label by which apps ask for nodes of their own.
 pub(super) const TEAM: &str = "example.com/team";
@@ -46,16 +46,16 @@ impl Kind {
     }
 }
 
-pub(super) fn draw(chance: &mut Chance, options: &Options) -> Vec<Pool> {
+pub(super) fn random_pools(rng: &mut SeededRng, options: &Options) -> Vec<Pool> {
     let optional = [Kind::Limited, Kind::Spot, Kind::Arm, Kind::Dedicated];
     let mut kinds = vec![Kind::Base];
-    kinds.extend(optional.into_iter().filter(|_| chance.happens(0.5)));
-    let mut of_disruption = chance.fork("disruption");
+    kinds.extend(optional.into_iter().filter(|_| rng.random_bool(0.5)));
+    let mut of_disruption = rng.fork("disruption");
     // In some worlds nodes stay as long as nobody wants them gone.
-    let never = of_disruption.happens(1.0 / 3.0).then(|| "Never".to_owned());
+    let never = of_disruption.random_bool(1.0 / 3.0).then(|| "Never".to_owned());
     let after = options.consolidate_after.clone().or(never);
     let mut pool = |kind| {
-        let mut manifest = manifest(kind, chance, options);
+        let mut manifest = manifest(kind, rng, options);
         manifest["spec"]["disruption"] = disruption(&mut of_disruption, after.as_deref());
         Pool { kind, manifest }
     };
@@ -63,15 +63,15 @@ pub(super) fn draw(chance: &mut Chance, options: &Options) -> Vec<Pool> {
 }
 
 /// When and how fast nodes of a pool may go. Drift gets its turn under all of it.
-fn disruption(chance: &mut Chance, after: Option<&str>) -> Value {
-    let drawn = *chance.pick(&["30s", "2m", "15m"]).expect("there are times");
+fn disruption(rng: &mut SeededRng, after: Option<&str>) -> Value {
+    let drawn = *rng.pick(&["30s", "2m", "15m"]).expect("there are times");
     let policies =
         ["WhenEmpty", "WhenEmptyOrUnderutilized", "WhenEmptyOrUnderutilized", "Balanced"];
     let mut disruption = json!({
-        "consolidationPolicy": chance.pick(&policies),
+        "consolidationPolicy": rng.pick(&policies),
         "consolidateAfter": after.unwrap_or(drawn),
     });
-    let budgets = match chance.range(0..7) {
+    let budgets = match rng.range(0..7) {
         0 => json!([{"nodes": "1"}]),
         1 => json!([{"nodes": "100%"}]),
         2 => {
@@ -88,11 +88,11 @@ fn disruption(chance: &mut Chance, after: Option<&str>) -> Value {
     disruption
 }
 
-fn manifest(kind: Kind, chance: &mut Chance, options: &Options) -> Value {
+fn manifest(kind: Kind, rng: &mut SeededRng, options: &Options) -> Value {
     let is_in =
         |key: &str, values: &[&str]| json!({"key": key, "operator": "In", "values": values});
     let sizes: &[&[&str]] = &[&["4", "8"], &["2", "4", "8", "16"], &["8", "16"]];
-    let sizes = chance.pick(sizes).copied().unwrap_or(&["8"]);
+    let sizes = rng.pick(sizes).copied().unwrap_or(&["8"]);
     let arch = if kind == Kind::Arm { labels::ARM64 } else { labels::AMD64 };
     let mut requirements = vec![
         is_in(labels::OS, &[labels::LINUX]),
@@ -107,13 +107,13 @@ fn manifest(kind: Kind, chance: &mut Chance, options: &Options) -> Value {
         "requirements": requirements,
         "expireAfter": "Never",
     });
-    if chance.happens(0.4) {
+    if rng.random_bool(0.4) {
         // Some expire several times a day.
         let minutes = options.busy.as_secs() / 60;
-        template["expireAfter"] = format!("{}m", chance.range(minutes / 10..minutes / 2)).into();
+        template["expireAfter"] = format!("{}m", rng.range(minutes / 10..minutes / 2)).into();
     }
-    if chance.happens(0.3) {
-        template["terminationGracePeriod"] = format!("{}m", chance.range(2..30)).into();
+    if rng.random_bool(0.3) {
+        template["terminationGracePeriod"] = format!("{}m", rng.range(2..30)).into();
     }
     let mut spec = json!({});
     let mut metadata = json!({});
@@ -121,7 +121,7 @@ fn manifest(kind: Kind, chance: &mut Chance, options: &Options) -> Value {
         Kind::Base => {}
         Kind::Limited => {
             spec["weight"] = 50.into();
-            spec["limits"] = json!({"cpu": chance.range(4..40).to_string()});
+            spec["limits"] = json!({"cpu": rng.range(4..40).to_string()});
         }
         Kind::Spot => spec["weight"] = 80.into(),
         Kind::Arm => spec["weight"] = 1.into(),
@@ -140,14 +140,14 @@ fn manifest(kind: Kind, chance: &mut Chance, options: &Options) -> Value {
 }
 
 /// What lets pods onto nodes of the team.
-pub(super) fn team_of(spec: &mut Value) {
+pub(super) fn select_team_nodes(spec: &mut Value) {
     spec["nodeSelector"] = json!({TEAM: "a"});
     spec["tolerations"] = json!([{"key": TAINT, "operator": "Exists"}]);
 }
 
 /// The pool without what happens by the clock alone, if there is such a thing in it: an end of its
 /// nodes, and budgets with a schedule.
-pub(super) fn at_rest(pool: &Pool) -> Option<Value> {
+pub(super) fn without_timed_disruption(pool: &Pool) -> Option<Value> {
     let mut manifest = pool.manifest.clone();
     manifest["spec"]["template"]["spec"]["expireAfter"] = "Never".into();
     if let Some(budgets) = manifest["spec"]["disruption"]["budgets"].as_array_mut() {
@@ -156,27 +156,32 @@ pub(super) fn at_rest(pool: &Pool) -> Option<Value> {
     (manifest != pool.manifest).then_some(manifest)
 }
 
-pub(super) fn edits(steps: &mut Vec<Step>, chance: &mut Chance, pools: &[Pool], last: Duration) {
+pub(super) fn add_edits(
+    steps: &mut Vec<Step>,
+    rng: &mut SeededRng,
+    pools: &[Pool],
+    last: Duration,
+) {
     for pool in pools {
-        for _ in 0..chance.range(0..3) {
+        for _ in 0..rng.range(0..3) {
             let mut edited = pool.manifest.clone();
             if pool.kind == Kind::Limited {
-                edited["spec"]["limits"]["cpu"] = chance.range(4..60).to_string().into();
+                edited["spec"]["limits"]["cpu"] = rng.range(4..60).to_string().into();
             } else {
-                let label = format!("v{}", chance.range(1..100));
+                let label = format!("v{}", rng.range(1..100));
                 edited["spec"]["template"]["metadata"]["labels"]["example.com/release"] =
                     label.into();
             }
-            steps.push(Step { at: some_time(chance, last), what: What::Apply(edited) });
+            steps.push(Step { at: random_time(rng, last), action: PlanAction::Apply(edited) });
         }
         // Nobody depends on these two.
-        if matches!(pool.kind, Kind::Limited | Kind::Spot) && chance.happens(0.3) {
-            let at = some_time(chance, last);
-            steps.push(Step { at, what: What::Delete(pool.manifest.clone()) });
-            if chance.happens(0.7) {
-                let later = chance.duration(Duration::from_secs(1)..Duration::from_hours(1));
-                let again = What::Apply(pool.manifest.clone());
-                steps.push(Step { at: at + later, what: again });
+        if matches!(pool.kind, Kind::Limited | Kind::Spot) && rng.random_bool(0.3) {
+            let at = random_time(rng, last);
+            steps.push(Step { at, action: PlanAction::Delete(pool.manifest.clone()) });
+            if rng.random_bool(0.7) {
+                let later = rng.duration(Duration::from_secs(1)..Duration::from_hours(1));
+                let again = PlanAction::Apply(pool.manifest.clone());
+                steps.push(Step { at: at + later, action: again });
             }
         }
     }

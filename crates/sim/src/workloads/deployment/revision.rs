@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::super::pods::{TEMPLATE_HASH, owned_by, template_hash};
+use super::super::pods::{TEMPLATE_HASH, owner_reference, template_hash};
 use super::Rollout;
 
 pub(in super::super) const REVISION: &str = "deployment.kubernetes.io/revision";
@@ -36,11 +36,11 @@ pub(super) fn desired_replicas(set: &ReplicaSet) -> Option<i32> {
 }
 
 /// The most pods that the Deployment could have when this ReplicaSet was sized.
-pub(super) fn most_replicas(set: &ReplicaSet) -> Option<i32> {
+pub(super) fn max_replicas(set: &ReplicaSet) -> Option<i32> {
     number(set, MOST)
 }
 
-pub(super) fn note_sizes(set: &mut ReplicaSet, desired: i32, most: i32) {
+pub(super) fn annotate_sizes(set: &mut ReplicaSet, desired: i32, most: i32) {
     let annotations = set.metadata.annotations.get_or_insert_default();
     annotations.insert(DESIRED.to_owned(), desired.to_string());
     annotations.insert(MOST.to_owned(), most.to_string());
@@ -63,10 +63,10 @@ impl Rollout<'_> {
         }
         let old = revision_of(set);
         let annotations = set.metadata.annotations.get_or_insert_default();
-        copy(&from, annotations);
+        copy_annotations(&from, annotations);
         if old < next {
             if old > 0 {
-                remember(annotations, old);
+                append_to_history(annotations, old);
             }
             annotations.insert(REVISION.to_owned(), next.to_string());
         }
@@ -84,7 +84,7 @@ impl Rollout<'_> {
         selector.match_labels.get_or_insert_default().extend([label()]);
         let meta = &self.deployment.metadata;
         let mut annotations = Annotations::new();
-        copy(&meta.annotations.clone().unwrap_or_default(), &mut annotations);
+        copy_annotations(&meta.annotations.clone().unwrap_or_default(), &mut annotations);
         annotations.insert(REVISION.to_owned(), self.next_revision().to_string());
         let mut set = ReplicaSet {
             metadata: ObjectMeta {
@@ -92,7 +92,7 @@ impl Rollout<'_> {
                 namespace: meta.namespace.clone(),
                 labels: Some(labels),
                 annotations: Some(annotations),
-                owner_references: Some(vec![owned_by(self.deployment)]),
+                owner_references: Some(vec![owner_reference(self.deployment)]),
                 ..ObjectMeta::default()
             },
             spec: Some(ReplicaSetSpec {
@@ -104,7 +104,7 @@ impl Rollout<'_> {
             status: None,
         };
         let desired = self.replicas();
-        note_sizes(&mut set, desired, desired.saturating_add(self.max_surge()));
+        annotate_sizes(&mut set, desired, desired.saturating_add(self.max_surge()));
         set
     }
 
@@ -112,18 +112,19 @@ impl Rollout<'_> {
     pub(super) fn revision(&self, created: Option<&ReplicaSet>) -> Option<String> {
         let new = created.or_else(|| self.new.map(|new| &self.sets[new]))?;
         let revision = new.metadata.annotations.as_ref()?.get(REVISION)?;
-        let told = self.deployment.metadata.annotations.as_ref().and_then(|all| all.get(REVISION));
-        (told != Some(revision)).then(|| revision.clone())
+        let current =
+            self.deployment.metadata.annotations.as_ref().and_then(|all| all.get(REVISION));
+        (current != Some(revision)).then(|| revision.clone())
     }
 }
 
-fn copy(from: &Annotations, to: &mut Annotations) {
+fn copy_annotations(from: &Annotations, to: &mut Annotations) {
     let copied = from.iter().filter(|(key, _)| !NOT_COPIED.contains(&key.as_str()));
     to.extend(copied.map(|(key, value)| (key.clone(), value.clone())));
 }
 
 /// The revisions that a ReplicaSet has had before, separated by commas.
-fn remember(annotations: &mut Annotations, revision: i64) {
+fn append_to_history(annotations: &mut Annotations, revision: i64) {
     let history = annotations.entry(HISTORY.to_owned()).or_default();
     if !history.is_empty() {
         history.push(',');

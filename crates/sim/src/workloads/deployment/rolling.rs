@@ -2,9 +2,9 @@
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 
-use super::super::numbers::share;
+use super::super::int_or_percent::scaled_value;
 use super::super::pods::created;
-use super::super::replica_set::wanted;
+use super::super::replica_set::spec_replicas;
 use super::{Rollout, revision};
 
 fn available(set: &ReplicaSet) -> i32 {
@@ -19,7 +19,7 @@ impl Rollout<'_> {
             self.spec.strategy.as_ref().and_then(|strategy| strategy.rolling_update.as_ref());
         let replicas = self.replicas();
         let resolved =
-            |value, round_up| share(value, replicas, round_up).unwrap_or_default().max(0);
+            |value, round_up| scaled_value(value, replicas, round_up).unwrap_or_default().max(0);
         let surge = rolling.and_then(|rolling| rolling.max_surge.as_ref());
         let surge = surge.map_or(0, |value| resolved(value, true));
         let missing = rolling.and_then(|rolling| rolling.max_unavailable.as_ref());
@@ -43,18 +43,18 @@ impl Rollout<'_> {
         if let Some(spec) = &mut set.spec {
             spec.replicas = Some(replicas);
         }
-        revision::note_sizes(set, desired, most);
+        revision::annotate_sizes(set, desired, most);
     }
 
     /// The new one grows as far as the surge allows, or else the old ones shrink as far as
     /// availability allows. Returns the new one if it has to be made.
     pub(super) fn roll(&mut self) -> Option<ReplicaSet> {
         let Some(new) = self.new else {
-            return Some(self.new_set(self.room_for_new(0)));
+            return Some(self.new_set(self.new_set_size(0)));
         };
-        let size = wanted(&self.sets[new]);
+        let size = spec_replicas(&self.sets[new]);
         let replicas = self.replicas();
-        let target = if size > replicas { replicas } else { self.room_for_new(size) };
+        let target = if size > replicas { replicas } else { self.new_set_size(size) };
         if target == size {
             self.shrink_old(new);
         } else {
@@ -63,26 +63,26 @@ impl Rollout<'_> {
         None
     }
 
-    fn room_for_new(&self, size: i32) -> i32 {
+    fn new_set_size(&self, size: i32) -> i32 {
         let most = self.replicas().saturating_add(self.max_surge());
-        let room = (most - self.total()).max(0);
-        size + room.min(self.replicas() - size).max(0)
+        let remaining = (most - self.total()).max(0);
+        size + remaining.min(self.replicas() - size).max(0)
     }
 
     fn shrink_old(&mut self, new: usize) {
-        let old_total: i32 = self.old().map(|index| wanted(&self.sets[index])).sum();
+        let old_total: i32 = self.old().map(|index| spec_replicas(&self.sets[index])).sum();
         if old_total == 0 {
             return;
         }
         let least = self.replicas() - self.max_unavailable();
-        let new_missing = wanted(&self.sets[new]) - available(&self.sets[new]);
+        let new_missing = spec_replicas(&self.sets[new]) - available(&self.sets[new]);
         let mut spare = self.total() - least - new_missing;
         if spare <= 0 {
             return;
         }
         // First those that are not available anyway: they are missed by nobody.
         for index in self.old() {
-            let size = wanted(&self.sets[index]);
+            let size = spec_replicas(&self.sets[index]);
             let unhealthy = (size - available(&self.sets[index])).max(0).min(size).min(spare);
             if unhealthy > 0 {
                 self.resize(index, size - unhealthy);
@@ -92,7 +92,7 @@ impl Rollout<'_> {
         let available_now: i32 = self.sets.iter().map(available).sum();
         let mut spare = available_now - least;
         for index in self.old() {
-            let size = wanted(&self.sets[index]);
+            let size = spec_replicas(&self.sets[index]);
             let fewer = size.min(spare);
             if fewer > 0 {
                 self.resize(index, size - fewer);
@@ -105,7 +105,7 @@ impl Rollout<'_> {
     /// shrink in proportion, so that the rollout is as far as before.
     pub(super) fn scale(&mut self) {
         let active: Vec<usize> =
-            (0..self.sets.len()).filter(|index| wanted(&self.sets[*index]) > 0).collect();
+            (0..self.sets.len()).filter(|index| spec_replicas(&self.sets[*index]) > 0).collect();
         if active.len() <= 1 {
             let latest = self.new.or_else(|| self.old().last());
             if let Some(only) = active.first().copied().or(latest) {
@@ -126,7 +126,7 @@ impl Rollout<'_> {
 
     fn is_saturated(&self, new: usize) -> bool {
         let set = &self.sets[new];
-        wanted(set) == self.replicas()
+        spec_replicas(set) == self.replicas()
             && revision::desired_replicas(set) == Some(self.replicas())
             && available(set) == self.replicas()
     }
@@ -141,16 +141,16 @@ impl Rollout<'_> {
             let by_age = (created(&a.metadata), &a.metadata.name)
                 .cmp(&(created(&b.metadata), &b.metadata.name));
             let by_age = if to_add > 0 { by_age.reverse() } else { by_age };
-            wanted(b).cmp(&wanted(a)).then(by_age)
+            spec_replicas(b).cmp(&spec_replicas(a)).then(by_age)
         });
         let mut added = 0;
         let mut sizes: Vec<i32> = Vec::with_capacity(active.len());
         for index in &active {
             let set = &self.sets[*index];
-            let share = if to_add == added { 0 } else { self.fraction(set) };
+            let share = if to_add == added { 0 } else { self.proportional_change(set) };
             let left = to_add - added;
             let share = if to_add > 0 { share.min(left) } else { share.max(left) };
-            sizes.push(wanted(set) + share);
+            sizes.push(spec_replicas(set) + share);
             added += share;
         }
         if let Some(largest) = sizes.first_mut() {
@@ -162,15 +162,15 @@ impl Rollout<'_> {
     }
 
     /// By how much a ReplicaSet changes if it keeps its share of the whole.
-    fn fraction(&self, set: &ReplicaSet) -> i32 {
+    fn proportional_change(&self, set: &ReplicaSet) -> i32 {
         let replicas = self.replicas();
-        let size = i64::from(wanted(set));
+        let size = i64::from(spec_replicas(set));
         if replicas == 0 {
-            return -wanted(set);
+            return -spec_replicas(set);
         }
         let most = i64::from(replicas.saturating_add(self.max_surge()));
         let status = self.deployment.status.as_ref();
-        let whole = revision::most_replicas(set)
+        let whole = revision::max_replicas(set)
             .filter(|most| *most != 0)
             .or_else(|| status.and_then(|status| status.replicas))
             .map_or(0, i64::from);

@@ -8,7 +8,7 @@ use k8s_openapi::api::apps::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::super::numbers::some;
+use super::super::int_or_percent::nonzero;
 use super::super::queue::later;
 use super::Rollout;
 
@@ -34,14 +34,14 @@ pub(super) fn status(
     let new = rollout.new.map(|new| &rollout.sets[new]);
     let updated = new.and_then(|new| new.status.as_ref()).map_or(0, |status| status.replicas);
     let available = sum(|status| status.available_replicas.unwrap_or_default());
-    let created_size = created.map_or(0, super::wanted);
+    let created_size = created.map_or(0, super::spec_replicas);
     let mut status = DeploymentStatus {
         observed_generation: deployment.metadata.generation,
-        replicas: some(sum(|status| status.replicas)),
-        updated_replicas: some(updated),
-        ready_replicas: some(sum(|status| status.ready_replicas.unwrap_or_default())),
-        available_replicas: some(available),
-        unavailable_replicas: some((rollout.total() + created_size - available).max(0)),
+        replicas: nonzero(sum(|status| status.replicas)),
+        updated_replicas: nonzero(updated),
+        ready_replicas: nonzero(sum(|status| status.ready_replicas.unwrap_or_default())),
+        available_replicas: nonzero(available),
+        unavailable_replicas: nonzero((rollout.total() + created_size - available).max(0)),
         terminating_replicas: Some(sum(|status| status.terminating_replicas.unwrap_or_default())),
         collision_count: old.collision_count,
         conditions: None,
@@ -54,7 +54,7 @@ pub(super) fn status(
         ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
     };
     conditions.set(AVAILABLE, value, reason, message.to_owned());
-    let again = progress(rollout, created, &old, &status, &mut conditions);
+    let again = update_progress(rollout, created, &old, &status, &mut conditions);
     copy_failure(rollout, &mut conditions);
     status.conditions = Some(conditions.list);
     (status, again)
@@ -62,7 +62,7 @@ pub(super) fn status(
 
 /// Whether all pods are of the present template and available.
 pub(super) fn is_complete(rollout: &Rollout<'_>, status: &DeploymentStatus) -> bool {
-    let all = some(rollout.replicas());
+    let all = nonzero(rollout.replicas());
     status.updated_replicas == all
         && status.replicas == all
         && status.available_replicas == all
@@ -80,7 +80,7 @@ fn has_progressed(old: &DeploymentStatus, new: &DeploymentStatus) -> bool {
         || new.available_replicas > old.available_replicas
 }
 
-fn progress(
+fn update_progress(
     rollout: &Rollout<'_>,
     created: Option<&ReplicaSet>,
     old: &DeploymentStatus,
@@ -115,7 +115,7 @@ fn progress(
         conditions.set(PROGRESSING, "True", "NewReplicaSetCreated", message);
     }
     let new = rollout.new.map(|new| &rollout.sets[new]);
-    let what = match new.or(created) {
+    let subject = match new.or(created) {
         Some(set) => format!("ReplicaSet {}", quoted(set)),
         None => format!("Deployment {}", name_of(rollout.deployment)),
     };
@@ -133,18 +133,18 @@ fn progress(
     }
     let deadline = Duration::from_secs(u64::try_from(deadline).unwrap_or_default());
     if created.is_none() && is_complete(rollout, status) {
-        let message = format!("{what} has successfully progressed.");
+        let message = format!("{subject} has successfully progressed.");
         conditions.set(PROGRESSING, "True", FINISHED, message);
         return None;
     }
     if has_progressed(old, status) {
-        conditions.renew(PROGRESSING, "ReplicaSetUpdated", format!("{what} is progressing."));
-    } else if conditions.is_over(PROGRESSING, deadline) {
+        conditions.renew(PROGRESSING, "ReplicaSetUpdated", format!("{subject} is progressing."));
+    } else if conditions.has_timed_out(PROGRESSING, deadline) {
         conditions.set(
             PROGRESSING,
             "False",
             TIMED_OUT,
-            format!("{what} has timed out progressing."),
+            format!("{subject} has timed out progressing."),
         );
         return None;
     }
@@ -154,8 +154,8 @@ fn progress(
 /// Why pods of a ReplicaSet cannot be made is told by the Deployment too; the new one goes first.
 fn copy_failure(rollout: &Rollout<'_>, conditions: &mut Conditions) {
     let failure = |set: &ReplicaSet| {
-        let told = set.status.as_ref()?.conditions.as_ref()?;
-        told.iter().find(|condition| condition.type_ == FAILURE).cloned()
+        let set_conditions = set.status.as_ref()?.conditions.as_ref()?;
+        set_conditions.iter().find(|condition| condition.type_ == FAILURE).cloned()
     };
     let new = rollout.new.and_then(|new| failure(&rollout.sets[new]));
     let failure = new.or_else(|| rollout.old().find_map(|index| failure(&rollout.sets[index])));
@@ -197,7 +197,7 @@ impl Conditions {
     }
 
     /// Whether nothing has been heard for longer than this, or that has been said already.
-    fn is_over(&self, kind: &str, deadline: Duration) -> bool {
+    fn has_timed_out(&self, kind: &str, deadline: Duration) -> bool {
         self.reason(kind).as_deref() == Some(TIMED_OUT)
             || self.updated(kind).is_some_and(|time| later(time, deadline) < self.now)
     }

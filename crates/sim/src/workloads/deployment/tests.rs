@@ -61,8 +61,8 @@ fn set(image: &str, revision: i64, size: i32, available: i32, desired: i32) -> A
 fn sizes(decision: &Decision) -> Vec<(String, i32)> {
     let updated = decision.update.iter();
     let mut sizes: Vec<_> =
-        updated.map(|set| (set.metadata.name.clone().unwrap(), wanted(set))).collect();
-    sizes.extend(decision.create.iter().map(|set| ("created".to_owned(), wanted(set))));
+        updated.map(|set| (set.metadata.name.clone().unwrap(), spec_replicas(set))).collect();
+    sizes.extend(decision.create.iter().map(|set| ("created".to_owned(), spec_replicas(set))));
     sizes
 }
 
@@ -78,7 +78,7 @@ fn condition<'a>(status: &'a DeploymentStatus, kind: &str) -> Option<&'a Deploym
 type Case<'a> = (&'a str, i32, &'a Value, Vec<Arc<ReplicaSet>>, &'a [(&'a str, i32)]);
 
 #[test]
-fn each_step_of_a_rollout_keeps_its_limits() {
+fn each_rollout_step_respects_surge_and_unavailability() {
     let limits = |surge: Value, missing: Value| {
         json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {
             "maxSurge": surge, "maxUnavailable": missing,
@@ -141,7 +141,7 @@ fn scaling_during_a_rollout_keeps_the_proportions() {
 }
 
 #[test]
-fn going_back_reuses_the_replica_set_and_counts_on() {
+fn a_rollback_reuses_the_replica_set_with_a_new_revision() {
     let sets = [set("a", 1, 0, 0, 6), set("b", 2, 6, 6, 6)];
     let decision = decided(&deployment(6, "a", &json!({})), &sets);
     assert_eq!(sizes(&decision), [("a".to_owned(), 1)]);
@@ -152,7 +152,7 @@ fn going_back_reuses_the_replica_set_and_counts_on() {
 }
 
 #[test]
-fn the_oldest_unused_replica_sets_go_when_the_rollout_is_over() {
+fn old_replica_sets_beyond_the_history_limit_are_deleted() {
     let sets =
         [set("a", 1, 0, 0, 6), set("b", 2, 0, 0, 6), set("c", 3, 0, 0, 6), set("d", 4, 6, 6, 6)];
     let limit = json!({"revisionHistoryLimit": 1});
@@ -179,14 +179,14 @@ fn the_new_replica_set_selects_its_own_pods_only() {
 }
 
 #[test]
-fn conditions_tell_how_far_the_rollout_is() {
+fn conditions_report_the_progress_of_the_rollout() {
     let mut deployment = deployment(6, "b", &json!({}));
     let first = decided(&deployment, &[]);
     let progressing = condition(&first.status, "Progressing").unwrap();
     assert_eq!(progressing.reason.as_deref(), Some("NewReplicaSetCreated"));
     assert_eq!(condition(&first.status, "Available").unwrap().status, "False");
     assert_eq!(first.status.unavailable_replicas, Some(6));
-    assert_eq!(first.again, Some(at(100 + 601)));
+    assert_eq!(first.requeue_at, Some(at(100 + 601)));
 
     deployment.status = Some(first.status);
     let half = decide(&deployment, &[set("b", 1, 6, 3, 6)], false, at(200)).unwrap();
@@ -199,7 +199,7 @@ fn conditions_tell_how_far_the_rollout_is() {
     let stuck = decide(&deployment, &[set("b", 1, 6, 3, 6)], false, at(801)).unwrap();
     let progressing = condition(&stuck.status, "Progressing").unwrap();
     assert_eq!(progressing.reason.as_deref(), Some("ProgressDeadlineExceeded"));
-    assert_eq!((progressing.status.as_str(), stuck.again), ("False", None));
+    assert_eq!((progressing.status.as_str(), stuck.requeue_at), ("False", None));
 
     deployment.status = Some(stuck.status);
     let whole = decide(&deployment, &[set("b", 1, 6, 6, 6)], false, at(900)).unwrap();
@@ -216,5 +216,5 @@ fn conditions_tell_how_far_the_rollout_is() {
         Some([(revision::REVISION.to_owned(), "1".to_owned())].into());
     let rest = decide(&deployment, &[set("b", 1, 6, 6, 6)], false, at(5000)).unwrap();
     assert_eq!(rest.status, whole.status, "nothing changes by itself");
-    assert!(rest.update.is_empty() && rest.revision.is_none() && rest.again.is_none());
+    assert!(rest.update.is_empty() && rest.revision.is_none() && rest.requeue_at.is_none());
 }

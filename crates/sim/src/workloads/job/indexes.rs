@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// More indexes than a Job may have are a status that somebody else has written.
-const MOST: i32 = 100_000;
+const MAX_INDEX: i32 = 100_000;
 
 pub(super) fn parse(text: &str) -> BTreeSet<i32> {
     let mut indexes = BTreeSet::new();
@@ -12,7 +12,7 @@ pub(super) fn parse(text: &str) -> BTreeSet<i32> {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         if let (Ok(first), Ok(last)) = (first.parse::<i32>(), last.parse::<i32>())
             && first >= 0
-            && last < MOST
+            && last < MAX_INDEX
         {
             indexes.extend(first..=last);
         }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_read_as_they_are_written() {
+    fn index_lists_survive_a_round_trip() {
         for (indexes, text) in [
             (vec![], ""),
             (vec![0], "0"),

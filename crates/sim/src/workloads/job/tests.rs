@@ -46,7 +46,7 @@ fn names(pods: &[Arc<Pod>]) -> Vec<&str> {
 }
 
 #[test]
-fn as_many_pods_are_made_as_are_left_and_allowed_at_a_time() {
+fn a_job_creates_pods_up_to_parallelism_and_remaining_work() {
     let running = || pod("r", "Running", true);
     for (case, spec, status, pods, expected) in [
         ("at the start", json!({}), json!({}), vec![], 2),
@@ -70,7 +70,7 @@ fn as_many_pods_are_made_as_are_left_and_allowed_at_a_time() {
 }
 
 #[test]
-fn a_pod_is_noted_then_let_go_then_counted() {
+fn a_finished_pod_is_recorded_then_released_then_counted() {
     let done = pod("a", "Succeeded", true);
     let first = decide(&job(json!({}), json!({})), &[done], at(100)).unwrap();
     let noted = first.status.uncounted_terminated_pods.clone().unwrap();
@@ -86,7 +86,7 @@ fn a_pod_is_noted_then_let_go_then_counted() {
 }
 
 #[test]
-fn a_job_completes_when_all_is_counted() {
+fn a_job_completes_when_all_pods_are_counted() {
     let status = json!({"succeeded": 3});
     let last = pod("a", "Succeeded", true);
     let first = decide(&job(json!({}), status), &[last], at(100)).unwrap();
@@ -102,7 +102,7 @@ fn a_job_completes_when_all_is_counted() {
 }
 
 #[test]
-fn failures_beyond_the_limit_end_the_job() {
+fn failures_beyond_the_backoff_limit_fail_the_job() {
     let status = json!({"failed": 3});
     let running = pod("r", "Running", true);
     let first = decide(&job(json!({}), status), &[running], at(100)).unwrap();
@@ -115,29 +115,29 @@ fn failures_beyond_the_limit_end_the_job() {
 }
 
 #[test]
-fn the_deadline_ends_the_job() {
+fn the_active_deadline_fails_the_job() {
     let spec = json!({"activeDeadlineSeconds": 60});
     let status = json!({"startTime": "1970-01-01T00:01:40Z"});
     let running = || [pod("r", "Running", true), pod("s", "Running", true)];
     let early = decide(&job(spec.clone(), status.clone()), &running(), at(159)).unwrap();
-    assert_eq!((early.again, early.delete.len()), (Some(at(160)), 0));
+    assert_eq!((early.requeue_at, early.delete.len()), (Some(at(160)), 0));
     let late = decide(&job(spec, status), &running(), at(160)).unwrap();
     let reason = late.status.conditions.as_ref().unwrap()[0].reason.as_deref();
     assert_eq!((reason, late.delete.len()), (Some("DeadlineExceeded"), 2));
 }
 
 #[test]
-fn after_failures_the_next_pod_waits_longer_and_longer() {
+fn repeated_failures_increase_the_backoff() {
     let failed = |name: &str| {
         let mut pod = (*pod(name, "Failed", false)).clone();
         pod.metadata.creation_timestamp = Some(Time(at(100)));
         Arc::new(pod)
     };
     let one = decide(&job(json!({}), json!({"failed": 1})), &[failed("a")], at(105)).unwrap();
-    assert_eq!((one.create.len(), one.again), (0, Some(at(110))));
+    assert_eq!((one.create.len(), one.requeue_at), (0, Some(at(110))));
     let two = decide(&job(json!({}), json!({"failed": 2})), &[failed("a"), failed("b")], at(105))
         .unwrap();
-    assert_eq!(two.again, Some(at(120)));
+    assert_eq!(two.requeue_at, Some(at(120)));
     let later = decide(&job(json!({}), json!({"failed": 1})), &[failed("a")], at(110)).unwrap();
     assert_eq!(later.create.len(), 2);
 }
@@ -172,13 +172,13 @@ fn each_index_has_to_succeed_once() {
 }
 
 #[test]
-fn a_finished_job_goes_after_its_time_to_live() {
+fn a_finished_job_expires_after_its_ttl() {
     let complete = json!({"conditions": [{
         "type": "Complete", "status": "True", "lastTransitionTime": "1970-01-01T00:01:40Z",
     }]});
     let spec = json!({"ttlSecondsAfterFinished": 30});
     let early = decide(&job(spec.clone(), complete.clone()), &[], at(120)).unwrap();
-    assert_eq!((early.expired, early.again), (false, Some(at(130))));
+    assert_eq!((early.expired, early.requeue_at), (false, Some(at(130))));
     assert!(decide(&job(spec, complete.clone()), &[], at(130)).unwrap().expired);
     assert!(!decide(&job(json!({}), complete), &[], at(9999)).unwrap().expired);
 }

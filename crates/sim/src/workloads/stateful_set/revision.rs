@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use serde_json::json;
 
 use super::super::daemon_set::REVISION_HASH;
-use super::super::pods::{owned_by, template_hash};
+use super::super::pods::{owner_reference, template_hash};
 
 pub(super) struct Revisions<'a> {
     set: &'a StatefulSet,
@@ -62,7 +62,7 @@ impl<'a> Revisions<'a> {
                 name: Some(name),
                 namespace: self.set.metadata.namespace.clone(),
                 labels: Some(labels),
-                owner_references: Some(vec![owned_by(self.set)]),
+                owner_references: Some(vec![owner_reference(self.set)]),
                 ..ObjectMeta::default()
             },
             data: Some(RawExtension(json!({"spec": {"template": template}}))),

@@ -57,7 +57,7 @@ type Pods = &'static [(i32, &'static str)];
 type Names = &'static [&'static str];
 
 #[test]
-fn pods_come_and_go_in_order_unless_that_does_not_matter() {
+fn pods_are_created_and_deleted_in_order_unless_parallel() {
     let parallel = json!({"podManagementPolicy": "Parallel"});
     let none = json!({});
     #[rustfmt::skip]
@@ -88,7 +88,7 @@ fn pods_come_and_go_in_order_unless_that_does_not_matter() {
 }
 
 #[test]
-fn an_update_goes_from_the_highest_number_down_to_the_partition() {
+fn a_rolling_update_runs_from_the_highest_ordinal_to_the_partition() {
     let partition =
         json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}});
     let set = set(3, partition);
@@ -102,7 +102,7 @@ fn an_update_goes_from_the_highest_number_down_to_the_partition() {
 }
 
 #[test]
-fn pods_below_the_partition_are_made_again_as_they_were() {
+fn pods_below_the_partition_are_recreated_with_the_old_template() {
     let partition =
         json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}});
     let mut set = set(2, partition);
@@ -127,7 +127,7 @@ fn pods_below_the_partition_are_made_again_as_they_were() {
 }
 
 #[test]
-fn each_pod_has_its_name_and_claims() {
+fn each_pod_has_its_own_name_and_volume_claims() {
     let claims = json!({
         "ordinals": {"start": 5},
         "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}],
@@ -147,7 +147,7 @@ fn each_pod_has_its_name_and_claims() {
 }
 
 #[test]
-fn the_new_revision_is_current_when_all_have_it() {
+fn the_update_revision_becomes_current_when_all_pods_have_it() {
     let mut set = set(2, json!({}));
     set.status = Some(StatefulSetStatus {
         current_revision: Some("s-old".to_owned()),

@@ -2,30 +2,32 @@
 //!
 //! The library computes with `mantissa * 10^scale` in 128 bits and does not look for overflow: a
 //! build with checks panics, one without goes on with a wrong number. It cannot overflow while all
-//! quantities have at most [`MAX_DECIMALS`] decimals and are less than [`TOO_BIG`], because
+//! quantities have at most [`MAX_DECIMALS`] decimals and are less than [`MAX_VALUE`], because
 //! 10^15 * 10^22, also twice for a sum, fits into 127 bits. Others are an error.
 //!
 //! The API server takes them: it rounds to nine decimals and cuts off at 2^63 - 1.
 
 use std::borrow::Cow;
 
-use super::{Error, Val, call, too_extreme};
+use super::{Error, Val, call, extreme_value_error};
 
 const MAX_DECIMALS: i64 = 15;
-const TOO_BIG: f64 = 1e22;
+const MAX_VALUE: f64 = 1e22;
 /// So many digits fit into the mantissa.
 const MAX_LENGTH: usize = 38;
-/// Far above what [`TOO_BIG`] allows, and far below where the library adds up exponents wrongly.
+/// Far above what [`MAX_VALUE`] allows, and far below where the library adds up exponents wrongly.
 const MAX_EXPONENT: i64 = 64;
 
 /// Refuses a text that must not become a quantity.
 pub(super) fn check_operands(function: &str, args: &mut [Val<'_>]) -> Result<(), Error> {
     match (function, args) {
-        ("quantity", [Val::String(text)]) if is_extreme(text) => Err(too_extreme(function)),
+        ("quantity", [Val::String(text)]) if is_out_of_bounds(text) => {
+            Err(extreme_value_error(function))
+        }
         // An exponent of any size is one; the library would compute with it.
         ("isQuantity", [Val::String(text)]) => {
-            let (number, suffix) = split(text);
-            if exponent(suffix).is_some() {
+            let (number, suffix) = split_suffix(text);
+            if parse_exponent(suffix).is_some() {
                 *text = Cow::Owned(format!("{number}e0"));
             }
             Ok(())
@@ -40,27 +42,27 @@ pub(super) fn check_result(function: &str, result: &Val<'_>) -> Result<(), Error
         return Ok(());
     };
     match call("asApproximateFloat", Some(Val::Library(value.clone())), Vec::new())? {
-        Val::Double(value) if value.abs() < TOO_BIG => Ok(()),
-        _ => Err(too_extreme(function)),
+        Val::Double(value) if value.abs() < MAX_VALUE => Ok(()),
+        _ => Err(extreme_value_error(function)),
     }
 }
 
 /// In the words of the API server.
-pub(super) fn malformed() -> Error {
+pub(super) fn malformed_quantity_error() -> Error {
     Error::new(
         "quantities must match the regular expression \
          '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
     )
 }
 
-fn is_extreme(text: &str) -> bool {
-    let (number, suffix) = split(text);
+fn is_out_of_bounds(text: &str) -> bool {
+    let (number, suffix) = split_suffix(text);
     let exponent = match suffix {
         "n" => -9,
         "u" => -6,
         "m" => -3,
         // A suffix for something bigger does not add decimals.
-        _ => exponent(suffix).unwrap_or(0),
+        _ => parse_exponent(suffix).unwrap_or(0),
     };
     let fraction = number.split_once('.').map_or("", |(_, fraction)| fraction);
     let decimals = i64::try_from(fraction.trim_end_matches('0').len()).unwrap_or(i64::MAX);
@@ -70,13 +72,13 @@ fn is_extreme(text: &str) -> bool {
 }
 
 /// The number and its suffix, as the library tells them apart.
-fn split(text: &str) -> (&str, &str) {
+fn split_suffix(text: &str) -> (&str, &str) {
     let text = text.trim();
     let is_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | '+' | '-');
     text.split_at(text.find(|c| !is_number(c)).unwrap_or(text.len()))
 }
 
 /// `e3`, but neither `E` nor `Ei`.
-fn exponent(suffix: &str) -> Option<i64> {
+fn parse_exponent(suffix: &str) -> Option<i64> {
     suffix.strip_prefix(['e', 'E'])?.parse().ok()
 }

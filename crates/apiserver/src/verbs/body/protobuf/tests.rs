@@ -5,20 +5,20 @@ use serde_json::{Value, json};
 use super::*;
 use crate::testing::protobuf::{bytes, envelope, int};
 
-const DEPLOYMENT: Expected<'_> =
-    Expected { group: "apps", version: "v1", kind: "Deployment", custom: false };
-const CONFIG_MAP: Expected<'_> =
-    Expected { group: "", version: "v1", kind: "ConfigMap", custom: false };
+const DEPLOYMENT: ExpectedKind<'_> =
+    ExpectedKind { group: "apps", version: "v1", kind: "Deployment", custom: false };
+const CONFIG_MAP: ExpectedKind<'_> =
+    ExpectedKind { group: "", version: "v1", kind: "ConfigMap", custom: false };
 
 /// What `kubectl create deployment web --image=shop/web:1 --replicas=2 --port=80` sends.
-const KUBECTL: &str = "azhzAAoVCgdhcHBzL3YxEgpEZXBsb3ltZW50ErsBCh8KA3dlYhIAGgAiACoAMgA4AEIAWgoKA2FwcBID\
+const KUBECTL_DEPLOYMENT_BODY: &str = "azhzAAoVCgdhcHBzL3YxEgpEZXBsb3ltZW50ErsBCh8KA3dlYhIAGgAiACoAMgA4AEIAWgoKA2FwcBID\
      d2ViEokBCAISDAoKCgNhcHASA3dlYhpvChwKABIAGgAiACoAMgA4AEIAWgoKA2FwcBIDd2ViEk8SMQoDd2ViEgpzaG9\
      wL3dlYjoxKgAyCgoAEAAYUCIAKgBCAGoAcgCAAQCIAQCQAQCiAQAaADIAQgBKAFIAWABgAGgAggEAigEAmgEAwgEAIg\
      IKACgAOAAaDAgAEAAYACAAKAA4ABoAIgA=";
 
 #[test]
-fn a_body_of_kubectl_is_the_object_that_it_would_send_as_json() {
-    let body = STANDARD.decode(KUBECTL).unwrap();
+fn a_kubectl_protobuf_body_decodes_to_the_same_object_as_json() {
+    let body = STANDARD.decode(KUBECTL_DEPLOYMENT_BODY).unwrap();
     let expected = json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -36,28 +36,29 @@ fn a_body_of_kubectl_is_the_object_that_it_would_send_as_json() {
         },
         "status": {},
     });
-    assert_eq!(read(&body, DEPLOYMENT), Ok(expected));
+    assert_eq!(read_object(&body, DEPLOYMENT), Ok(expected));
 }
 
 #[test]
-fn kind_and_version_may_be_left_out_and_a_version_that_is_none_counts_as_left_out() {
+fn missing_or_invalid_type_meta_defaults_to_the_expected_kind() {
     let map = bytes(1, &bytes(1, b"a"));
     let expected = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
     for (version, kind) in [("", ""), ("v1", ""), ("", "ConfigMap"), ("a/b/c", "ConfigMap")] {
-        let found = read(&envelope(version, kind, &map), CONFIG_MAP);
+        let found = read_object(&envelope(version, kind, &map), CONFIG_MAP);
         assert_eq!(found, Ok(expected.clone()), "{version} {kind}");
     }
 }
 
 #[test]
-fn a_kind_that_nobody_knows_is_left_to_the_caller() {
-    let found = read(&envelope("autoscaling/v2", "HorizontalPodAutoscaler", b"x"), CONFIG_MAP);
+fn unknown_kinds_decode_to_type_meta_only() {
+    let found =
+        read_object(&envelope("autoscaling/v2", "HorizontalPodAutoscaler", b"x"), CONFIG_MAP);
     let expected = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler"});
     assert_eq!(found, Ok(expected));
 }
 
 #[test]
-fn what_is_broken_is_refused_in_the_words_of_the_real_server() {
+fn malformed_protobuf_bodies_are_rejected_with_kubernetes_messages() {
     let in_kind = "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: ";
     let map = |raw: &[u8]| envelope("v1", "ConfigMap", raw);
     for (body, expected) in [
@@ -86,24 +87,24 @@ fn what_is_broken_is_refused_in_the_words_of_the_real_server() {
         (map(&[0]), format!("{in_kind}proto: ConfigMap: illegal tag 0 (wire type 0)")),
         (map(&bytes(1, &[0x0c])), format!("{in_kind}proto: ObjectMeta: wiretype end group for non-group")),
     ] {
-        let failure = read(&body, CONFIG_MAP).unwrap_err();
+        let failure = read_object(&body, CONFIG_MAP).unwrap_err();
         assert_eq!((failure.code.as_u16(), failure.message), (400, expected), "{body:?}");
     }
 }
 
 #[test]
-fn custom_kinds_have_no_form_in_protobuf() {
-    let expected = Expected { group: "x.example", version: "v1", kind: "Thing", custom: true };
-    let failure = read(&envelope("x.example/v1", "Thing", b""), expected).unwrap_err();
+fn custom_kinds_do_not_accept_protobuf() {
+    let expected = ExpectedKind { group: "x.example", version: "v1", kind: "Thing", custom: true };
+    let failure = read_object(&envelope("x.example/v1", "Thing", b""), expected).unwrap_err();
     assert_eq!(failure.code.as_u16(), 415);
     assert!(failure.message.ends_with("application/json, application/yaml"), "{}", failure.message);
 }
 
 #[test]
-fn options_of_a_delete_are_those_of_any_group() {
+fn delete_options_are_accepted_from_any_group() {
     let raw = [int(1, 0), bytes(4, b"Foreground"), bytes(2, &bytes(1, b"u"))].concat();
     for version in ["v1", "apps/v1", ""] {
-        let options = delete_options(&envelope(version, "DeleteOptions", &raw)).unwrap();
+        let options = read_delete_options(&envelope(version, "DeleteOptions", &raw)).unwrap();
         assert_eq!(
             options,
             json!({
@@ -112,7 +113,7 @@ fn options_of_a_delete_are_those_of_any_group() {
             }),
         );
     }
-    let other = delete_options(&envelope("v1", "Pod", &raw)).unwrap();
+    let other = read_delete_options(&envelope("v1", "Pod", &raw)).unwrap();
     assert_eq!(other["kind"], Value::from("Pod"));
-    assert_eq!(delete_options(b"{}").unwrap_err().split(',').count(), 2);
+    assert_eq!(read_delete_options(b"{}").unwrap_err().split(',').count(), 2);
 }

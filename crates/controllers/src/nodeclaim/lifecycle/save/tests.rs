@@ -5,7 +5,7 @@ use super::*;
 use crate::testing::fixtures::{has, node_claim};
 
 #[test]
-fn what_others_wrote_meanwhile_is_kept() {
+fn concurrent_changes_of_other_controllers_are_kept() {
     let now = Timestamp::UNIX_EPOCH;
     let before: NodeClaim = serde_json::from_value(node_claim("a", &json!({}))).unwrap();
     let mut after = before.clone();
@@ -15,7 +15,7 @@ fn what_others_wrote_meanwhile_is_kept() {
     current.condition_set(now).set_true("Drifted");
     current.status.get_or_insert_default().image_id = Some("by others".to_owned());
     let mut wanted = current.clone();
-    graft(&before, &after, &mut wanted, now);
+    merge_changes(&before, &after, &mut wanted, now);
     assert!(has(&wanted, "Launched", "True") && has(&wanted, "Drifted", "True"));
     let status = wanted.status.unwrap();
     assert_eq!(status.provider_id.as_deref(), Some("i"));
@@ -23,7 +23,7 @@ fn what_others_wrote_meanwhile_is_kept() {
 }
 
 #[test]
-fn a_condition_that_the_pass_did_not_touch_is_not_set_back() {
+fn untouched_conditions_are_not_reset() {
     let now = Timestamp::UNIX_EPOCH;
     let mut before: NodeClaim = serde_json::from_value(node_claim("a", &json!({}))).unwrap();
     for condition in [LAUNCHED, REGISTERED, INITIALIZED] {
@@ -32,6 +32,6 @@ fn a_condition_that_the_pass_did_not_touch_is_not_set_back() {
     let mut wanted = before.clone();
     wanted.condition_set(now).set(INITIALIZED, Status::Unknown, "Rebooting", "");
     let rebooting = wanted.clone();
-    graft(&before, &before.clone(), &mut wanted, now);
+    merge_changes(&before, &before.clone(), &mut wanted, now);
     assert_eq!(wanted, rebooting);
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::testing::fixtures::{has, node_claim};
 
-const POLL: Outcome = Outcome::After(Duration::from_secs(5));
+const POLL: Outcome = Outcome::RequeueAfter(Duration::from_secs(5));
 
 async fn delete<K>(bench: &Bench, name: &str)
 where
@@ -34,8 +34,8 @@ async fn the_finalizer_stays_until_the_instance_is_gone() {
     let claim = bench.launched(&lifecycle, node_claim("a", &json!({}))).await;
     delete::<NodeClaim>(&bench, "a").await;
     bench.cloud.fail_next_delete(CloudError::other("no answer"));
-    let trouble = bench.reconcile(&lifecycle, "a").await.unwrap_err();
-    assert_eq!(trouble.to_string(), "no answer", "40/TM-35");
+    let error = bench.reconcile(&lifecycle, "a").await.unwrap_err();
+    assert_eq!(error.to_string(), "no answer", "40/TM-35");
     assert_eq!(bench.claim("a").await.finalizers(), [TERMINATION], "40/TM-35");
     assert_eq!(bench.reconcile(&lifecycle, "a").await.unwrap(), POLL, "40/TM-34");
     // It takes its time.
@@ -62,7 +62,7 @@ async fn the_finalizer_stays_until_the_instance_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_was_not_launched_goes_at_once() {
+async fn an_unlaunched_claim_is_removed_at_once() {
     let (bench, lifecycle) = bench().await;
     bench.cloud.allow_creates(0);
     bench.create(node_claim("a", &json!({}))).await;
@@ -74,7 +74,7 @@ async fn a_claim_that_was_not_launched_goes_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_instance_that_could_not_be_written_down_does_not_stay_behind() {
+async fn an_instance_missing_from_the_claim_status_is_terminated() {
     let bench = Bench::new().await;
     let (context, faults) = bench.with_faults();
     let lifecycle = controller(&context);
@@ -92,7 +92,7 @@ async fn an_instance_that_could_not_be_written_down_does_not_stay_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_did_not_register_is_left_to_the_cloud() {
+async fn finalization_does_not_delete_unregistered_nodes() {
     let (bench, lifecycle) = bench().await;
     let claim = bench.launched(&lifecycle, node_claim("a", &json!({}))).await;
     bench.join("n", objects::provider_id(&claim), &json!({})).await;
@@ -103,7 +103,7 @@ async fn a_node_that_did_not_register_is_left_to_the_cloud() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_nodes_go_before_the_instance() {
+async fn all_nodes_are_deleted_before_the_instance() {
     let (bench, lifecycle) = bench().await;
     let claim = registered(&bench, &lifecycle, &json!({})).await;
     let kept = json!({"metadata": {"finalizers": ["example.com/keep"]}});
@@ -127,7 +127,7 @@ async fn all_nodes_go_before_the_instance() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_id_that_was_cleared_is_put_back() {
+async fn a_cleared_provider_id_is_restored() {
     let (bench, lifecycle) = bench().await;
     let id = objects::provider_id(&registered(&bench, &lifecycle, &json!({})).await).to_owned();
     let clear = json!({"status": {"providerID": "", "nodeName": ""}});
@@ -143,7 +143,7 @@ async fn an_id_that_was_cleared_is_put_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_deadline_is_written_once() {
+async fn the_termination_timestamp_is_annotated_once() {
     let key = "karpenter.sh/nodeclaim-termination-timestamp";
     let preset = json!({
         "metadata": {"annotations": {key: "2030-01-01T00:00:00Z"}},
@@ -187,7 +187,7 @@ async fn the_deadline_is_written_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ready_claim_is_ready_until_it_is_gone() {
+async fn a_terminating_claim_keeps_its_ready_condition() {
     let (bench, lifecycle) = bench().await;
     registered(&bench, &lifecycle, &json!({})).await;
     bench.reconcile(&lifecycle, "a").await.unwrap();
@@ -207,20 +207,20 @@ async fn a_ready_claim_is_ready_until_it_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn conflicts_are_tried_again_and_nothing_is_counted_twice() {
+async fn conflicts_are_retried_and_the_termination_is_counted_once() {
     let bench = Bench::new().await;
     let (context, faults) = bench.with_faults();
     let lifecycle = controller(&context);
     bench.launched(&lifecycle, node_claim("a", &json!({}))).await;
     delete::<NodeClaim>(&bench, "a").await;
     faults.fail("PATCH", "/nodeclaims/a/status", 409);
-    assert_eq!(bench.reconcile(&lifecycle, "a").await.unwrap(), Outcome::Again);
+    assert_eq!(bench.reconcile(&lifecycle, "a").await.unwrap(), Outcome::Requeue);
     faults.fail("PATCH", "/nodeclaims/a", 409);
-    assert_eq!(bench.reconcile(&lifecycle, "a").await.unwrap(), Outcome::Again);
+    assert_eq!(bench.reconcile(&lifecycle, "a").await.unwrap(), Outcome::Requeue);
     faults.fail("PATCH", "/nodeclaims/a", 500);
-    let trouble = bench.reconcile(&lifecycle, "a").await.unwrap_err();
+    let error = bench.reconcile(&lifecycle, "a").await.unwrap_err();
     let text = "removing termination finalizer, made to fail with 500";
-    assert_eq!(trouble.to_string(), text);
+    assert_eq!(error.to_string(), text);
     assert_eq!(bench.reconcile(&lifecycle, "a").await.unwrap(), Outcome::Done);
     assert!(bench.get::<NodeClaim>("", "a").await.is_none());
     assert_eq!(bench.metric("karpenter_nodeclaims_terminated_total", &[]), 1);

@@ -21,7 +21,7 @@ fn node(changes: &Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_initializes_when_nothing_is_missing_any_more() {
+async fn a_node_initializes_when_taints_and_resources_are_ready() {
     let (bench, lifecycle) = bench().await;
     let starting = json!({"status": {
         "conditions": [{"type": "Ready", "status": "False"}],
@@ -67,7 +67,7 @@ async fn a_node_initializes_when_nothing_is_missing_any_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_restarts_is_not_initialized() {
+async fn a_rebooting_node_is_not_initialized() {
     let (bench, lifecycle) = bench().await;
     registered(&bench, &lifecycle, &json!({})).await;
     let time = "2026-01-01T00:00:00Z";
@@ -92,9 +92,9 @@ async fn a_node_that_restarts_is_not_initialized() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn devices_count_when_somebody_looks_at_them() {
+async fn dra_drivers_block_initialization_unless_ignored() {
     let options = Options { ignore_dra_requests: false, ..Options::default() };
-    let bench = Bench::with(options).await;
+    let bench = Bench::with_options(options).await;
     let lifecycle = controller(&bench.context);
     registered(&bench, &lifecycle, &json!({})).await;
     bench.patch(node(&json!({"spec": {"taints": []}}))).await;
@@ -128,7 +128,7 @@ async fn devices_count_when_somebody_looks_at_them() {
 }
 
 #[test]
-fn a_new_generation_is_taken_note_of() {
+fn conditions_observe_a_new_generation() {
     let condition = |type_: &str| {
         json!({"type": type_, "status": "True", "reason": type_, "message": "",
             "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z"})

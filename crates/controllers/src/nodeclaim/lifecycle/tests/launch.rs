@@ -2,7 +2,7 @@ use karpenter_operator::cloud::CloudError;
 use karpenter_operator::harness::Outcome;
 use serde_json::json;
 
-use super::super::launch::take_over;
+use super::super::launch::adopt_launch;
 use super::*;
 use crate::testing::fixtures::{condition, has, node_claim, pod};
 
@@ -18,14 +18,14 @@ async fn a_new_claim_gets_a_finalizer_and_an_instance() {
     assert_eq!(condition(&claim, "Registered").1, "NodeNotFound");
     assert_eq!(condition(&claim, "Initialized").1, "AwaitingReconciliation", "40/LC-23");
     let again = bench.reconcile(&lifecycle, "a").await.unwrap();
-    assert!(matches!(again, Outcome::After(_)), "until the registration timeout: {again:?}");
+    assert!(matches!(again, Outcome::RequeueAfter(_)), "until the registration timeout: {again:?}");
     let calls = bench.cloud.calls().create;
     assert_eq!(calls.len(), 1, "40/LC-01");
     assert_eq!(calls[0].finalizers(), [TERMINATION], "the finalizer comes first");
 }
 
 #[tokio::test(start_paused = true)]
-async fn claims_of_other_installations_are_left_alone() {
+async fn unmanaged_claims_are_not_touched() {
     let (bench, lifecycle) = bench().await;
     let foreign = json!({"spec": {"nodeClassRef": {"kind": "OtherClass"}}});
     let before = bench.create(node_claim("a", &foreign)).await;
@@ -39,7 +39,7 @@ async fn claims_of_other_installations_are_left_alone() {
 }
 
 #[test]
-fn annotations_of_the_cloud_win_over_own_ones() {
+fn cloud_annotations_override_those_of_the_claim() {
     let claim = |value: &str, id: Option<&str>| -> NodeClaim {
         let changes = json!({
             "metadata": {"labels": {"x": value}, "annotations": {"x": value}},
@@ -48,7 +48,7 @@ fn annotations_of_the_cloud_win_over_own_ones() {
         serde_json::from_value(node_claim("a", &changes)).unwrap()
     };
     let mut own = claim("a", None);
-    take_over(&mut own, &claim("b", Some("i")));
+    adopt_launch(&mut own, &claim("b", Some("i")));
     assert_eq!((&*own.labels()["x"], &*own.annotations()["x"]), ("a", "b"), "40/LC-03");
     let status = own.status.unwrap();
     assert_eq!(status.provider_id.as_deref(), Some("i"));
@@ -56,7 +56,7 @@ fn annotations_of_the_cloud_win_over_own_ones() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn own_labels_win_over_the_clouds() {
+async fn claim_labels_override_those_of_the_cloud() {
     let (bench, lifecycle) = bench().await;
     let own = json!({"metadata": {"labels": {"topology.kubernetes.io/zone": "mine"}}});
     let claim = bench.launched(&lifecycle, node_claim("a", &own)).await;
@@ -64,7 +64,7 @@ async fn own_labels_win_over_the_clouds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_launch_that_could_not_be_written_is_not_repeated() {
+async fn a_launch_is_not_repeated_after_a_failed_status_write() {
     let bench = Bench::new().await;
     let (context, faults) = bench.with_faults();
     let lifecycle = controller(&context);
@@ -73,7 +73,7 @@ async fn a_launch_that_could_not_be_written_is_not_repeated() {
         faults.fail("PATCH", "/nodeclaims/a/status", code);
         let result = bench.reconcile(&lifecycle, "a").await;
         match code {
-            409 => assert_eq!(result.unwrap(), Outcome::Again, "a conflict is no error"),
+            409 => assert_eq!(result.unwrap(), Outcome::Requeue, "a conflict is no error"),
             _ => assert!(result.is_err(), "40/LC-04"),
         }
         assert!(!has(&bench.claim("a").await, "Launched", "True"));
@@ -84,7 +84,7 @@ async fn a_launch_that_could_not_be_written_is_not_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_was_killed_after_the_launch_asks_for_the_same_claim_again() {
+async fn a_restart_after_the_launch_creates_the_same_claim_again() {
     let bench = Bench::new().await;
     let (context, faults) = bench.with_faults();
     bench.create(node_claim("a", &json!({}))).await;
@@ -106,7 +106,7 @@ async fn nothing_is_launched_without_the_finalizer() {
     let (context, faults) = bench.with_faults();
     let lifecycle = controller(&context);
     bench.create(node_claim("a", &json!({}))).await;
-    for (code, end) in [(409, Outcome::Again), (404, Outcome::Done)] {
+    for (code, end) in [(409, Outcome::Requeue), (404, Outcome::Done)] {
         faults.fail("PATCH", "/nodeclaims/a", code);
         assert_eq!(bench.reconcile(&lifecycle, "a").await.unwrap(), end, "{code}");
     }
@@ -116,7 +116,7 @@ async fn nothing_is_launched_without_the_finalizer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_capacity_the_claim_goes_and_its_pods_hear_of_it() {
+async fn insufficient_capacity_deletes_the_claim_and_notifies_its_pods() {
     let (bench, lifecycle) = bench().await;
     for (name, node) in [("waits", None), ("bound", Some("elsewhere"))] {
         bench.create(pod(name, node, &json!({}))).await;
@@ -145,7 +145,7 @@ async fn without_capacity_the_claim_goes_and_its_pods_hear_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_a_node_class_that_is_not_ready_the_claim_goes_silently() {
+async fn a_not_ready_node_class_deletes_the_claim_without_events() {
     let (bench, lifecycle) = bench().await;
     bench.create(node_claim("a", &json!({}))).await;
     bench.cloud.fail_next_create(CloudError::node_class_not_ready("no subnets"));
@@ -157,7 +157,7 @@ async fn with_a_node_class_that_is_not_ready_the_claim_goes_silently() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_found_nothing_is_not_counted() {
+async fn a_failed_launch_of_a_deleted_claim_is_not_counted() {
     let bench = Bench::new().await;
     let (context, faults) = bench.with_faults();
     let lifecycle = controller(&context);
@@ -169,7 +169,7 @@ async fn a_deletion_that_found_nothing_is_not_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_failures_are_shown_and_retried() {
+async fn other_launch_errors_set_the_condition_and_are_retried() {
     let (bench, lifecycle) = bench().await;
     let explained = || CloudError::Create {
         reason: "NoRole".to_owned(),
@@ -191,8 +191,8 @@ async fn other_failures_are_shown_and_retried() {
     for (case, error, reason, message) in cases {
         let text = error.to_string();
         bench.cloud.fail_next_create(error);
-        let trouble = bench.reconcile(&lifecycle, "a").await.unwrap_err();
-        assert_eq!(trouble.to_string(), format!("launching nodeclaim, {text}"), "{case}");
+        let error = bench.reconcile(&lifecycle, "a").await.unwrap_err();
+        assert_eq!(error.to_string(), format!("launching nodeclaim, {text}"), "{case}");
         let expected = ("Unknown".to_owned(), reason.to_owned(), message);
         assert_eq!(condition(&bench.claim("a").await, "Launched"), expected, "{case}");
     }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use karpenter_api::nodepool::NodePool;
-use karpenter_core::lifecycle::health::Health;
+use karpenter_core::lifecycle::registration_health::Health;
 use karpenter_operator::cloud::CloudError;
 use karpenter_operator::harness::Outcome;
 use kube::core::DynamicObject;
@@ -23,7 +23,7 @@ fn is_deleting(claim: &NodeClaim) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_cannot_be_launched_goes_after_five_minutes() {
+async fn an_unlaunched_claim_is_deleted_after_five_minutes() {
     let (bench, lifecycle) = bench().await;
     bench.cloud.allow_creates(0);
     bench.create(node_claim("a", &json!({}))).await;
@@ -31,12 +31,8 @@ async fn a_claim_that_cannot_be_launched_goes_after_five_minutes() {
     assert!(bench.reconcile(&lifecycle, "a").await.is_err());
     assert!(!is_deleting(&bench.claim("a").await), "40/LC-32");
     bench.pass(Duration::from_mins(5)).await;
-    let trouble = bench.reconcile(&lifecycle, "a").await.unwrap_err();
-    assert_eq!(
-        trouble.to_string(),
-        "launching nodeclaim, no more launches are allowed",
-        "40/LC-31"
-    );
+    let error = bench.reconcile(&lifecycle, "a").await.unwrap_err();
+    assert_eq!(error.to_string(), "launching nodeclaim, no more launches are allowed", "40/LC-31");
     assert!(is_deleting(&bench.claim("a").await), "40/LC-31");
     assert_eq!(bench.metric(DISRUPTED, &[("reason", "launch_timeout")]), 1, "40/LC-31");
     bench.reconcile(&lifecycle, "a").await.unwrap();
@@ -45,7 +41,7 @@ async fn a_claim_that_cannot_be_launched_goes_after_five_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_for_which_both_times_are_over_goes_once() {
+async fn a_claim_past_both_timeouts_is_deleted_once() {
     let (bench, lifecycle) = bench().await;
     let pool = bench.create(node_pool("general")).await;
     bench.cloud.allow_creates(0);
@@ -61,7 +57,7 @@ async fn a_claim_for_which_both_times_are_over_goes_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_without_a_node_goes_after_a_quarter_of_an_hour() {
+async fn an_unregistered_claim_is_deleted_after_fifteen_minutes() {
     let (bench, lifecycle) = bench().await;
     bench.launched(&lifecycle, node_claim("a", &json!({}))).await;
     bench.pass(Duration::from_mins(20)).await;
@@ -71,7 +67,7 @@ async fn a_claim_without_a_node_goes_after_a_quarter_of_an_hour() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_with_a_node_stays() {
+async fn a_registered_claim_does_not_time_out() {
     let (bench, lifecycle) = bench().await;
     let claim = bench.launched(&lifecycle, node_claim("a", &json!({}))).await;
     bench.join("n", objects::provider_id(&claim), &json!({})).await;
@@ -82,7 +78,7 @@ async fn a_claim_with_a_node_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_runs_from_the_last_transition() {
+async fn timeouts_count_from_the_last_transition_time() {
     let (bench, lifecycle) = bench().await;
     let later = |type_: &str, status: &str| {
         json!({"type": type_, "status": status, "reason": "R", "message": "",
@@ -95,12 +91,15 @@ async fn the_time_runs_from_the_last_transition() {
     bench.create(node_claim("a", &changes)).await;
     bench.pass(Duration::from_mins(16)).await;
     let left = bench.reconcile(&lifecycle, "a").await.unwrap();
-    assert!(matches!(left, Outcome::After(left) if left < Duration::from_mins(9)), "{left:?}");
+    assert!(
+        matches!(left, Outcome::RequeueAfter(left) if left < Duration::from_mins(9)),
+        "{left:?}"
+    );
     assert!(!is_deleting(&bench.claim("a").await), "40/LC-34");
 }
 
 #[tokio::test(start_paused = true)]
-async fn pools_hear_of_timeouts_and_registrations() {
+async fn timeouts_and_registrations_update_the_registration_health() {
     let (bench, lifecycle) = bench().await;
     let pool = bench.create(node_pool("general")).await;
     let uid = pool.uid().unwrap();
@@ -133,7 +132,7 @@ async fn pools_hear_of_timeouts_and_registrations() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pool_that_was_made_anew_does_not_answer_for_old_claims() {
+async fn a_recreated_pool_ignores_timeouts_of_old_claims() {
     let (bench, lifecycle) = bench().await;
     let uid = bench.create(node_pool("general")).await.uid().unwrap();
     let other = bench.create(node_pool("other")).await;
@@ -147,7 +146,7 @@ async fn a_pool_that_was_made_anew_does_not_answer_for_old_claims() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pool_hears_of_a_registration_once_and_for_sure() {
+async fn a_registration_is_reported_to_the_pool_despite_a_conflict() {
     let bench = Bench::new().await;
     let (context, faults) = bench.with_faults();
     let lifecycle = controller(&context);
@@ -156,7 +155,7 @@ async fn a_pool_hears_of_a_registration_once_and_for_sure() {
     let claim = bench.launched(&lifecycle, node_claim("a", &owned_by(&pool))).await;
     bench.join("n", objects::provider_id(&claim), &json!({})).await;
     faults.fail("PATCH", "/nodepools/general/status", 409);
-    assert_eq!(bench.reconcile(&lifecycle, "a").await.unwrap(), Outcome::Again);
+    assert_eq!(bench.reconcile(&lifecycle, "a").await.unwrap(), Outcome::Requeue);
     assert!(has(&bench.claim("a").await, "Registered", "True"), "that does not wait");
     assert_eq!(bench.context.registration_health.of(&uid), Health::Unknown);
     assert_eq!(bench.reconcile(&lifecycle, "a").await.unwrap(), Outcome::Done);
@@ -166,7 +165,7 @@ async fn a_pool_hears_of_a_registration_once_and_for_sure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pool_hears_of_a_timeout_once_though_the_deletion_fails() {
+async fn a_timeout_is_reported_once_when_the_deletion_fails() {
     let bench = Bench::new().await;
     let (context, faults) = bench.with_faults();
     let lifecycle = controller(&context);
@@ -175,9 +174,9 @@ async fn a_pool_hears_of_a_timeout_once_though_the_deletion_fails() {
     bench.launched(&lifecycle, node_claim("a", &owned_by(&pool))).await;
     bench.pass(Duration::from_mins(20)).await;
     faults.fail("DELETE", "/nodeclaims/a", 500);
-    let trouble = bench.reconcile(&lifecycle, "a").await.unwrap_err();
+    let error = bench.reconcile(&lifecycle, "a").await.unwrap_err();
     let text = "deleting nodeclaim for timeout, made to fail with 500 (NodeClaim=a)";
-    assert_eq!(trouble.to_string(), text, "45 §12.5");
+    assert_eq!(error.to_string(), text, "45 §12.5");
     bench.reconcile(&lifecycle, "a").await.unwrap();
     assert!(is_deleting(&bench.claim("a").await));
     // Two would make the pool unhealthy.

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use karpenter_operator::cloud::{CloudError, CloudFuture, HookAnswer, HookWait};
+use karpenter_operator::cloud::{CloudError, CloudFuture, HookRequeue, HookResult};
 use karpenter_operator::harness::Outcome;
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ async fn launched(bench: &Bench, lifecycle: &Controller, changes: &Value) -> Str
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_becomes_the_claims() {
+async fn a_node_registers_with_its_claim() {
     let (bench, lifecycle) = bench().await;
     let id = launched(&bench, &lifecycle, &json!({})).await;
     bench.join("n", &id, &json!({})).await;
@@ -43,7 +43,7 @@ async fn a_node_becomes_the_claims() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_without_the_taint_registers_with_a_warning() {
+async fn a_node_without_the_unregistered_taint_registers_with_an_event() {
     let (bench, lifecycle) = bench().await;
     let id = launched(&bench, &lifecycle, &json!({})).await;
     bench.join("n", &id, &json!({"spec": {"taints": []}})).await;
@@ -55,7 +55,7 @@ async fn a_node_without_the_taint_registers_with_a_warning() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_startup_taint_that_was_removed_does_not_come_back() {
+async fn a_removed_startup_taint_is_not_restored() {
     let (bench, lifecycle) = bench().await;
     let startup = json!({"spec": {"startupTaints": [{"key": "s/t", "effect": "NoSchedule"}]}});
     let id = launched(&bench, &lifecycle, &startup).await;
@@ -69,7 +69,7 @@ async fn a_startup_taint_that_was_removed_does_not_come_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_nodes_of_one_instance_register_neither() {
+async fn two_nodes_with_one_provider_id_do_not_register() {
     let (bench, lifecycle) = bench().await;
     let id = launched(&bench, &lifecycle, &json!({})).await;
     for name in ["m", "n"] {
@@ -89,7 +89,7 @@ async fn two_nodes_of_one_instance_register_neither() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_without_a_provider_id_is_nobodys() {
+async fn a_node_without_a_provider_id_matches_no_claim() {
     let (bench, lifecycle) = bench().await;
     bench.join("n", "", &json!({"spec": {"providerID": null}})).await;
     bench.create(node_claim("a", &json!({}))).await;
@@ -99,18 +99,18 @@ async fn a_node_without_a_provider_id_is_nobodys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conflict_on_the_node_is_tried_again_and_counted_once() {
+async fn a_node_conflict_is_retried_and_registration_is_counted_once() {
     let bench = Bench::new().await;
     let (context, faults) = bench.with_faults();
     let lifecycle = controller(&context);
     let id = launched(&bench, &lifecycle, &json!({})).await;
     bench.join("n", &id, &json!({})).await;
     faults.fail("PATCH", "/nodes/n", 409);
-    assert_eq!(bench.reconcile(&lifecycle, "a").await.unwrap(), Outcome::Again);
+    assert_eq!(bench.reconcile(&lifecycle, "a").await.unwrap(), Outcome::Requeue);
     assert!(has(&bench.claim("a").await, "Registered", "Unknown"));
     faults.fail("PATCH", "/nodes/n", 500);
-    let trouble = bench.reconcile(&lifecycle, "a").await.unwrap_err();
-    assert_eq!(trouble.to_string(), "patching node, made to fail with 500");
+    let error = bench.reconcile(&lifecycle, "a").await.unwrap_err();
+    assert_eq!(error.to_string(), "patching node, made to fail with 500");
     // The node is done, the claim is not: that is told when both are.
     faults.fail("PATCH", "/nodeclaims/a/status", 500);
     assert!(bench.reconcile(&lifecycle, "a").await.is_err());
@@ -122,51 +122,51 @@ async fn a_conflict_on_the_node_is_tried_again_and_counted_once() {
 }
 
 /// A hook that answers what a function says.
-struct Answer<F> {
+struct FakeHook<F> {
     name: &'static str,
     answer: F,
 }
 
 fn hook<F>(name: &'static str, answer: F) -> Arc<dyn RegistrationHook>
 where
-    F: Fn(&NodeClaim) -> Result<HookAnswer, CloudError> + Send + Sync + 'static,
+    F: Fn(&NodeClaim) -> Result<HookResult, CloudError> + Send + Sync + 'static,
 {
-    Arc::new(Answer { name, answer })
+    Arc::new(FakeHook { name, answer })
 }
 
-impl<F> std::fmt::Debug for Answer<F> {
+impl<F> std::fmt::Debug for FakeHook<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name)
     }
 }
 
-impl<F> RegistrationHook for Answer<F>
+impl<F> RegistrationHook for FakeHook<F>
 where
-    F: Fn(&NodeClaim) -> Result<HookAnswer, CloudError> + Send + Sync + 'static,
+    F: Fn(&NodeClaim) -> Result<HookResult, CloudError> + Send + Sync + 'static,
 {
     fn name(&self) -> &'static str {
         self.name
     }
 
-    fn registered<'a>(&'a self, claim: &'a NodeClaim) -> CloudFuture<'a, HookAnswer> {
+    fn check_registration<'a>(&'a self, claim: &'a NodeClaim) -> CloudFuture<'a, HookResult> {
         Box::pin(async { (self.answer)(claim) })
     }
 }
 
-fn waits(name: &'static str) -> Arc<dyn RegistrationHook> {
-    let wait = Some(HookWait::After(Duration::from_secs(5)));
-    hook(name, move |_| Ok(HookAnswer { wait, ..HookAnswer::default() }))
+fn waiting_hook(name: &'static str) -> Arc<dyn RegistrationHook> {
+    let wait = Some(HookRequeue::After(Duration::from_secs(5)));
+    hook(name, move |_| Ok(HookResult { requeue: wait, ..HookResult::default() }))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pending_hook_holds_the_registration_back() {
+async fn a_pending_hook_delays_the_registration() {
     let bench = Bench::new().await;
-    let lifecycle = with_hooks(&bench, vec![waits("placement")]);
+    let lifecycle = with_hooks(&bench, vec![waiting_hook("placement")]);
     let labels = json!({"metadata": {"labels": {"team": "x"}}});
     let id = launched(&bench, &lifecycle, &labels).await;
     bench.join("n", &id, &json!({})).await;
     let outcome = bench.reconcile(&lifecycle, "a").await.unwrap();
-    assert_eq!(outcome, Outcome::After(Duration::from_secs(5)), "40/LC-19");
+    assert_eq!(outcome, Outcome::RequeueAfter(Duration::from_secs(5)), "40/LC-19");
     let (claim, node) = (bench.claim("a").await, bench.node("n").await);
     let expected = ["Unknown", "RegistrationHookPending", "placement"].map(str::to_owned);
     assert_eq!(condition(&claim, "Registered"), expected.into(), "40/LC-19");
@@ -177,14 +177,14 @@ async fn a_pending_hook_holds_the_registration_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hooks_that_fail_are_named_with_those_that_wait() {
+async fn the_condition_names_failed_and_pending_hooks() {
     let bench = Bench::new().await;
     let fails = hook("bad", |_| Err(CloudError::other("no answer")));
-    let lifecycle = with_hooks(&bench, vec![fails, waits("slow")]);
+    let lifecycle = with_hooks(&bench, vec![fails, waiting_hook("slow")]);
     let id = launched(&bench, &lifecycle, &json!({})).await;
     bench.join("n", &id, &json!({})).await;
-    let trouble = bench.reconcile(&lifecycle, "a").await.unwrap_err();
-    assert_eq!(trouble.to_string(), "registration hook \"bad\" failed, no answer", "40/LC-20");
+    let error = bench.reconcile(&lifecycle, "a").await.unwrap_err();
+    assert_eq!(error.to_string(), "registration hook \"bad\" failed, no answer", "40/LC-20");
     assert_eq!(condition(&bench.claim("a").await, "Registered").2, "bad, slow", "40/LC-20");
 }
 
@@ -193,7 +193,7 @@ async fn labels_of_a_hook_end_up_on_claim_and_node() {
     let bench = Bench::new().await;
     let labels: BTreeMap<_, _> = [("partition".to_owned(), "3".to_owned())].into();
     let labels_it = hook("placement", move |_| {
-        Ok(HookAnswer { labels: labels.clone(), ..HookAnswer::default() })
+        Ok(HookResult { labels: labels.clone(), ..HookResult::default() })
     });
     let lifecycle = with_hooks(&bench, vec![labels_it]);
     let id = launched(&bench, &lifecycle, &json!({})).await;

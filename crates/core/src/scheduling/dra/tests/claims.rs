@@ -2,26 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use super::world::*;
+use super::test_cluster::*;
 use crate::resources::Quantity;
 use crate::scheduling::dra::*;
 
 const NONE: &str = "no instance type can satisfy the allocation";
 
 #[test]
-fn a_claim_that_is_not_there_fails_the_pod() {
-    let world = World::new(vec![]);
+fn a_missing_resource_claim_fails_the_pod() {
+    let world = TestCluster::new(vec![]);
     assert_eq!(world.try_new("c"), "resourceclaim \"default/c\" not found", "rule 1");
 }
 
 #[test]
-fn a_claim_that_is_named_twice_is_met_once() {
-    let world = World::new(vec![slice("p", devices("d"))]).claim("c", claim([query(1)]));
+fn a_resource_claim_listed_twice_is_allocated_once() {
+    let world = TestCluster::new(vec![slice("p", devices("d"))]).claim("c", claim([query(1)]));
     assert_eq!(world.try_new("c c"), "small: d", "rule 1");
 }
 
 #[test]
-fn devices_of_live_pods_are_taken() {
+fn devices_of_running_pods_stay_allocated() {
     let with = |reserved_for: Vec<Consumer>| Claim {
         reserved_for,
         ..claim([query(1)]).holding(id("p", "d"), &[])
@@ -37,7 +37,7 @@ fn devices_of_live_pods_are_taken() {
         ("rule 3: nobody",               vec![],                             NONE),
     ];
     for (case, reserved_for, expected) in rows {
-        let world = World::new(vec![slice("p", devices("d"))])
+        let world = TestCluster::new(vec![slice("p", devices("d"))])
             .claim("held", with(reserved_for))
             .claim("c", claim([query(1)]));
         assert_eq!(world.try_new("c"), expected, "{case}");
@@ -45,7 +45,7 @@ fn devices_of_live_pods_are_taken() {
 }
 
 #[test]
-fn shares_and_budgets_of_live_pods_are_taken() {
+fn capacity_and_counters_of_running_pods_stay_allocated() {
     let share = |pods: &[&str]| {
         let consumed = BTreeMap::from([("memory".to_owned(), Quantity::from_units(6))]);
         let mut claim = claim([query(1)]).holding(id("p", "x"), pods);
@@ -55,9 +55,9 @@ fn shares_and_budgets_of_live_pods_are_taken() {
         claim
     };
     let world = |pods: &[&str]| {
-        World::new(vec![
-            slice("p", vec![shared("x", 10).eating(3), device("y").eating(1)]).of(1, 2),
-            slice("p", vec![]).of(1, 2).declaring(budget(3)),
+        TestCluster::new(vec![
+            slice("p", vec![shared("x", 10).consuming(3), device("y").consuming(1)]).of(1, 2),
+            slice("p", vec![]).of(1, 2).declaring(counter_set(3)),
         ])
         .claim("held", share(pods))
         .claim("five", claim([query(1).memory(5)]))
@@ -68,7 +68,7 @@ fn shares_and_budgets_of_live_pods_are_taken() {
 }
 
 #[test]
-fn shares_of_live_claims_only_are_kept() {
+fn only_capacity_of_running_pods_stays_allocated() {
     let share = |pod: &str| {
         let mut claim = claim([query(1)]).holding(id("p", "x"), &[pod]);
         if let Some(allocation) = &mut claim.allocation {
@@ -77,7 +77,7 @@ fn shares_of_live_claims_only_are_kept() {
         }
         claim
     };
-    let world = World::new(vec![slice("p", vec![shared("x", 10)])])
+    let world = TestCluster::new(vec![slice("p", vec![shared("x", 10)])])
         .claim("one", share("live"))
         .claim("two", share("leaving"))
         .claim("six", claim([query(1).memory(6)]))
@@ -87,7 +87,7 @@ fn shares_of_live_claims_only_are_kept() {
 }
 
 #[test]
-fn claims_that_have_devices_narrow_the_candidate() {
+fn allocated_claims_narrow_the_candidate_requirements() {
     let given = |zone: &str, pods: &[&str]| {
         let mut claim = claim([query(1)]).holding(id("p", "d"), pods);
         if let Some(allocation) = &mut claim.allocation {
@@ -113,24 +113,29 @@ fn claims_that_have_devices_narrow_the_candidate() {
         ("rule 7: on a node",             on_node("here"),       refused),
     ];
     for (case, claim, expected) in rows {
-        let world = World::new(vec![slice("p", devices("d"))]).claim("c", claim);
+        let world = TestCluster::new(vec![slice("p", devices("d"))]).claim("c", claim);
         assert_eq!(world.try_new("c"), expected, "{case}");
     }
-    let world = World::new(vec![]).claim("c", on_node("here"));
-    assert_eq!(world.look(&world.allocator(), Place::Here, "c"), "small: ", "rule 7: that node");
+    let world = TestCluster::new(vec![]).claim("c", on_node("here"));
+    assert_eq!(
+        world.try_allocate(&world.allocator(), TestCandidate::ExistingNode, "c"),
+        "small: ",
+        "rule 7: that node"
+    );
 }
 
 #[test]
-fn claims_that_have_devices_narrow_the_search_for_others() {
+fn allocated_claims_narrow_the_search_for_other_claims() {
     let mut given = claim([query(1)]).holding(id("p", "x"), &["live"]);
     if let Some(allocation) = &mut given.allocation {
         allocation.requirements = zones(&["b"]);
     }
     let zonal = |pool: &str, zone: &str| slice(pool, devices("d")).in_zone(zone);
-    let world = World::new(vec![zonal("pa", "a"), zonal("pb", "b"), slice("pc", devices("e"))])
-        .claim("given", given)
-        .claim("c", claim([query(1)]))
-        .claim("two", claim([query(2)]));
+    let world =
+        TestCluster::new(vec![zonal("pa", "a"), zonal("pb", "b"), slice("pc", devices("e"))])
+            .claim("given", given)
+            .claim("c", claim([query(1)]))
+            .claim("two", claim([query(2)]));
     let zone = "@ topology.kubernetes.io/zone In [b]";
     assert_eq!(world.try_new("given c"), format!("small: pb/d {zone}"), "rule 7");
     // Also when the devices themselves are everywhere.
@@ -141,17 +146,17 @@ fn claims_that_have_devices_narrow_the_search_for_others() {
 fn two_claims_in_different_zones_fit_nowhere() {
     let zonal =
         |pool: &str, zone: &str| slice(pool, vec![device("d").with("pool", pool)]).in_zone(zone);
-    let world = World::new(vec![zonal("pa", "a"), zonal("pb", "b")])
+    let world = TestCluster::new(vec![zonal("pa", "a"), zonal("pb", "b")])
         .claim("c", claim([query(1).selecting("pool=pa")]))
         .claim("d", claim([query(1).selecting("pool=pb")]))
-        .evaluated();
+        .with_evaluated_selectors();
     assert_eq!(world.try_new("c d"), NONE, "20/C72");
 
     let mut allocator = world.allocator();
-    world.take(&mut allocator, Place::New(0), "c");
-    world.take(&mut allocator, Place::New(1), "d");
+    world.allocate_and_commit(&mut allocator, TestCandidate::NewClaim(0), "c");
+    world.allocate_and_commit(&mut allocator, TestCandidate::NewClaim(1), "d");
     assert_eq!(
-        world.look(&allocator, Place::New(2), "c d"),
+        world.try_allocate(&allocator, TestCandidate::NewClaim(2), "c d"),
         "in-memory allocation topology is incompatible with NodeClaim requirements (ResourceClaim=default/d)",
         "20/C72, rule 7",
     );

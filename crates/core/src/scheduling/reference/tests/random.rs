@@ -2,10 +2,12 @@
 
 use proptest::prelude::*;
 
-use super::small::{CUSTOM, HOSTNAME, Small, ZONE, ZONES, daemon, in_values, spread, term};
+use super::small_cluster::{
+    CUSTOM, HOSTNAME, SmallCluster, ZONE, ZONES, daemon, in_values, spread, term,
+};
 use crate::catalog::CAPACITY_TYPE;
 use crate::host_port::HostPort;
-use crate::pod::{PodSpec, Weighted};
+use crate::pod::{PodSpec, WeightedTerm};
 use crate::resources::Quantity;
 use crate::scheduling::{MinValuesPolicy, PreferencePolicy, ReservedMode};
 use crate::taint::{Taint, TaintEffect, Toleration};
@@ -16,7 +18,7 @@ const CPUS: [i64; 4] = [200, 700, 1500, 3000];
 
 /// What pods of one kind ask for, each part or not.
 #[derive(Clone, Debug)]
-struct Kind {
+struct PodKind {
     app: usize,
     cpu: usize,
     count: usize,
@@ -46,30 +48,28 @@ prop_compose! {
         anti_affinity in prop::option::weighted(0.2, (0..4_usize, 0..3_usize, any::<bool>())),
         tolerates in any::<bool>(),
         port in prop::bool::weighted(0.1),
-    ) -> Kind {
-        Kind {
+    ) -> PodKind {
+        PodKind {
             app, cpu, count, bound, zone, or_zones, preferred_zone, spread, affinity, anti_affinity,
             tolerates, port,
         }
     }
 }
 
-impl Kind {
+impl PodKind {
     fn apply(&self, spec: &mut PodSpec) {
         let zone = |position: usize| in_values(ZONE, &[*ZONES.get(position).unwrap_or(&"x")]);
         spec.node_selector.extend(self.zone.map(zone));
         spec.node_affinity =
             self.or_zones.iter().map(|&z| [zone(z)].into_iter().collect()).collect();
-        spec.preferred_node_affinity.extend(
-            self.preferred_zone.map(|position| Weighted {
-                weight: 1,
-                term: [zone(position)].into_iter().collect(),
-            }),
-        );
+        spec.preferred_node_affinity.extend(self.preferred_zone.map(|position| WeightedTerm {
+            weight: 1,
+            term: [zone(position)].into_iter().collect(),
+        }));
         if let Some((key, skew, of, is_required, honors_node_taints)) = self.spread {
             let constraint = spread(KEYS[key], skew, APPS[of]);
             let min_domains = (skew == 2).then_some(2);
-            spec.spread.push(crate::pod::SpreadConstraint {
+            spec.topology_spread.push(crate::pod::SpreadConstraint {
                 is_required,
                 min_domains,
                 honors_node_taints,
@@ -87,7 +87,7 @@ impl Kind {
             match of {
                 Some((key, of, true)) => required.push(term(KEYS[key], APPS[of])),
                 Some((key, of, false)) => {
-                    preferred.push(Weighted { weight: 5, term: term(KEYS[key], APPS[of]) });
+                    preferred.push(WeightedTerm { weight: 5, term: term(KEYS[key], APPS[of]) });
                 }
                 None => {}
             }
@@ -112,16 +112,16 @@ fn taint(effect: TaintEffect) -> Taint {
 
 /// The rest of a world, bit by bit.
 #[derive(Clone, Debug)]
-struct Rest {
+struct ClusterVariation {
     nodes: usize,
     bits: u32,
     limit: i64,
     reserved: Option<u32>,
 }
 
-fn world(kinds: &[Kind], rest: &Rest) -> Small {
+fn random_cluster(kinds: &[PodKind], rest: &ClusterVariation) -> SmallCluster {
     let bit = |number: u32| rest.bits >> number & 1 == 1;
-    let mut small = Small::empty()
+    let mut small = SmallCluster::empty()
         .pool("main", &[("one", 1, 0.1), ("two", 2, 0.2), ("four", 4, 0.35)], |pool| {
             if bit(0) {
                 pool.requirements.add(in_values(ZONE, &["a", "b"]));
@@ -184,7 +184,7 @@ fn world(kinds: &[Kind], rest: &Rest) -> Small {
             options.min_values = MinValuesPolicy::BestEffort;
         }
         if bit(12) {
-            options.reserved = ReservedMode::Fallback;
+            options.reserved_mode = ReservedMode::Fallback;
         }
     })
 }
@@ -192,14 +192,14 @@ fn world(kinds: &[Kind], rest: &Rest) -> Small {
 proptest! {
 
     #[test]
-    fn every_plan_is_in_order_and_the_same_each_time(
+    fn every_plan_is_valid_and_deterministic(
         kinds in prop::collection::vec(kind(), 1..6),
         nodes in 0..5_usize,
         bits in any::<u32>(),
         limit in 0..20_i64,
         reserved in prop::option::weighted(0.3, 0..3_u32),
     ) {
-        let small = world(&kinds, &Rest { nodes, bits, limit, reserved });
+        let small = random_cluster(&kinds, &ClusterVariation { nodes, bits, limit, reserved });
         let plan = small.solve();
         prop_assert_eq!(plan, small.solve());
     }

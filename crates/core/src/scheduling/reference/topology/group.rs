@@ -4,22 +4,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::templates;
-use super::{Placement, PriceOf, domains};
+use super::{DomainPrice, Placement, domains};
 use crate::catalog::CAPACITY_TYPE;
 use crate::labels::{HOSTNAME, ZONE};
 use crate::pod::{Pod, PodSpec, SpreadConstraint};
-pub(super) use crate::reason::TopologyKind as Kind;
-use crate::reason::TopologyRefusal;
+pub(super) use crate::rejection::TopologyKind as Kind;
+use crate::rejection::TopologyRejection;
 use crate::requirement::{Requirement, Requirements};
 use crate::selector::Selector;
-use crate::taint::{Taint, Toleration, untolerated};
+use crate::taint::{Taint, Toleration, untolerated_taints};
 
 /// How many domains a refusal names.
 const DOMAINS_SHOWN: usize = 25;
 
 /// Pods with equal constraints share a group (spec 20 §4.1, Q1, Q2).
 #[derive(Clone, Debug, PartialEq)]
-pub(in super::super) struct Identity {
+pub(in super::super) struct GroupIdentity {
     pub kind: Kind,
     pub key: String,
     pub namespaces: BTreeSet<String>,
@@ -55,21 +55,21 @@ impl NodeFilter {
     fn matches(&self, taints: &[Taint], node: &Requirements) -> bool {
         let nothing = BTreeSet::new();
         let has_labels =
-            self.alternatives.iter().any(|asked| node.compatible(asked, &nothing).is_ok());
-        let is_tolerated = untolerated(taints, &self.tolerations).is_empty();
+            self.alternatives.iter().any(|required| node.compatible(required, &nothing).is_ok());
+        let is_tolerated = untolerated_taints(taints, &self.tolerations).is_empty();
         (!self.honors_affinity || has_labels) && (!self.honors_taints || is_tolerated)
     }
 }
 
 /// Pods by domain.
 #[derive(Debug)]
-pub(in super::super) struct Group {
-    pub identity: Identity,
+pub(in super::super) struct TopologyGroup {
+    pub identity: GroupIdentity,
     counts: BTreeMap<String, u32>,
 }
 
-impl Group {
-    pub(super) fn new(identity: Identity) -> Self {
+impl TopologyGroup {
+    pub(super) fn new(identity: GroupIdentity) -> Self {
         Self { identity, counts: BTreeMap::new() }
     }
 
@@ -114,12 +114,12 @@ impl Group {
     }
 
     /// Where the pod may go, none meaning that the group keeps it out.
-    pub(in super::super) fn next(
+    pub(in super::super) fn next_domains(
         &self,
         pod: &Pod,
         pod_domains: &Requirement,
         node_domains: &Requirement,
-        price: PriceOf<'_>,
+        price: DomainPrice<'_>,
     ) -> Requirement {
         let chosen: Vec<&str> = match self.identity.kind {
             Kind::Spread => self.next_spread(pod, pod_domains, node_domains, price),
@@ -144,7 +144,7 @@ impl Group {
         pod: &Pod,
         pod_domains: &Requirement,
         node_domains: &'d Requirement,
-        price: PriceOf<'_>,
+        price: DomainPrice<'_>,
     ) -> Vec<&'d str> {
         if let Some(host) = self.host(node_domains) {
             let count = i64::from(self.count(host)) + i64::from(self.selects(pod));
@@ -193,7 +193,7 @@ impl Group {
         pod: &Pod,
         pod_domains: &Requirement,
         node_domains: &'d Requirement,
-        price: PriceOf<'_>,
+        price: DomainPrice<'_>,
     ) -> Vec<&'d str> {
         let may_bootstrap = || self.selects(pod) && !self.has_pod_in(pod_domains);
         if let Some(host) = self.host(node_domains) {
@@ -241,7 +241,7 @@ impl Group {
         &self,
         tied: impl Iterator<Item = &'d str>,
         node_domains: &Requirement,
-        price: PriceOf<'_>,
+        price: DomainPrice<'_>,
     ) -> Option<&'d str> {
         let key = self.identity.key.as_str();
         let has_price = key == ZONE || key == CAPACITY_TYPE;
@@ -258,17 +258,17 @@ impl Group {
     }
 
     /// Why the group keeps a pod out.
-    pub(super) fn refusal(
+    pub(super) fn rejection(
         &self,
         pod_domains: Requirement,
         node_domains: Requirement,
-    ) -> TopologyRefusal {
+    ) -> TopologyRejection {
         let shown = self.counts.iter().take(DOMAINS_SHOWN);
-        TopologyRefusal {
+        TopologyRejection {
             kind: self.identity.kind,
             key: self.identity.key.clone(),
             counts: shown.map(|(domain, &count)| (domain.clone(), count)).collect(),
-            more: self.counts.len().saturating_sub(DOMAINS_SHOWN),
+            omitted_domains: self.counts.len().saturating_sub(DOMAINS_SHOWN),
             pod_domains,
             node_domains,
         }

@@ -1,0 +1,121 @@
+//! Finds the old value that belongs to a new one.
+//!
+//! An update is judged against what was there before: an error in a part that did not change is
+//! forgiven (the API server calls it ratcheting), and a transition rule sees the old value of its
+//! own field. Fields of objects and entries of maps correspond by name, items of a list only when
+//! it has list type `map`, by their keys.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::schema::{ListType, Schema};
+
+/// A new value with its old one and the schema that tells how their parts correspond.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CorrelatedPair<'a> {
+    pub(crate) new: &'a Value,
+    pub(crate) old: &'a Value,
+    pub(crate) schema: &'a Schema,
+}
+
+impl<'a> CorrelatedPair<'a> {
+    /// The pair of a field, when both sides have it and the schema knows it.
+    pub(crate) fn field(&self, name: &str) -> Option<CorrelatedPair<'a>> {
+        let (new, old) = (self.new.get(name)?, self.old.get(name)?);
+        Some(CorrelatedPair { new, old, schema: self.schema.child(name)? })
+    }
+
+    /// The pairs of the items of a list, looked up through one index over the old list.
+    pub(crate) fn items(&self) -> ItemCorrelation<'a> {
+        let old = OldItemIndex::new(self.schema, self.old.as_array().map_or(&[], Vec::as_slice));
+        ItemCorrelation { old, schema: self.schema.items.as_deref() }
+    }
+
+    /// Whether nothing changed. Lists of type `map` may change their order; data without a schema
+    /// never counts as unchanged, as in the API server.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        match (self.new, self.old) {
+            (Value::Array(new), Value::Array(old)) => {
+                if new.len() != old.len() {
+                    return false;
+                }
+                if !matches!(self.schema.list_type, ListType::Map(_)) {
+                    return new == old;
+                }
+                let pairs = self.items();
+                new.iter().all(|item| pairs.pair_of(item).is_some_and(|pair| pair.is_unchanged()))
+            }
+            (Value::Object(new), Value::Object(old)) => {
+                new.len() == old.len()
+                    && new
+                        .keys()
+                        .all(|name| self.field(name).is_some_and(|pair| pair.is_unchanged()))
+            }
+            (new, old) => new == old,
+        }
+    }
+}
+
+/// See [`CorrelatedPair::items`].
+pub(crate) struct ItemCorrelation<'a> {
+    old: OldItemIndex<'a>,
+    schema: Option<&'a Schema>,
+}
+
+impl<'a> ItemCorrelation<'a> {
+    pub(crate) fn pair_of(&self, new: &'a Value) -> Option<CorrelatedPair<'a>> {
+        Some(CorrelatedPair { new, old: self.old.find_old(new)?, schema: self.schema? })
+    }
+}
+
+/// The old items of a list by their keys; empty unless the list has type `map`.
+pub(crate) struct OldItemIndex<'a> {
+    keys: &'a [String],
+    by_key: HashMap<Vec<ScalarKey<'a>>, &'a Value>,
+}
+
+impl<'a> OldItemIndex<'a> {
+    pub(crate) fn new(schema: &'a Schema, old: &'a [Value]) -> Self {
+        let mut items = Self { keys: &[], by_key: HashMap::new() };
+        let ListType::Map(keys) = &schema.list_type else { return items };
+        items.keys = keys;
+        for item in old {
+            if let Some(key) = items.key_of(item) {
+                items.by_key.entry(key).or_insert(item); // of duplicates, the first counts
+            }
+        }
+        items
+    }
+
+    pub(crate) fn find_old(&self, new: &'a Value) -> Option<&'a Value> {
+        if self.keys.is_empty() {
+            return None;
+        }
+        self.by_key.get(&self.key_of(new)?).copied()
+    }
+
+    /// `None` when a key is missing or is no scalar: such items correspond to nothing.
+    fn key_of(&self, item: &'a Value) -> Option<Vec<ScalarKey<'a>>> {
+        let item = item.as_object()?;
+        self.keys.iter().map(|key| ScalarKey::from_value(item.get(key)?)).collect()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum ScalarKey<'a> {
+    Bool(bool),
+    Number(String),
+    String(&'a str),
+}
+
+impl<'a> ScalarKey<'a> {
+    fn from_value(value: &'a Value) -> Option<Self> {
+        match value {
+            Value::Bool(value) => Some(Self::Bool(*value)),
+            Value::Number(value) => Some(Self::Number(value.to_string())),
+            Value::String(value) => Some(Self::String(value)),
+            Value::Null | Value::Array(_) | Value::Object(_) => None,
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Where a walk over a value is, kept on its stack: most places are passed and never named.
+
+use std::fmt;
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum PathStack<'a> {
+    Root,
+    Field(&'a PathStack<'a>, &'a str),
+    Item(&'a PathStack<'a>, usize),
+}
+
+/// As in `spec.containers[0].name`.
+impl fmt::Display for PathStack<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Field(Self::Root, name) => f.write_str(name),
+            Self::Field(parent, name) => write!(f, "{parent}.{name}"),
+            Self::Item(parent, index) => write!(f, "{parent}[{index}]"),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Parts of objects, for readers that need no snapshot: the simulated scheduler, drains.
+//!
+//! They are read as [`super::snapshot`] reads them. What cannot be read is left out, without the
+//! reason: admission refuses it, and nobody here could do anything about it.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{
+    NodeSelectorRequirement, PodAffinityTerm, Taint as WireTaint, Toleration as WireToleration,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector as WireSelector;
+use karpenter_api::annotations;
+use karpenter_core::host_port::HostPort;
+use karpenter_core::pod::PodSpec;
+use karpenter_core::pod::drain_state::{PodDrainState, is_critical, tolerates_disruption};
+use karpenter_core::requirement::{Aliases, Requirement};
+use karpenter_core::resources::{Quantity, Resources};
+use karpenter_core::selector::Selector;
+use karpenter_core::taint::{Taint, Toleration};
+use karpenter_core::termination::drain::PodToEvict;
+
+use super::{
+    pod, pod_spec as spec, quantity as amounts, requests, requirement, selector as labels, taint,
+    text,
+};
+use crate::wire::{Container, Pod as WirePod, PodSpec as WireSpec};
+
+/// What a live pod asks for, dynamic resources left out.
+pub fn pod_spec(wire: &WirePod, aliases: &Aliases) -> PodSpec {
+    let none = WireSpec::default();
+    let pod = wire.spec.as_ref().unwrap_or(&none);
+    let mut problems = Vec::new();
+    let requests = requests::pod_requests(pod, wire.status.as_ref(), &mut problems);
+    spec::read(pod, requests, Vec::new(), aliases, &mut problems)
+}
+
+/// What a live pod needs when it leaves its node.
+pub fn eviction_needs(wire: &WirePod) -> PodToEvict {
+    let none = WireSpec::default();
+    let spec = wire.spec.as_ref().unwrap_or(&none);
+    PodToEvict {
+        requests: requests::pod_requests(spec, wire.status.as_ref(), &mut Vec::new()),
+        is_constrained: is_constrained(spec),
+    }
+}
+
+/// Whether not every node with room will do: it has to be certain ones, or near to or far from other
+/// pods, or where its volumes and devices are.
+fn is_constrained(spec: &WireSpec) -> bool {
+    let mut spread = spec.topology_spread_constraints.iter().flatten();
+    let affinity = spec.affinity.as_ref();
+    let nodes = affinity.and_then(|all| all.node_affinity.as_ref());
+    let near = affinity.and_then(|all| all.pod_affinity.as_ref());
+    let far = affinity.and_then(|all| all.pod_anti_affinity.as_ref());
+    let has = |terms: Option<&Vec<PodAffinityTerm>>| terms.is_some_and(|terms| !terms.is_empty());
+    spread.any(|one| one.when_unsatisfiable != "ScheduleAnyway")
+        || spec.node_selector.as_ref().is_some_and(|selector| !selector.is_empty())
+        || nodes
+            .is_some_and(|all| all.required_during_scheduling_ignored_during_execution.is_some())
+        || has(near.and_then(|all| all.required_during_scheduling_ignored_during_execution.as_ref()))
+        || has(far.and_then(|all| all.required_during_scheduling_ignored_during_execution.as_ref()))
+        || spec.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty())
+        || spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty())
+}
+
+/// Where a pod is in its life.
+pub fn pod_standing(wire: &WirePod) -> PodDrainState {
+    let (spec, status) = (wire.spec.as_ref(), wire.status.as_ref());
+    let annotations = wire.metadata.annotations.as_ref();
+    let class = spec.and_then(|spec| spec.priority_class_name.as_deref());
+    PodDrainState {
+        phase: pod::phase(text(status.and_then(|status| status.phase.as_ref()))),
+        deletion_timestamp: wire.metadata.deletion_timestamp.as_ref().map(|time| time.0),
+        owner: pod::owner(wire),
+        tolerates_disruption: tolerates_disruption(&tolerations(
+            spec.and_then(|spec| spec.tolerations.as_ref()),
+        )),
+        do_not_disrupt: annotations.and_then(|all| all.get(annotations::DO_NOT_DISRUPT)).cloned(),
+        start_time: status.and_then(|status| status.start_time.as_ref()).map(|time| time.0),
+        grace_seconds: spec.and_then(|spec| spec.termination_grace_period_seconds),
+        is_critical: class.is_some_and(is_critical),
+    }
+}
+
+/// The PersistentVolumeClaims of a pod, as names in its namespace.
+pub fn volume_claims(wire: &WirePod) -> Vec<String> {
+    pod::claims(wire)
+}
+
+/// The ports of the node that a container takes.
+pub fn host_ports(container: &Container) -> Vec<HostPort> {
+    spec::host_ports(container, &mut Vec::new())
+}
+
+/// One expression of a node selector; none if it means nothing.
+pub fn expression(wire: &NodeSelectorRequirement, aliases: &Aliases) -> Option<Requirement> {
+    requirement::expression(wire, aliases, &mut Vec::new())
+}
+
+/// The taints of a node.
+pub fn taints(wire: Option<&Vec<WireTaint>>) -> Vec<Taint> {
+    taint::taints(wire, &mut Vec::new())
+}
+
+/// What a pod tolerates.
+pub fn tolerations(wire: Option<&Vec<WireToleration>>) -> Vec<Toleration> {
+    taint::tolerations(wire, &mut Vec::new())
+}
+
+/// What a selector selects; nothing if it is absent or cannot be read.
+pub fn selector(wire: Option<&WireSelector>) -> Selector {
+    labels::selector(wire, "", &mut Vec::new())
+}
+
+/// The resources of a list.
+pub fn resources(wire: Option<&BTreeMap<String, WireQuantity>>) -> Resources {
+    amounts::resources(wire, "", &mut Vec::new())
+}
+
+/// One quantity, if it is one.
+pub fn quantity(wire: &WireQuantity) -> Option<Quantity> {
+    amounts::read_quantity(wire, "", &mut Vec::new())
+}

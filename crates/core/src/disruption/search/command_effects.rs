@@ -1,0 +1,219 @@
+//! A cluster as if a command had been carried out, so that the next decision builds on it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::catalog::{Catalog, InstanceType, Offering};
+use crate::disruption::{Command, Replacement};
+use crate::id::{NodeId, PodId};
+use crate::plan::PlannedNodeClaim;
+use crate::requirement::Requirement;
+use crate::resources::Resources;
+use crate::selector::Labels;
+use crate::snapshot::{NodeDisruptionState, NodeObject, Snapshot, StateNode};
+
+/// Marks the nodes of a command as gone and moves their pods to where the plan puts them. All ids stay
+/// as they are; nodes that are to come are added at the end, without any room for other pods: nothing
+/// may depend on them.
+pub fn apply_command(snapshot: &mut Snapshot, catalog: &Catalog, command: &Command) {
+    for candidate in &command.candidates {
+        snapshot.nodes[candidate.node.index()].is_deleting = true;
+    }
+    move_pods(snapshot, command, |snapshot, claim, pods, name| {
+        planned_node(snapshot, catalog, claim, pods, name)
+    });
+}
+
+/// The cluster when all is done: the nodes of a command are nobody's any more, so that they count
+/// against no budget, and its replacements are nodes like others. All ids stay as they are.
+pub(super) fn complete_command(snapshot: &mut Snapshot, catalog: &Catalog, command: &Command) {
+    move_pods(snapshot, command, |snapshot, claim, pods, name| {
+        launched_node(snapshot, catalog, claim, pods, name)
+    });
+    for candidate in &command.candidates {
+        remove_node(snapshot, candidate.node);
+    }
+}
+
+/// A node is nobody's any more.
+pub(super) fn remove_node(snapshot: &mut Snapshot, node: NodeId) {
+    let node = &mut snapshot.nodes[node.index()];
+    node.is_deleting = true;
+    node.is_managed = false;
+    node.pool = None;
+}
+
+/// Moves the pods of a command's nodes to where its plan puts them, some to nodes that are added.
+fn move_pods(
+    snapshot: &mut Snapshot,
+    command: &Command,
+    becomes: impl Fn(&Snapshot, &PlannedNodeClaim, &[PodId], String) -> StateNode,
+) {
+    let gone: Vec<NodeId> = command.candidates.iter().map(|candidate| candidate.node).collect();
+    let moves = |snapshot: &Snapshot, pod: PodId| {
+        snapshot.pod(pod).node.is_some_and(|node| gone.contains(&node))
+    };
+    for (node, pods) in &command.plan.existing_nodes {
+        for &pod in pods {
+            if moves(snapshot, pod) {
+                snapshot.pods[pod.index()].node = Some(*node);
+            }
+        }
+    }
+    for (number, claim) in command.plan.claims.iter().enumerate() {
+        let pods: Vec<PodId> =
+            claim.pods.iter().copied().filter(|&pod| moves(snapshot, pod)).collect();
+        if pods.is_empty() {
+            continue;
+        }
+        // What is launched may be less than what the plan allows: it has to cost less.
+        let launched = command.replacements.get(number).and_then(Replacement::planned);
+        let claim = launched.unwrap_or(claim);
+        let first = command.candidates.first().map_or("", |candidate| candidate.name.as_str());
+        let name = format!("{first}-replacement-{number}");
+        add_node(snapshot, becomes(snapshot, claim, &pods, name), &pods);
+    }
+}
+
+/// Moves pods, by `namespace/name`, to nodes that have no room for others, those of one node together.
+/// For pods whose new node is about to be launched, so that nothing is known of it yet: they need no
+/// other place.
+pub fn move_to_placeholder_nodes(snapshot: &mut Snapshot, pods: &BTreeSet<String>) {
+    let mut by_node: BTreeMap<NodeId, Vec<PodId>> = BTreeMap::new();
+    for id in (0..snapshot.pods.len()).map(PodId::new) {
+        let pod = snapshot.pod(id);
+        if let Some(node) = pod.node
+            && snapshot.node(node).is_deleting
+            && pods.contains(&pod.full_name())
+        {
+            by_node.entry(node).or_default().push(id);
+        }
+    }
+    for (node, pods) in by_node {
+        let name = format!("{}-replacement", snapshot.node(node).name);
+        let labels = [(crate::labels::HOSTNAME.to_owned(), name.clone())].into_iter().collect();
+        add_node(snapshot, full_node(snapshot, &pods, name, labels), &pods);
+    }
+}
+
+/// Adds a node, to which these pods move.
+fn add_node(snapshot: &mut Snapshot, node: StateNode, pods: &[PodId]) {
+    snapshot.nodes.push(node.into());
+    let id = NodeId::new(snapshot.nodes.len() - 1);
+    for pod in pods {
+        snapshot.pods[pod.index()].node = Some(id);
+    }
+}
+
+/// The node that a NodeClaim becomes, as far as that is certain.
+fn planned_node(
+    snapshot: &Snapshot,
+    catalog: &Catalog,
+    claim: &PlannedNodeClaim,
+    pods: &[PodId],
+    name: String,
+) -> StateNode {
+    let pool = snapshot.pool(claim.pool);
+    let mut labels: Labels = single_value_labels(claim.requirements.iter()).collect();
+    labels.extend(pool.labels.clone());
+    labels.insert(crate::labels::NODE_POOL.to_owned(), pool.name.clone());
+    labels.insert(crate::labels::HOSTNAME.to_owned(), name.clone());
+    let capacity = largest_capacity(snapshot, catalog, claim);
+    StateNode {
+        taints: pool.taints.clone(),
+        object: Some(NodeObject { labels: labels.clone(), taints: pool.taints.clone() }),
+        pool: Some(pool.name.clone()),
+        is_managed: true,
+        is_initialized: false,
+        capacity,
+        disruption_state: NodeDisruptionState {
+            node_claim: name.clone(),
+            ..NodeDisruptionState::default()
+        },
+        ..full_node(snapshot, pods, name, labels)
+    }
+}
+
+/// The node that a NodeClaim most likely becomes, ready for pods: the cheapest that it may be.
+fn launched_node(
+    snapshot: &Snapshot,
+    catalog: &Catalog,
+    claim: &PlannedNodeClaim,
+    pods: &[PodId],
+    name: String,
+) -> StateNode {
+    let mut node = planned_node(snapshot, catalog, claim, pods, name);
+    let offered = possible_instance_types(snapshot, catalog, claim)
+        .flat_map(|one| one.offerings.iter().map(move |offer| (one, offer)));
+    let suits = |offer: &Offering| {
+        let (wanted, well_known) = (&claim.requirements, &catalog.well_known);
+        offer.is_launchable() && wanted.compatible(&offer.requirements, well_known).is_ok()
+    };
+    let offered = offered.filter(|(_, offer)| suits(offer));
+    let cheapest = offered.min_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
+    if let Some((one, offer)) = cheapest {
+        let own = one.requirements.iter().chain(offer.requirements.iter());
+        node.labels.extend(single_value_labels(own));
+        node.capacity = one.capacity.clone();
+        node.allocatable = one.allocatable();
+    }
+    if let Some(object) = &mut node.object {
+        object.labels = node.labels.clone();
+    }
+    node.is_initialized = true;
+    node.disruption_state.is_registered = true;
+    node.disruption_state.is_ready = true;
+    node.disruption_state.is_consolidatable = true;
+    node
+}
+
+/// What a NodeClaim takes of the limits of its pool: it may become the largest of its types.
+pub fn largest_capacity(
+    snapshot: &Snapshot,
+    catalog: &Catalog,
+    claim: &PlannedNodeClaim,
+) -> Resources {
+    Resources::max(possible_instance_types(snapshot, catalog, claim).map(|one| &one.capacity))
+}
+
+/// The instance types that a NodeClaim may become.
+fn possible_instance_types<'a>(
+    snapshot: &Snapshot,
+    catalog: &'a Catalog,
+    claim: &'a PlannedNodeClaim,
+) -> impl Iterator<Item = &'a InstanceType> {
+    let types = catalog.pools.get(&snapshot.pool(claim.pool).name).map_or(&[][..], |types| types);
+    claim.instance_types.iter().filter_map(|&at| types.get(at as usize)).map(|one| &**one)
+}
+
+/// The labels that requirements leave no choice about.
+fn single_value_labels<'a>(
+    requirements: impl Iterator<Item = &'a Requirement>,
+) -> impl Iterator<Item = (String, String)> {
+    let certain = requirements.filter(|one| !one.is_complement() && one.len() == 1);
+    certain.filter_map(|one| Some((one.key().to_owned(), one.values().first().cloned()?)))
+}
+
+/// A node of nobody's with room for these pods and no others.
+fn full_node(snapshot: &Snapshot, pods: &[PodId], name: String, labels: Labels) -> StateNode {
+    let mut allocatable = Resources::default();
+    for &pod in pods {
+        allocatable.add(&snapshot.pod(pod).spec.requests);
+    }
+    StateNode {
+        object: Some(NodeObject { labels: labels.clone(), taints: Vec::new() }),
+        labels,
+        taints: Vec::new(),
+        pool: None,
+        is_managed: false,
+        is_initialized: true,
+        is_deleting: false,
+        capacity: allocatable.clone(),
+        allocatable,
+        published_volume_limits: BTreeMap::new(),
+        initialized_at: None,
+        last_pod_event: None,
+        provider_id: format!("replacement:///{name}"),
+        disruption_state: NodeDisruptionState::default(),
+        name,
+    }
+}

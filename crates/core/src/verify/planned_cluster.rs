@@ -1,0 +1,255 @@
+//! The cluster as the plan leaves it: nodes and NodeClaims with the pods on them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::violation::{Target, Violation};
+use crate::catalog::InstanceType;
+use crate::id::{NodeId, PodId};
+use crate::plan::{Plan, PlannedNodeClaim};
+use crate::pod::{Pod, PodSpec};
+use crate::requirement::{Requirement, Requirements};
+use crate::scheduling::Request;
+use crate::selector::Labels;
+use crate::snapshot::{Pool, StateNode};
+use crate::taint::{Taint, TaintEffect, Toleration};
+
+pub(super) use crate::labels::HOSTNAME;
+
+/// A node or NodeClaim.
+pub(super) struct PlannedNode<'a> {
+    pub target: Target,
+    pub kind: PlannedNodeKind<'a>,
+    /// Pods that the plan puts there.
+    pub placed: Vec<&'a Pod>,
+    /// Pods that are there and stay.
+    pub bound: Vec<&'a Pod>,
+}
+
+pub(super) enum PlannedNodeKind<'a> {
+    Node {
+        node: &'a StateNode,
+        /// Whether it takes part: not gone, not going.
+        is_active: bool,
+    },
+    Claim {
+        claim: &'a PlannedNodeClaim,
+        pool: &'a Pool,
+        position: usize,
+        types: Vec<&'a Arc<InstanceType>>,
+    },
+}
+
+/// Values of a label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum TopologyDomains {
+    /// The label is not there.
+    None,
+    /// One of these.
+    OneOf(BTreeSet<String>),
+    /// Anything that the requirement allows.
+    AllowedBy(Requirement),
+}
+
+impl TopologyDomains {
+    fn single(value: &str) -> Self {
+        Self::OneOf(BTreeSet::from([value.to_owned()]))
+    }
+
+    /// The value, if there can be only one.
+    pub(super) fn single_value(&self) -> Option<&str> {
+        match self {
+            Self::OneOf(values) if values.len() == 1 => values.first().map(String::as_str),
+            _ => None,
+        }
+    }
+
+    pub(super) fn may_contain(&self, value: &str) -> bool {
+        match self {
+            Self::None => false,
+            Self::OneOf(values) => values.contains(value),
+            Self::AllowedBy(requirement) => requirement.has(value),
+        }
+    }
+
+    pub(super) fn may_overlap(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::None, _) | (_, Self::None) => false,
+            (Self::OneOf(values), any) | (any, Self::OneOf(values)) => {
+                values.iter().any(|value| any.may_contain(value))
+            }
+            (Self::AllowedBy(a), Self::AllowedBy(b)) => a.has_intersection(b),
+        }
+    }
+}
+
+impl<'a> PlannedNode<'a> {
+    pub(super) fn taints(&self) -> &'a [Taint] {
+        match &self.kind {
+            PlannedNodeKind::Node { node, .. } => &node.taints,
+            PlannedNodeKind::Claim { pool, .. } => &pool.taints,
+        }
+    }
+
+    /// The domains in which a pod that is placed here may end up.
+    pub(super) fn domains(&self, key: &str) -> TopologyDomains {
+        match &self.kind {
+            PlannedNodeKind::Node { node, .. } => node
+                .labels
+                .get(key)
+                .map_or(TopologyDomains::None, |value| TopologyDomains::single(value)),
+            PlannedNodeKind::Claim { position, .. } if key == HOSTNAME => {
+                // No node can have this name.
+                TopologyDomains::single(&format!("nodeclaim/{position}"))
+            }
+            PlannedNodeKind::Claim { claim, .. } => match claim.requirements.get(key) {
+                Some(requirement) if requirement.is_complement() => {
+                    TopologyDomains::AllowedBy(requirement.clone())
+                }
+                Some(requirement) if requirement.values().is_empty() => TopologyDomains::None,
+                Some(requirement) => TopologyDomains::OneOf(requirement.values().clone()),
+                None => TopologyDomains::AllowedBy(Requirement::exists(key)),
+            },
+        }
+    }
+
+    /// The domain of a pod that is bound here.
+    pub(super) fn bound_domains(&self, key: &str) -> TopologyDomains {
+        let PlannedNodeKind::Node { node, .. } = &self.kind else { return TopologyDomains::None };
+        let label = node.object.as_ref().and_then(|object| object.labels.get(key));
+        label.map_or(TopologyDomains::None, |value| TopologyDomains::single(value))
+    }
+
+    /// The same, with the node's name where there is no hostname.
+    pub(super) fn with_node_name_fallback(
+        &self,
+        domains: TopologyDomains,
+        key: &str,
+    ) -> TopologyDomains {
+        match (&self.kind, domains) {
+            (PlannedNodeKind::Node { node, .. }, TopologyDomains::None) if key == HOSTNAME => {
+                TopologyDomains::single(&node.name)
+            }
+            (_, domains) => domains,
+        }
+    }
+}
+
+/// All places, and what they are looked at with.
+pub(super) struct PlannedCluster<'a> {
+    pub request: Request<'a>,
+    /// Nodes in the order of the snapshot, then NodeClaims in the order of the plan.
+    pub nodes: Vec<PlannedNode<'a>>,
+}
+
+impl<'a> PlannedCluster<'a> {
+    /// All ids must be known.
+    pub(super) fn new(request: &Request<'a>, plan: &'a Plan) -> Self {
+        let snapshot = request.snapshot;
+        let requested: BTreeSet<PodId> = request.pods.iter().copied().collect();
+        let mut placed: BTreeMap<NodeId, Vec<&Pod>> = BTreeMap::new();
+        for (node, pods) in &plan.existing_nodes {
+            placed.entry(*node).or_default().extend(pods.iter().map(|&pod| snapshot.pod(pod)));
+        }
+        let mut bound: BTreeMap<NodeId, Vec<&Pod>> = BTreeMap::new();
+        for (position, pod) in snapshot.pods.iter().enumerate() {
+            let stays = !pod.is_terminal() && !requested.contains(&PodId::new(position));
+            if let Some(node) = pod.node.filter(|_| stays) {
+                bound.entry(node).or_default().push(pod);
+            }
+        }
+        let nodes = snapshot.nodes.iter().enumerate().map(|(position, node)| {
+            let id = NodeId::new(position);
+            let is_active = !node.is_deleting && !request.excluded_nodes.contains(&id);
+            PlannedNode {
+                target: Target::Node(node.name.clone()),
+                kind: PlannedNodeKind::Node { node, is_active },
+                placed: placed.remove(&id).unwrap_or_default(),
+                bound: bound.remove(&id).unwrap_or_default(),
+            }
+        });
+        let claims = plan.claims.iter().enumerate().map(|(position, claim)| {
+            let pool = snapshot.pool(claim.pool);
+            let list = request.catalog.pools.get(&pool.name).map_or(&[][..], |list| list);
+            let types = claim.instance_types.iter().map(|&t| &list[t as usize]).collect();
+            PlannedNode {
+                target: Target::Claim(position),
+                kind: PlannedNodeKind::Claim { claim, pool, position, types },
+                placed: claim.pods.iter().map(|&pod| snapshot.pod(pod)).collect(),
+                bound: Vec::new(),
+            }
+        });
+        Self { request: *request, nodes: nodes.chain(claims).collect() }
+    }
+
+    /// The places that receive pods, and all NodeClaims.
+    pub(super) fn targets(&self) -> impl Iterator<Item = &PlannedNode<'a>> {
+        let is_target = |place: &&PlannedNode<'_>| {
+            !place.placed.is_empty() || matches!(place.kind, PlannedNodeKind::Claim { .. })
+        };
+        self.nodes.iter().filter(is_target)
+    }
+
+    /// Labels as requirements.
+    pub(super) fn label_requirements(&self, labels: &Labels) -> Requirements {
+        let pairs = labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        Requirements::from_labels(pairs, &self.request.catalog.aliases)
+    }
+
+    /// Pods that stay where they are and are neither over nor on their way out, with their places.
+    pub(super) fn active_bound_pods(&self) -> impl Iterator<Item = (&PlannedNode<'a>, &'a Pod)> {
+        self.nodes.iter().flat_map(|place| {
+            place.bound.iter().filter(|pod| pod.is_active()).map(move |&pod| (place, pod))
+        })
+    }
+
+    /// Pods that the plan places, with their places.
+    pub(super) fn placed_pods(&self) -> impl Iterator<Item = (&PlannedNode<'a>, &'a Pod)> {
+        self.nodes.iter().flat_map(|place| place.placed.iter().map(move |&pod| (place, pod)))
+    }
+}
+
+/// Ids of the plan that lead nowhere.
+pub(super) fn check_ids(request: &Request<'_>, plan: &Plan) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (node, _) in &plan.existing_nodes {
+        if node.index() >= request.snapshot.nodes.len() {
+            found.push(Violation::UnknownNode(*node));
+        }
+    }
+    for (position, claim) in plan.claims.iter().enumerate() {
+        let Some(pool) = request.snapshot.pools.get(claim.pool.index()) else {
+            found.push(Violation::UnknownPool(claim.pool));
+            continue;
+        };
+        let known = request.catalog.pools.get(&pool.name).map_or(0, |list| list.len());
+        for &own in claim.instance_types.iter().filter(|&&own| own as usize >= known) {
+            found.push(Violation::UnknownType { claim: position, position: own });
+        }
+    }
+    found
+}
+
+/// Node selector and term, for each required term; the node selector alone without terms.
+pub(super) fn node_affinity_alternatives(spec: &PodSpec) -> Vec<Requirements> {
+    let mut all: Vec<Requirements> = Vec::new();
+    for term in &spec.node_affinity {
+        let both = spec.node_selector.iter().chain(term.iter());
+        all.push(both.cloned().collect());
+    }
+    if all.is_empty() {
+        all.push(spec.node_selector.clone());
+    }
+    all
+}
+
+/// The first taint that keeps a pod with these tolerations off a node.
+pub(super) fn first_untolerated_taint<'t>(
+    taints: &'t [Taint],
+    tolerations: &[Toleration],
+) -> Option<&'t Taint> {
+    taints.iter().find(|taint| {
+        taint.effect != TaintEffect::PreferNoSchedule
+            && !tolerations.iter().any(|toleration| toleration.tolerates(taint))
+    })
+}

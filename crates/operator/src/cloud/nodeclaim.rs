@@ -1,0 +1,125 @@
+//! What a provider reads from a NodeClaim, and writes into one.
+
+use std::collections::BTreeMap;
+
+use karpenter_api::grammar::{Amount, Quantity as QuantityText, QuantityFormat};
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_core::requirement::{Aliases, Operator, Requirement, RequirementItem, Requirements};
+use karpenter_core::resources::{Notation, Quantity, Resources};
+
+use super::{CloudError, CloudResult};
+
+/// The claim's requirements. One that means nothing is an error: to launch without it could give
+/// the wrong node.
+pub fn requirements(node_claim: &NodeClaim, aliases: &Aliases) -> CloudResult<Requirements> {
+    let read = |wire: &karpenter_api::requirement::Requirement| {
+        let operator = Operator::from_name(&wire.operator).ok_or_else(|| {
+            let text = format!("key {} has an unsupported operator {}", wire.key, wire.operator);
+            CloudError::other(text)
+        })?;
+        let item = RequirementItem {
+            key: wire.key.clone(),
+            operator,
+            values: wire.values.clone().unwrap_or_default(),
+            min_values: wire.min_values.map(|n| u32::try_from(n.max(0)).unwrap_or(u32::MAX)),
+        };
+        Requirement::from_item(&item, aliases).map_err(CloudError::other)
+    };
+    node_claim.spec.requirements.iter().map(read).collect()
+}
+
+/// The claim's requests. What is no quantity is an error.
+pub fn requests(node_claim: &NodeClaim) -> CloudResult<Resources> {
+    let requests = node_claim.spec.resources.iter().filter_map(|r| r.requests.as_ref()).flatten();
+    let read = |(name, text): (&String, &QuantityText)| match text.value() {
+        Ok(amount) => Ok((name.clone(), quantity(amount))),
+        Err(error) => {
+            Err(CloudError::other(format!("spec.resources.requests[{name}]: {error}: {text}")))
+        }
+    };
+    requests.map(read).collect()
+}
+
+/// Resources as a status shows them.
+pub fn quantities(resources: &Resources) -> BTreeMap<String, QuantityText> {
+    let text = |quantity: Quantity| QuantityText::parse(quantity.canonical());
+    resources.iter().map(|(name, quantity)| (name.to_owned(), text(quantity))).collect()
+}
+
+/// The labels that the requirements leave no choice about.
+pub fn resolved_labels(requirements: &Requirements) -> impl Iterator<Item = (&str, &str)> {
+    requirements.iter().filter_map(|requirement| {
+        let is_single = requirement.operator() == Operator::In && requirement.len() == 1;
+        let value = requirement.values().first().filter(|_| is_single)?;
+        Some((requirement.key(), value.as_str()))
+    })
+}
+
+fn quantity(amount: Amount) -> Quantity {
+    let notation = match amount.format() {
+        QuantityFormat::Decimal => Notation::DecimalSi,
+        QuantityFormat::Binary => Notation::BinarySi,
+        QuantityFormat::Exponent => Notation::DecimalExponent,
+    };
+    Quantity::from_nanos(amount.as_nanos()).with_notation(notation)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn claim(requirements: &Value, requests: &Value) -> NodeClaim {
+        serde_json::from_value(json!({
+            "apiVersion": "karpenter.sh/v1",
+            "kind": "NodeClaim",
+            "metadata": {"name": "web"},
+            "spec": {
+                "requirements": requirements,
+                "resources": {"requests": requests},
+                "nodeClassRef": {"group": "", "kind": "", "name": ""},
+            },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn requirements_of_one_value_are_labels() {
+        let claim = claim(
+            &json!([
+                {"key": "failure-domain.beta.kubernetes.io/zone", "operator": "In", "values": ["a"]},
+                {"key": "two", "operator": "In", "values": ["a", "b"]},
+                {"key": "not", "operator": "NotIn", "values": ["a"]},
+                {"key": "some", "operator": "Exists"},
+                {"key": "none", "operator": "DoesNotExist"},
+            ]),
+            &json!({}),
+        );
+        let requirements = requirements(&claim, &Aliases::default()).unwrap();
+        let labels: Vec<_> = resolved_labels(&requirements).collect();
+        assert_eq!(labels, [("topology.kubernetes.io/zone", "a")]);
+    }
+
+    #[test]
+    fn invalid_requirements_and_quantities_are_errors() {
+        let cases = [
+            (json!({"key": "a", "operator": "Is"}), "key a has an unsupported operator Is"),
+            (json!({"key": "a", "operator": "Gt", "values": ["x"]}), "a"),
+        ];
+        for (item, text) in cases {
+            let error = requirements(&claim(&json!([item]), &json!({})), &Aliases::default());
+            assert!(error.unwrap_err().to_string().contains(text), "{text}");
+        }
+        let error = requests(&claim(&json!([]), &json!({"cpu": "x"}))).unwrap_err();
+        assert!(error.to_string().starts_with("spec.resources.requests[cpu]: "), "{error}");
+    }
+
+    #[test]
+    fn quantities_keep_their_notation() {
+        let claim = claim(&json!([]), &json!({"cpu": "1500m", "memory": "2048Mi"}));
+        let written = quantities(&requests(&claim).unwrap());
+        let written: Vec<_> = written.iter().map(|(name, q)| (name.as_str(), q.as_str())).collect();
+        assert_eq!(written, [("cpu", "1500m"), ("memory", "2Gi")]);
+    }
+}

@@ -1,0 +1,160 @@
+//! A cloud whose instance types have NodeOverlays applied (spec 40 §6.1, spec 45 §3.1).
+//!
+//! The controller of NodeOverlays evaluates, with the cloud below this one, and [publishes]
+//! (OverlayStore::publish) what it found; everybody else asks this one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use karpenter_api::nodeclaim::NodeClaim;
+use karpenter_api::nodepool::NodePool;
+use karpenter_core::catalog::InstanceTypes;
+use karpenter_core::overlay::Overrides;
+use kube::core::ApiResource;
+
+use super::{
+    CloudError, CloudFuture, CloudProvider, CloudResult, DriftReason, ProviderLabels,
+    RegistrationHook, RepairPolicy,
+};
+use crate::harness::ReconcileError;
+
+#[cfg(test)]
+mod tests;
+
+/// What the last evaluation found. Readers see one evaluation or the next, never a mixture.
+#[derive(Debug, Default)]
+pub struct OverlayStore {
+    evaluation: RwLock<Arc<Evaluation>>,
+}
+
+#[derive(Debug, Default)]
+struct Evaluation {
+    evaluated_pools: BTreeSet<String>,
+    overrides: Overrides,
+    /// The last list of each pool, before and after: the same list is not changed twice.
+    applied_types: Mutex<BTreeMap<String, (InstanceTypes, InstanceTypes)>>,
+}
+
+impl OverlayStore {
+    /// Nothing evaluated yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Replaces all that is known. `pools` are those that took part; others have to wait for the
+    /// next evaluation.
+    pub fn publish(&self, pools: BTreeSet<String>, overrides: Overrides) {
+        let evaluated = Arc::new(Evaluation {
+            evaluated_pools: pools,
+            overrides,
+            applied_types: Mutex::default(),
+        });
+        *self.evaluation.write().unwrap_or_else(PoisonError::into_inner) = evaluated;
+    }
+
+    /// The types of a pool with its overlays. The same ones give the same answer, shared.
+    pub fn apply(&self, pool: &str, types: &InstanceTypes) -> CloudResult<InstanceTypes> {
+        let evaluated = self.evaluation.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if !evaluated.evaluated_pools.contains(pool) {
+            return Err(CloudError::UnevaluatedNodePool(pool.to_owned()));
+        }
+        let known = |known: &BTreeMap<String, (InstanceTypes, InstanceTypes)>| {
+            let (before, after) = known.get(pool)?;
+            Arc::ptr_eq(before, types).then(|| Arc::clone(after))
+        };
+        let lock = || evaluated.applied_types.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(after) = known(&lock()) {
+            return Ok(after);
+        }
+        let after = evaluated.overrides.apply(pool, types);
+        lock().insert(pool.to_owned(), (Arc::clone(types), Arc::clone(&after)));
+        Ok(after)
+    }
+}
+
+/// The cloud with overlays.
+#[derive(Debug)]
+pub struct OverlayDecorator {
+    inner: Arc<dyn CloudProvider>,
+    /// None where the gate is off.
+    store: Option<Arc<OverlayStore>>,
+}
+
+impl OverlayDecorator {
+    /// The cloud with what the store has; with no store, which is when the gate is off, the types
+    /// are the cloud's own.
+    pub fn new(inner: Arc<dyn CloudProvider>, store: Option<Arc<OverlayStore>>) -> Self {
+        Self { inner, store }
+    }
+}
+
+impl CloudProvider for OverlayDecorator {
+    fn create<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, NodeClaim> {
+        self.inner.create(node_claim)
+    }
+
+    fn delete<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, ()> {
+        self.inner.delete(node_claim)
+    }
+
+    fn get<'a>(&'a self, provider_id: &'a str) -> CloudFuture<'a, NodeClaim> {
+        self.inner.get(provider_id)
+    }
+
+    fn list(&self) -> CloudFuture<'_, Vec<NodeClaim>> {
+        self.inner.list()
+    }
+
+    fn instance_types<'a>(&'a self, node_pool: &'a NodePool) -> CloudFuture<'a, InstanceTypes> {
+        Box::pin(async move {
+            let pool = node_pool.metadata.name.as_deref().unwrap_or_default();
+            let types = self.inner.instance_types(node_pool).await.map_err(|error| {
+                let doing = "getting cloud provider instance types";
+                CloudError::other(Box::new(
+                    ReconcileError::with_context(doing, error).with_field("NodePool", pool),
+                ))
+            })?;
+            match &self.store {
+                Some(store) => store.apply(pool, &types),
+                None => Ok(types),
+            }
+        })
+    }
+
+    fn is_drifted<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, Option<DriftReason>> {
+        self.inner.is_drifted(node_claim)
+    }
+
+    fn reboot<'a>(
+        &'a self,
+        node_claim: &'a NodeClaim,
+        operation_id: &'a str,
+    ) -> CloudFuture<'a, ()> {
+        self.inner.reboot(node_claim, operation_id)
+    }
+
+    fn repair_policies(&self) -> Vec<RepairPolicy> {
+        self.inner.repair_policies()
+    }
+
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn supported_node_classes(&self) -> Vec<ApiResource> {
+        self.inner.supported_node_classes()
+    }
+
+    fn provider_labels(&self) -> ProviderLabels {
+        self.inner.provider_labels()
+    }
+
+    fn registration_hooks(&self) -> Vec<Arc<dyn RegistrationHook>> {
+        self.inner.registration_hooks()
+    }
+
+    fn default_termination_grace_period(&self) -> Option<Duration> {
+        self.inner.default_termination_grace_period()
+    }
+}
