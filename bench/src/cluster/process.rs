@@ -161,7 +161,7 @@ impl ControllerProcess {
     /// between solves and scrapes, which come and go, in megabytes: nine tenths of the time it is more.
     pub(super) async fn probe(&self, during: Duration, probes: &mut ProbeTimes) -> Result<f64> {
         let watch = Stopwatch::start();
-        let (mut probed, mut scraped) = (ProbeTimes::default(), ProbeTimes::default());
+        let (mut round, mut scraped) = (ProbeTimes::default(), ProbeTimes::default());
         let mut resident = Vec::new();
         let probe_loop = async {
             while watch.elapsed() < during {
@@ -170,7 +170,7 @@ impl ControllerProcess {
                 let late = slept.elapsed().saturating_sub(PROBE_PAUSE);
                 let began = Stopwatch::start();
                 let took = if self.is_ready().await { began.elapsed() } else { PROBE_LIMIT };
-                probed.add_response(took, late);
+                round.add_response(took, late);
                 resident.push(self.resident());
             }
         };
@@ -182,18 +182,18 @@ impl ControllerProcess {
                     tokio::time::timeout(SCRAPE_LIMIT, http_get(&self.metrics, "/metrics")).await;
                 match page {
                     Ok(Ok(page)) if is_status_ok(&page) => {
-                        scraped.add_scrape(began.elapsed(), page.len())
+                        scraped.add_scrape(began.elapsed(), page.len());
                     }
                     _ => scraped.add_scrape(SCRAPE_LIMIT, 0),
                 }
             }
         };
         tokio::join!(probe_loop, scrape);
-        probes.extend(probed);
+        probes.extend(round);
         probes.extend(scraped);
         let mut resident = resident.into_iter().collect::<Result<Vec<_>>>()?;
         resident.sort_by(f64::total_cmp);
-        resident.get(resident.len() / 10).copied().context("it was not probed")
+        resident.get(resident.len() / 10).copied().context("it was not round")
     }
 
     pub(super) fn usage(&self) -> Result<Usage> {

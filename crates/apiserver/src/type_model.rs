@@ -26,10 +26,10 @@ pub struct TypeId(pub u32);
 /// All types of one API, by number. Types may contain themselves.
 #[derive(Debug, Clone, Default)]
 pub struct Types {
-    types: Vec<Type>,
+    entries: Vec<Type>,
     ids_by_name: BTreeMap<Box<str>, TypeId>,
     /// What types of built-in kinds are in Go.
-    go_types: BTreeMap<TypeId, GoType>,
+    go_type_by_id: BTreeMap<TypeId, GoType>,
     /// Types that are another one, but for being owned field by field.
     granular_bases: BTreeMap<TypeId, TypeId>,
 }
@@ -114,14 +114,14 @@ pub enum ListKind {
 impl Types {
     /// Adds a type, or the promise of one that [`Types::define`] keeps.
     pub fn add(&mut self, shape: Type) -> TypeId {
-        let id = u32::try_from(self.types.len()).expect("an API has fewer types than that");
-        self.types.push(shape);
+        let id = u32::try_from(self.entries.len()).expect("an API has fewer types than that");
+        self.entries.push(shape);
         TypeId(id)
     }
 
     /// Replaces what `id` stands for.
     pub fn define(&mut self, id: TypeId, shape: Type) {
-        self.types[id.0 as usize] = shape;
+        self.entries[id.0 as usize] = shape;
     }
 
     /// Gives `id` a name, such as `io.k8s.api.core.v1.Pod`.
@@ -130,7 +130,7 @@ impl Types {
     }
 
     pub fn get(&self, id: TypeId) -> &Type {
-        &self.types[id.0 as usize]
+        &self.entries[id.0 as usize]
     }
 
     pub fn find_by_name(&self, name: &str) -> Option<TypeId> {
@@ -157,7 +157,7 @@ impl Types {
                 object.atomic = false;
             }
             self.define(granular, shape);
-            if let Some(go) = self.go_types.get(&id).cloned() {
+            if let Some(go) = self.go_type_by_id.get(&id).cloned() {
                 self.set_go_type(granular, go);
             }
         }
@@ -169,10 +169,10 @@ impl Types {
     }
 
     pub(crate) fn set_go_type(&mut self, id: TypeId, go: GoType) {
-        self.go_types.insert(id, go);
+        self.go_type_by_id.insert(id, go);
     }
 
     pub(crate) fn go_type(&self, id: TypeId) -> Option<&GoType> {
-        self.go_types.get(&id)
+        self.go_type_by_id.get(&id)
     }
 }

@@ -60,13 +60,13 @@ pub struct Mirror {
     settings: Settings,
     aliases: Aliases,
     now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
-    state: Mutex<State>,
+    state: Mutex<MirrorState>,
     list_source: Mutex<Option<Arc<dyn Fn() -> ListedObjects + Send + Sync>>>,
 }
 
 /// Everything that the lock guards.
 #[derive(Default)]
-struct State {
+struct MirrorState {
     view: SnapshotView,
     pods: pods::Pods,
     state_nodes: state_nodes::StateNodes,
@@ -165,18 +165,18 @@ impl Mirror {
         self.state.is_poisoned()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MirrorState> {
         self.state.lock().expect("the mirror is whole; a restart is safer than a wrong view")
     }
 
-    fn update<T>(&self, change: impl FnOnce(&mut State, &mut Reader<'_>) -> T) -> T {
+    fn update<T>(&self, change: impl FnOnce(&mut MirrorState, &mut Reader<'_>) -> T) -> T {
         self.update_at((self.now)(), change)
     }
 
     fn update_at<T>(
         &self,
         now: Timestamp,
-        change: impl FnOnce(&mut State, &mut Reader<'_>) -> T,
+        change: impl FnOnce(&mut MirrorState, &mut Reader<'_>) -> T,
     ) -> T {
         let mut reader = Reader::new(&self.settings, &self.aliases, now);
         change(&mut self.state(), &mut reader)

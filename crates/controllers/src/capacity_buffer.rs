@@ -110,7 +110,7 @@ impl Reconcile for CapacityBufferReconciler {
         match patch_status(&api, &buffer, &after, Precondition::ResourceVersion).await? {
             WriteOutcome::Unchanged => {}
             WriteOutcome::Applied(written) => {
-                context.cache.capacity_buffers.apply_write_result(*written)
+                context.cache.capacity_buffers.apply_write_result(*written);
             }
             WriteOutcome::Conflict | WriteOutcome::NotFound => {
                 return Ok(Outcome::RequeueAfter(CONFLICT_RETRY_INTERVAL));

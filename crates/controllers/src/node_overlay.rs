@@ -148,7 +148,7 @@ impl NodeOverlayReconciler {
             match patch_status(&api, overlay, &after, Precondition::ResourceVersion).await? {
                 WriteOutcome::Unchanged => {}
                 WriteOutcome::Applied(written) => {
-                    context.cache.node_overlays.apply_write_result(*written)
+                    context.cache.node_overlays.apply_write_result(*written);
                 }
                 WriteOutcome::Conflict | WriteOutcome::NotFound => is_current = false,
             }

@@ -155,7 +155,7 @@ where
             match answer.left() {
                 // It waits for its finalizers.
                 Some(left) if left.meta().deletion_timestamp.is_some() => {
-                    informer.apply_write_result(left)
+                    informer.apply_write_result(left);
                 }
                 _ if is_known() => informer.apply_deletion(&key),
                 _ => {}

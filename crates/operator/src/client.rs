@@ -79,7 +79,7 @@ pub struct RequestLayer {
     user_agent: HeaderValue,
     bucket: Option<Arc<Mutex<TokenBucket>>>,
     clock: Arc<dyn Clock>,
-    observer: RequestObserver,
+    recorder: RequestObserver,
 }
 
 impl RequestLayer {
@@ -95,7 +95,7 @@ impl RequestLayer {
                 .map_err(ReconcileError::new)?,
             bucket: behaviour.limit.map(|limit| Arc::new(Mutex::new(bucket(limit)))),
             clock: clock.clone(),
-            observer: on_request,
+            recorder: on_request,
         })
     }
 }
@@ -180,7 +180,7 @@ impl RequestLayer {
         };
         let result = answer.await.map_err(Into::into);
         let took = self.clock.now().duration_since(sent);
-        (self.observer)(&CompletedRequest {
+        (self.recorder)(&CompletedRequest {
             method: &method,
             uri: &uri,
             status: result.as_ref().ok().map(Response::status),
@@ -258,10 +258,10 @@ mod tests {
             user_agent: "karpenter/test".to_owned(),
         };
         let observed: Arc<Mutex<Vec<String>>> = Arc::default();
-        let observer = observed.clone();
+        let recorder = observed.clone();
         let on_request: RequestObserver = Arc::new(move |done| {
             let status = done.status.unwrap().as_u16();
-            observer.lock().unwrap().push(format!("{} {} {status}", done.method, done.uri.path()));
+            recorder.lock().unwrap().push(format!("{} {} {status}", done.method, done.uri.path()));
         });
         let layer = RequestLayer::new(&behaviour, &clock, on_request).unwrap();
         let client = Client::new(layer.layer(api.service()), "default");
@@ -306,8 +306,8 @@ mod tests {
             let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Timestamp::UNIX_EPOCH));
             let behaviour = ClientConfig { limit: None, user_agent: "karpenter/test".to_owned() };
             let observed: Arc<Mutex<u32>> = Arc::default();
-            let observer = observed.clone();
-            let on_request: RequestObserver = Arc::new(move |_| *observer.lock().unwrap() += 1);
+            let recorder = observed.clone();
+            let on_request: RequestObserver = Arc::new(move |_| *recorder.lock().unwrap() += 1);
             let layer = RequestLayer::new(&behaviour, &clock, on_request).unwrap();
             let server = tower::service_fn(move |_: Request<Body>| async move {
                 let mut answer = Response::builder().status(code);

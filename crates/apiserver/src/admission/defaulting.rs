@@ -51,7 +51,7 @@ fn fill_defaults(value: &mut Value, schema: &Schema) {
                 match (schema.properties.get(name), &schema.additional_properties) {
                     (Some(property), _) => fill_defaults(value, property),
                     (None, AdditionalProperties::Schema(values)) => {
-                        replace_null_and_fill_defaults(value, values)
+                        replace_null_and_fill_defaults(value, values);
                     }
                     (None, AdditionalProperties::Any | AdditionalProperties::Absent) => {}
                 }

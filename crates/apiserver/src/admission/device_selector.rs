@@ -128,7 +128,7 @@ impl<'a> ValuesByDomain<'a> {
 
 /// What is known of a device before there is one.
 static DEVICE_SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
-    let scalar = |kind| Schema { schema_type: Some(kind), ..Schema::default() };
+    let scalar = |kind| Schema { value_type: Some(kind), ..Schema::default() };
     let map = |values| Schema {
         additional_properties: AdditionalProperties::Schema(Box::new(values)),
         ..scalar(SchemaType::Object)

@@ -202,14 +202,14 @@ impl<'a> FieldPath<'a> {
     }
 
     /// The path of the schema validator, which writes a map key as a field: `metadata.labels.app`.
-    pub(crate) fn to_dotted(&self) -> String {
+    pub(crate) fn format_dotted(&self) -> String {
         let mut out = String::new();
         self.write(&mut out, true);
         out
     }
 
     /// The path of everything else, which puts a map key in brackets: `metadata.labels[app]`.
-    pub(crate) fn to_bracketed(&self) -> String {
+    pub(crate) fn format_bracketed(&self) -> String {
         if matches!(self, FieldPath::Root) {
             return "<nil>".to_owned();
         }
@@ -304,9 +304,9 @@ mod tests {
         let labels = spec.field("labels");
         let key = labels.key("a/b");
         let item = key.index(2);
-        assert_eq!(item.to_dotted(), "spec.labels.a/b[2]");
-        assert_eq!(item.to_bracketed(), "spec.labels[a/b][2]");
-        assert_eq!(root.to_dotted(), "");
-        assert_eq!(root.to_bracketed(), "<nil>");
+        assert_eq!(item.format_dotted(), "spec.labels.a/b[2]");
+        assert_eq!(item.format_bracketed(), "spec.labels[a/b][2]");
+        assert_eq!(root.format_dotted(), "");
+        assert_eq!(root.format_bracketed(), "<nil>");
     }
 }

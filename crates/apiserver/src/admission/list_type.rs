@@ -32,7 +32,7 @@ fn check_lists(value: &Value, schema: &Schema, path: &FieldPath<'_>, errors: &mu
             for (name, value) in map {
                 match (&schema.additional_properties, schema.properties.get(name)) {
                     (AdditionalProperties::Schema(schema), _) => {
-                        check_lists(value, schema, &path.key(name), errors)
+                        check_lists(value, schema, &path.key(name), errors);
                     }
                     (_, Some(schema)) => check_lists(value, schema, &path.field(name), errors),
                     (_, None) => {}
@@ -45,7 +45,7 @@ fn check_lists(value: &Value, schema: &Schema, path: &FieldPath<'_>, errors: &mu
 
 fn check_set(items: &[Value], path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     for index in duplicate_indexes(items.iter().map(go_text::json)) {
-        let path = path.index(index).to_bracketed();
+        let path = path.index(index).format_bracketed();
         errors.push(FieldError::duplicate(path, Some(items[index].clone())));
     }
 }
@@ -54,7 +54,7 @@ fn check_map(items: &[Value], keys: &[String], path: &FieldPath<'_>, errors: &mu
     let not_an_object = |item: &Value| !item.is_null() && !item.is_object();
     if let Some(index) = items.iter().position(not_an_object) {
         errors.push(FieldError::invalid(
-            path.index(index).to_bracketed(),
+            path.index(index).format_bracketed(),
             items[index].clone(),
             "must be an object for an array of list-type map",
         ));
@@ -67,7 +67,7 @@ fn check_map(items: &[Value], keys: &[String], path: &FieldPath<'_>, errors: &mu
     };
     let item_keys: Vec<Value> = items.iter().map(key_of).collect();
     for index in duplicate_indexes(item_keys.iter().map(go_text::json)) {
-        let path = path.index(index).to_bracketed();
+        let path = path.index(index).format_bracketed();
         errors.push(FieldError::duplicate(path, Some(item_keys[index].clone())));
     }
 }

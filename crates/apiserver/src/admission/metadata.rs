@@ -166,8 +166,10 @@ fn walk_embedded(
                         format!("may have mixed case, but should otherwise match: {problems}")
                     })
                 }));
-                let mut metadata =
-                    MetadataValidator::from_object(value, path.field("metadata").to_bracketed());
+                let mut metadata = MetadataValidator::from_object(
+                    value,
+                    path.field("metadata").format_bracketed(),
+                );
                 metadata.check_common();
                 metadata.check_finalizers();
                 errors.append(&mut metadata.errors);
@@ -199,7 +201,7 @@ fn type_error(
     path: &FieldPath<'_>,
     problem: impl Fn(&str) -> Option<String>,
 ) -> Option<FieldError> {
-    let at = path.to_bracketed();
+    let at = path.format_bracketed();
     match value {
         None => Some(FieldError::required(at, "")),
         Some(Value::String(text)) if text.is_empty() => {

@@ -148,11 +148,15 @@ impl RuleRunner {
                     // Blame for an old sin needs a change, except where the change is the point.
                     if rule.is_transition() || !change.is_unchanged() {
                         let is_big = matches!(
-                            schema.schema_type,
+                            schema.value_type,
                             Some(SchemaType::Object | SchemaType::Array)
                         );
                         let shown = (!is_big).then_some(value);
-                        self.errors.push(rule.field_error(&path.to_bracketed(), shown, &detail));
+                        self.errors.push(rule.field_error(
+                            &path.format_bracketed(),
+                            shown,
+                            &detail,
+                        ));
                     }
                 }
                 Err(error) => self.push_evaluation_error(rule, schema, path, &error)?,
@@ -185,7 +189,7 @@ impl RuleRunner {
             ),
             Error::Evaluation(_) => format!("{error} evaluating rule: {name}"),
         };
-        self.errors.push(FieldError::invalid(path.to_bracketed(), schema.type_name(), detail));
+        self.errors.push(FieldError::invalid(path.format_bracketed(), schema.type_name(), detail));
         match error {
             Error::CostLimitExceeded => Err(CostBudgetExhausted),
             Error::Evaluation(_) => Ok(()),

@@ -21,7 +21,7 @@ use super::validation_rule::ValidationRule;
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the schema")]
 pub(crate) struct Schema {
-    pub(crate) schema_type: Option<SchemaType>,
+    pub(crate) value_type: Option<SchemaType>,
     pub(crate) int_or_string: bool,
     pub(crate) nullable: bool,
     pub(crate) preserve_unknown_fields: bool,
@@ -131,13 +131,13 @@ impl Schema {
 
     /// The word for the type in messages about rules; empty for an int-or-string.
     pub(crate) fn type_name(&self) -> &'static str {
-        self.schema_type.map_or("", SchemaType::name)
+        self.value_type.map_or("", SchemaType::name)
     }
 
     /// Whether CEL knows the values of this schema. It has no type for data without a schema,
     /// nor for lists and maps of it; rules cannot see such fields, and rules below them never run.
     pub(crate) fn has_cel_type(&self) -> bool {
-        match (self.schema_type, &self.additional_properties, &self.items) {
+        match (self.value_type, &self.additional_properties, &self.items) {
             _ if self.int_or_string => true,
             (None, ..) => false,
             (Some(SchemaType::Array), _, items) => items.as_ref().is_some_and(|i| i.has_cel_type()),

@@ -147,7 +147,7 @@ impl SchemaValidator<'_> {
     ) -> ValidationResult {
         let checks = &schema.value_validation;
         let mut outcome = ValidationResult::one_match();
-        let quoted = || go_text::quote(&path.to_dotted());
+        let quoted = || go_text::quote(&path.format_dotted());
         let run = |branch: &Schema| self.check_value(value, branch, path, pair);
         if !checks.any_of.is_empty() {
             let mut best: Option<ValidationResult> = None;
@@ -318,7 +318,7 @@ impl SchemaValidator<'_> {
     fn type_error(&self, path: &FieldPath<'_>, expected: &str, found: &str) -> FieldError {
         let detail = format!(
             "{} in body must be of type {expected}: {}",
-            path.to_dotted(),
+            path.format_dotted(),
             go_text::quote(found)
         );
         FieldError::new(
@@ -338,7 +338,7 @@ impl SchemaValidator<'_> {
         FieldError::invalid(
             self.field_path(path),
             value,
-            format!("{} in body {problem}", path.to_dotted()),
+            format!("{} in body {problem}", path.format_dotted()),
         )
     }
 
@@ -350,15 +350,15 @@ impl SchemaValidator<'_> {
     fn field_path(&self, path: &FieldPath<'_>) -> String {
         match (self.path_prefix, path) {
             (None, FieldPath::Root) => "<nil>".to_owned(),
-            (None, path) => path.to_dotted(),
+            (None, path) => path.format_dotted(),
             (Some(below), FieldPath::Root) => below.to_owned(),
-            (Some(below), path) => format!("{below}.{}", path.to_dotted()),
+            (Some(below), path) => format!("{below}.{}", path.format_dotted()),
         }
     }
 }
 
 fn allowed_types(schema: &Schema) -> &[SchemaType] {
-    match (schema.int_or_string, &schema.schema_type) {
+    match (schema.int_or_string, &schema.value_type) {
         (true, _) => &[SchemaType::Integer, SchemaType::String],
         (false, Some(kind)) => std::slice::from_ref(kind),
         (false, None) => &[],

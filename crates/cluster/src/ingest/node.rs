@@ -150,7 +150,7 @@ impl<'a> NodeAndClaim<'a> {
         if let Some(note) = ineffective_protection::node_note(annotation) {
             match (self.node, self.claim) {
                 (Some(node), _) if self.is_registered() => {
-                    reader.report_note(NODE, &node.metadata, note)
+                    reader.report_note(NODE, &node.metadata, note);
                 }
                 (_, Some(claim)) => reader.report_note(NODE_CLAIM, &claim.metadata, note),
                 (_, None) => {}

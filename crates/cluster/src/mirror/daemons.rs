@@ -10,7 +10,7 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use karpenter_core::snapshot::Daemon;
 
-use super::State;
+use super::MirrorState;
 use crate::ingest::{Reader, daemon as ingest, text};
 use crate::snapshot_view::PodKey;
 use crate::wire::Pod as WirePod;
@@ -30,7 +30,7 @@ struct DaemonSetEntry {
     value: Daemon,
 }
 
-impl State {
+impl MirrorState {
     pub(super) fn set_daemon_set(
         &mut self,
         (namespace, name): (&str, &str),

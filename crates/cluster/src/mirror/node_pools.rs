@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use karpenter_api::labels;
 
-use super::{Mirror, State};
+use super::{Mirror, MirrorState};
 
 /// The claims of a pool by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,7 +126,7 @@ impl NodePoolStates {
     }
 }
 
-impl State {
+impl MirrorState {
     /// Counts a claim as it is now.
     pub(super) fn count_claim(&mut self, name: &str, now: Timestamp) {
         let Some(claim) = self.state_nodes.claim(name) else {

@@ -10,7 +10,7 @@ use karpenter_core::disruption::do_not_disrupt::PodProtection;
 use karpenter_core::pod::{OwnerKind, Pod};
 use karpenter_core::resources::Resources;
 
-use super::State;
+use super::MirrorState;
 use crate::ingest::parsed_pods::ParsedPods;
 use crate::ingest::{Reader, pod as ingest, text};
 use crate::snapshot_view::PodKey;
@@ -57,7 +57,7 @@ impl Pods {
     }
 }
 
-impl State {
+impl MirrorState {
     pub(super) fn set_pod(
         &mut self,
         name: &PodKey,

@@ -19,7 +19,7 @@ use karpenter_core::selector::LabelSelector;
 use karpenter_core::snapshot::WorkloadKey;
 
 use super::workloads::set_or_remove;
-use super::{Mirror, State};
+use super::{Mirror, MirrorState};
 use crate::ingest::{disruption_budget, dynamic_resources, pool, volume, workload};
 use crate::snapshot_view::PodKey;
 use crate::wire::Pod;
@@ -36,7 +36,7 @@ fn is_registration_healthy(pool: &NodePool) -> bool {
     })
 }
 
-impl State {
+impl MirrorState {
     fn set_selector(&mut self, key: WorkloadKey, selector: Option<LabelSelector>) {
         // Most changes of workloads are of their status.
         if self.view.snapshot().workloads.get(&key) != selector.as_ref() {

@@ -15,7 +15,7 @@ use karpenter_core::id::NodeId;
 use karpenter_core::resources::{NODES, Quantity, Resources};
 use karpenter_core::snapshot::StateNode;
 
-use super::State;
+use super::MirrorState;
 use super::usage::Usage;
 use crate::assumptions::Assumptions;
 use crate::ingest::Reader;
@@ -173,7 +173,7 @@ impl StateNodes {
     }
 }
 
-impl State {
+impl MirrorState {
     pub(super) fn set_node(&mut self, name: &str, wire: Option<Arc<WireNode>>, r: &mut Reader<'_>) {
         let state_node = wire.as_ref().and_then(|wire| {
             ingest::untracked_reason(wire)

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Mirror, State};
+use super::{Mirror, MirrorState};
 
 /// After how long a wait is worth a word (spec 40 §5.3), and a repair.
 const OVERDUE_AFTER: SignedDuration = SignedDuration::from_secs(30);
@@ -112,7 +112,7 @@ pub(super) struct SyncHistory {
     since: Option<Timestamp>,
 }
 
-impl State {
+impl MirrorState {
     fn sync(&mut self, listed: Option<&ListedObjects>, now: Timestamp) -> SyncState {
         let mut state = SyncState { now, ..SyncState::default() };
         let mut note = |problem, since: Timestamp| {

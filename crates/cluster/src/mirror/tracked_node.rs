@@ -14,7 +14,7 @@ use karpenter_core::resources::Resources;
 use karpenter_core::snapshot::StateNode;
 
 use super::state_nodes::with_node_count;
-use super::{Mirror, State, Usage};
+use super::{Mirror, MirrorState, Usage};
 use crate::ingest::Reader;
 use crate::ingest::node::NodeAndClaim;
 
@@ -114,7 +114,7 @@ impl TrackedNode {
     }
 }
 
-impl State {
+impl MirrorState {
     fn tracked_node(&mut self, id: &str, r: &Reader<'_>) -> Option<TrackedNode> {
         let usage = self.usage(id);
         let state_node = self.state_nodes.get(id)?;

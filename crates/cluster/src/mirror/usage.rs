@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use karpenter_core::resources::Resources;
 
-use super::State;
+use super::MirrorState;
 use super::pods::PodEntry;
 
 /// What the pods of a node take that are not over.
@@ -25,7 +25,7 @@ pub struct Usage {
     pub disruption_cost: f64,
 }
 
-impl State {
+impl MirrorState {
     /// Says that pods of a node have changed.
     pub(super) fn invalidate_usage(&mut self, node: &str) {
         if let Some(id) = self.state_nodes.id_of_node(node).map(str::to_owned)

@@ -9,7 +9,7 @@ use karpenter_api::capacity_buffer::CapacityBuffer;
 use karpenter_core::scheduling::dra::{DeviceShape, Slice};
 use karpenter_core::snapshot::{PodDisruptionBudget, Pool, Service};
 
-use super::State;
+use super::MirrorState;
 use crate::ingest::{Reader, buffer};
 
 type Key = (String, String);
@@ -41,7 +41,7 @@ pub(super) fn set_or_remove<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: 
     };
 }
 
-impl State {
+impl MirrorState {
     /// Makes the virtual pods of all buffers. They are made of the time of the snapshot, so this
     /// is done for each one while there are buffers.
     pub(super) fn publish_buffers(&mut self, r: &mut Reader<'_>) {

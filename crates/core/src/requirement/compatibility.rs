@@ -46,7 +46,7 @@ impl Requirements {
         for requirement in narrowed.iter() {
             match self.get(requirement.key()) {
                 None if requirement.is_empty() => {
-                    question.add(Requirement::exists(requirement.key()))
+                    question.add(Requirement::exists(requirement.key()));
                 }
                 Some(own) if requirement.is_empty() && !own.is_empty() => {
                     let (incoming, existing) = (requirement.clone(), own.clone());

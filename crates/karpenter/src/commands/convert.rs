@@ -238,7 +238,7 @@ impl Run<'_> {
                 &replace::replaced_text(source, &replacements),
             ) {
                 Ok(prepared) => {
-                    ready.push((self.receives_kubelet_settings(number), source, prepared))
+                    ready.push((self.receives_kubelet_settings(number), source, prepared));
                 }
                 Err(diagnostic) => {
                     print_to_stderr(&diagnostic.to_string());

@@ -97,7 +97,9 @@ pub(crate) fn read_cluster(
             progress(kind.3);
             match list_all_pages(&client, kind).await {
                 Ok(objects) => {
-                    objects.into_iter().for_each(|object| add_object(&mut gathered, object))
+                    for object in objects {
+                        add_object(&mut gathered, object);
+                    }
                 }
                 // No such CRD: nobody has objects of it.
                 Err(Error::Api(status)) if status.code == 404 => {}

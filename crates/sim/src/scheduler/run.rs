@@ -99,7 +99,7 @@ impl Scheduler {
                     self.bind(&mut scheduler, &pod, &placement).await;
                 }
                 Some(Decision { pod, outcome: Err(unfit) }) => {
-                    self.report_unschedulable(&pod, &unfit).await
+                    self.report_unschedulable(&pod, &unfit).await;
                 }
                 None => self.wait(scheduler.next_time()).await,
             }

@@ -132,7 +132,7 @@ impl WriteChecker {
         let parts: Vec<&str> = write.path.split('/').filter(|part| !part.is_empty()).collect();
         match parts[..] {
             ["apis", "karpenter.sh", "v1", "nodeclaims", name] => {
-                self.check_claim_deletion(name).await
+                self.check_claim_deletion(name).await;
             }
             ["api", "v1", "namespaces", namespace, "pods", name] => {
                 self.check_pod_deletion(namespace, name, write.uid.as_deref()).await;

@@ -91,7 +91,7 @@ impl<'a> FieldChecker<'a> {
         fold: &Comprehension,
     ) -> Result<Option<ValueOrigin<'a>>, String> {
         let over = self.check_node(over)?;
-        let is_list = |data: &ValueOrigin<'_>| data.schema.schema_type == Some(SchemaType::Array);
+        let is_list = |data: &ValueOrigin<'_>| data.schema.value_type == Some(SchemaType::Array);
         let slot = self.slots.len();
         self.slots.push(over.filter(is_list).and_then(element_origin)); // a key of a map is a string
         let mut filtered = None;
@@ -117,7 +117,7 @@ fn select_field<'a>(
     field: &FieldName,
 ) -> Result<Option<ValueOrigin<'a>>, String> {
     let ValueOrigin { schema, is_root } = operand;
-    match schema.schema_type {
+    match schema.value_type {
         _ if schema.int_or_string => Ok(None),
         Some(SchemaType::Object) => {
             let is_struct = is_root || !schema.properties.is_empty();

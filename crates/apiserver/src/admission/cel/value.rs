@@ -85,7 +85,7 @@ impl<'a> Val<'a> {
                 go_text::type_name(value)
             )))
         };
-        match (schema.schema_type, value) {
+        match (schema.value_type, value) {
             (Some(SchemaType::Object), Value::Object(fields)) => {
                 Ok(Self::Map(Map::Data { fields, schema, root: schema.embedded_resource }))
             }
@@ -210,13 +210,13 @@ impl<'a> List<'a> {
 
 /// The fields that every resource has at its root, for rules that look at them there.
 static STRING_SCHEMA: std::sync::LazyLock<Schema> = std::sync::LazyLock::new(|| Schema {
-    schema_type: Some(SchemaType::String),
+    value_type: Some(SchemaType::String),
     ..Schema::default()
 });
 static METADATA_SCHEMA: std::sync::LazyLock<Schema> = std::sync::LazyLock::new(|| {
-    let string = || Schema { schema_type: Some(SchemaType::String), ..Schema::default() };
+    let string = || Schema { value_type: Some(SchemaType::String), ..Schema::default() };
     Schema {
-        schema_type: Some(SchemaType::Object),
+        value_type: Some(SchemaType::Object),
         properties: ["name", "generateName"].map(|name| (name.to_owned(), string())).into(),
         ..Schema::default()
     }

@@ -74,7 +74,7 @@ impl<'a> SchemaNode<'a> {
             }
         }
         let mut schema = Schema {
-            schema_type: self.kind()?,
+            value_type: self.kind()?,
             int_or_string: self.flag("x-kubernetes-int-or-string")?,
             nullable: self.flag("nullable")?,
             preserve_unknown_fields: self.flag("x-kubernetes-preserve-unknown-fields")?,
@@ -100,18 +100,17 @@ impl<'a> SchemaNode<'a> {
     }
 
     fn check_structural(&self, schema: &Schema) -> Result<(), CrdError> {
-        if schema.schema_type.is_none() && !schema.int_or_string && !schema.preserve_unknown_fields
-        {
+        if schema.value_type.is_none() && !schema.int_or_string && !schema.preserve_unknown_fields {
             return Err(self.error("type", "must not be empty"));
         }
-        if schema.schema_type == Some(SchemaType::Array) && schema.items.is_none() {
+        if schema.value_type == Some(SchemaType::Array) && schema.items.is_none() {
             return Err(self.error("items", "must be specified for an array"));
         }
         let has_additional = !matches!(schema.additional_properties, AdditionalProperties::Absent);
         if has_additional && !schema.properties.is_empty() {
             return Err(self.error("additionalProperties", "must not be used with properties"));
         }
-        if schema.embedded_resource && schema.schema_type != Some(SchemaType::Object) {
+        if schema.embedded_resource && schema.value_type != Some(SchemaType::Object) {
             return Err(self.error("type", "must be object for an embedded resource"));
         }
         Ok(())

@@ -34,14 +34,14 @@ impl SchemaValidator<'_> {
                 Some(format) => format!("with format {}", format.name()),
                 None => "(default format)".to_owned(),
             };
-            let path = path.to_dotted();
+            let path = path.format_dotted();
             let detail = format!("Checked value must be of type {kind} {format} in {path}");
             outcome.errors.push(self.error_without_field(detail));
         }
         if let Some(factor) = checks.multiple_of {
             if matches!(value, JsonNumber::Int(_)) && integer_part(factor) < 1 {
                 // The API server rounds the factor for an integer, and then finds it too small.
-                let at = path.to_dotted();
+                let at = path.format_dotted();
                 let detail = format!("factor MultipleOf declared for {at} must be positive: 0");
                 outcome.errors.push(FieldError::invalid(self.field_path(path), 0, detail));
             } else if !is_multiple(value, factor) {
@@ -71,7 +71,7 @@ fn in_range(value: JsonNumber, schema: &Schema) -> bool {
     if schema.int_or_string {
         return true; // with two types there is no range to be in
     }
-    match (schema.schema_type, schema.value_validation.format, value) {
+    match (schema.value_type, schema.value_validation.format, value) {
         (Some(SchemaType::Integer), Some(Format::Int32), JsonNumber::Int(value)) => {
             i32::try_from(value).is_ok()
         }

@@ -277,7 +277,7 @@ pub(in super::super) fn validate_volume_attachment(attachment: &Value) -> Vec<Fi
             );
         }
         (false, Some(name)) => {
-            problems.check_dns_subdomain("spec.source.persistentVolumeName", name)
+            problems.check_dns_subdomain("spec.source.persistentVolumeName", name);
         }
         (true, None) => {}
     }

@@ -27,7 +27,7 @@ pub(super) fn filter_response(mut answer: StepResponse, step: &Step) -> StepResp
         match &step.show {
             Some(ShownParts::Keyword(word)) if word == "shape" => *value = value_types(value),
             Some(ShownParts::Keyword(word)) => {
-                assert_eq!(word, "code", "`show` knows no such word")
+                assert_eq!(word, "code", "`show` knows no such word");
             }
             Some(ShownParts::Paths(paths)) => {
                 let found = paths.iter().map(|path| (path.clone(), values_at(value, path)));
@@ -48,7 +48,9 @@ fn retain_items(value: &mut Value, path: &str, wanted: &impl Fn(&Value) -> bool)
     match (key, value) {
         ("", Value::Array(list)) => list.retain(|item| wanted(item)),
         ("*", Value::Array(list)) => {
-            list.iter_mut().for_each(|item| retain_items(item, rest, wanted))
+            for item in list {
+                retain_items(item, rest, wanted);
+            }
         }
         (key, Value::Object(map)) => {
             if let Some(value) = map.get_mut(key) {

@@ -313,7 +313,7 @@ fn held_reserved_capacity_defers_other_pods() {
         SmallCluster::new(&[("four", 4, 0.4)])
             .reserved("res-1", 1)
             .pods_with("web", 100, 2, |_, spec| {
-                spec.topology_spread.push(spread(HOSTNAME, 1, "web"))
+                spec.topology_spread.push(spread(HOSTNAME, 1, "web"));
             })
             .options(|options| options.reserved_mode = mode)
     };

@@ -46,7 +46,7 @@ impl<'a> Topology<'a> {
                 Change::PodRemoved(id, domain) => self.groups[id.0 as usize].record(domain, 1),
                 Change::Offered(id, domain) => self.groups[id.0 as usize].withdraw(domain),
                 Change::NodeRemoved(presence, domain) => {
-                    self.presences[presence].nodes[domain] += 1
+                    self.presences[presence].nodes[domain] += 1;
                 }
             }
         }
